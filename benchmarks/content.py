@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, figure, main, take_turns, text_column
-from corpora.store.content import Content, content_of, content_plain
+from corpora.store.digests.content import Content, content_of, content_plain
 from corpora.text.sentences.splitter import split_sentences
 
 CUT_ROWS = 7  # rows of a piece in the check that cutting does not matter

@@ -30,9 +30,9 @@ from benchmarks.measuring import cpu_of_children, figure
 from benchmarks.record import Others, processor
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
-from flows.command.models import model_folder
+from flows.command.trainer_process import model_folder
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from flows.report.drawing.plot import ALONE, Plot, from_zero

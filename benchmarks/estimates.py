@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
@@ -26,7 +26,7 @@ from flows.run.estimates.kept import SMALL, EstimateAndFact, facts_of
 from flows.run.estimates.whole import estimate_run
 from flows.run.estimates.work import load_seconds
 from flows.run.pipeline import run_recipe
-from flows.run.planning import plan_run
+from flows.run.plan.plan import plan_run
 
 WITHIN = 0.25
 SMALL_CPU = 0.5  # below, other processes of the machine decide

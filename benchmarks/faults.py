@@ -29,14 +29,14 @@ from pathlib import Path
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish
+from corpora.store.workers.pool import WorkerPool
 from flows.integrity.faults import find_faults
-from flows.integrity.holdings import read_holdings
+from flows.integrity.inventory import read_holdings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.mending import Mending, run_mending
+from flows.run.faults.rebuild_damaged import Mending, run_mending
 from flows.run.pipeline import run_recipe, stages_after
 
 RECIPE = """

@@ -29,7 +29,7 @@ from benchmarks.record import Others, processor, read_calls
 
 RECORD = Path(__file__).with_name("first_contact.jsonl")
 BEGIN, END = "<!-- table of `python -m benchmarks.first_contact` -->", "<!-- end of that table -->"
-CLOZE = (sys.executable, "-m", "flows.launch")
+CLOZE = (sys.executable, "-m", "flows.main")
 PREPARED = ("kernels", "prefect")  # what of a home `cloze prepare` makes
 TICKETS, TICKET_CHARACTERS = 10, 1_500
 COMMON = "the of and to that in is was for it with as on be at by not are from have".split()

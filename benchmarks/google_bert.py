@@ -19,7 +19,7 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from shards.builders.google_bert import ScriptSettings
+from shards.builders.google_bert.builder import ScriptSettings
 
 COMMIT = "eedf5716ce1268e56f0a50264a88cafad334ac61"
 SCRIPT, TOKENIZATION = "create_pretraining_data", "tokenization"

@@ -30,7 +30,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from shards.reading.budgets import fitting_shape
 from shards.reading.loader import GatheredExamples
-from trainer.choices import compiler_lacks
+from trainer.auto_settings import compiler_lacks
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.flops import peak_flops
 from trainer.huggingface.checkpoints import export

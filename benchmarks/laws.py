@@ -34,12 +34,12 @@ from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest, Part, RecordAddress
 from corpora.store.part_record import PartRecord, read_record, record_path
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, read_manifest, survey_stage
-from flows.command.tracing import trace_document
-from flows.run.addresses import Artifact
-from flows.run.reasons import explain
-from shards.reading.shard_set import ShardSet
+from flows.command.trace import trace_document
+from flows.run.plan.reasons import explain
+from flows.run.store_address import Artifact
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.trace import trace_example
 
 WARM_MEGABYTES = 0.5

@@ -27,14 +27,14 @@ from benchmarks.measuring import Report, Side, figure, main, side_by_side
 from corpora.kernels.arrays import Ids
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import open_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from flows.run.pipeline import run_recipe
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, gather_plain
-from shards.reading.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, size_mb, text_column
 from shards.builders.examples import DocumentTokens
-from shards.builders.pairs import PairSettings, build_pairs
-from shards.builders.pairs_plain import pairs_plain
-from shards.builders.segments import SegmentPairs
+from shards.builders.segments.pairs import PairSettings, build_pairs
+from shards.builders.segments.pairs_plain import pairs_plain
+from shards.builders.segments.plan import SegmentPairs
 from shards.documents import ShardRange, documents_plain
 from shards.schema import id_type, token_schema
 from shards.tokens import tokenise

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.measuring import Report, Row, figure, main
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe

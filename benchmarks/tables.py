@@ -17,7 +17,7 @@ from benchmarks.measuring import Report, Side, cleaned, figure, main, take_turns
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import open_table
 

@@ -26,7 +26,7 @@ from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, d
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import contents_between, open_table, read_table
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import fingerprint
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def run_demo(home: Path, store: Path, api: str) -> None:
     """The demo recipe, recorded by this server; its lines come to the terminal."""
     from launched import environment
 
-    command = [sys.executable, "-m", "flows.launch", "run", "demo", "--store", str(store)]
+    command = [sys.executable, "-m", "flows.main", "run", "demo", "--store", str(store)]
     subprocess.run(command, cwd=home, env=environment(home, api), check=True)
 
 

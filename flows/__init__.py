@@ -1,16 +1,12 @@
 """The run: recipes, flows, the command line, reports. The only package that knows Prefect.
 
-    recipe.toml ─► stages, in order ─► tasks over ranges of parts ─► manifests ─► report
-      recipes/           run/              orchestration/                         report/
+    1. `recipes/` checks a TOML file into a `Recipe`, and its lock says which raw files it means.
+    2. `run/pipeline.py` plans one `Stage` after another: the run as one page.
+    3. `orchestration/` performs the stages as Prefect tasks over ranges of parts, on an engine of `engines/`.
+    4. Each stage ends with a `Manifest`; `run/record/` keeps what happened.
+    5. `report/` draws the HTML page of the run; `export/` writes data for others.
 
-    recipes/         what a recipe says, what it was resolved to, and the recipes that come with the program
-    run/             the run without an orchestrator: `pipeline.py` is the run as one page
-    report/          the HTML page of a run
-    engines/         who builds the parts: processes here, or the workers of a Dask cluster
-    upkeep/          what of a store is needed, and the removal of the rest
-    orchestration/   the only room that knows Prefect: stages as tasks, the server, schedules
-    command/         the command line
-
-`launch.py` is the entry of the command and `leaving.py` its end; `environment.py` sets the environment before anything
-heavy is imported; `stopping.py` answers signals, in every command and at every moment.
+`maintenance/` says what of a store is needed and removes the rest, `integrity/` checks and repairs a store, and
+`command/` is the command line. `main.py` is its entry, `process_exit.py` its end, `environment.py` sets the environment
+before anything heavy is imported, and `signals.py` answers signals in every command and at every moment.
 """

@@ -31,8 +31,8 @@ DEFAULTS = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
-    # Who waits for a server that is away is `flows.orchestration.recording`, and not each request for minutes.
-    # Of one that hangs, two requests and the pause between them come to half a minute.
+    # Who waits for a server that is away is `flows.orchestration.server.api_recorder`, and not each request for
+    # minutes. Of one that hangs, two requests and the pause between them come to half a minute.
     "PREFECT_API_REQUEST_TIMEOUT": "14",
     "PREFECT_CLIENT_MAX_RETRIES": "1",
 }

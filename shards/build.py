@@ -25,12 +25,12 @@ from corpora.schema import ID_BYTES, columns_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part, fingerprint
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import read_table
 from shards.builders.contract import BuiltExamples
 from shards.builders.examples import Examples
-from shards.builders.pairs import SegmentPairInput
+from shards.builders.segments.pairs import SegmentPairInput
 from shards.documents import ShardDocuments, ShardRange, read_documents
 from shards.frequencies import FREQUENCIES, count_tokens, counted_parts, frequency_rows, parts_of
 from shards.masks.masking import (

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt64s
 from corpora.schema import ID_BYTES
 from corpora.store.manifest import Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.randomness import fold
 from corpora.store.tables import open_table, rows_between
 from corpora.text.buffers import read_only

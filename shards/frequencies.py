@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Manifest, ManifestAddress, Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table, read_table
 

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from corpora.entry_points import Kinds
-from shards.builders.causal import CausalInput
-from shards.builders.electra import ElectraInput
-from shards.builders.packing import DocSentencesInput, FullSentencesInput
-from shards.builders.pairs import SegmentPairInput
-from shards.builders.sentence_order import SentenceOrderInput
-from shards.builders.sentence_pair import SentencePairInput
-from shards.builders.single import SingleInput
+from shards.builders.pieces.causal import CausalInput
+from shards.builders.pieces.electra import ElectraInput
+from shards.builders.pieces.packing import DocSentencesInput, FullSentencesInput
+from shards.builders.pieces.sentence_pair import SentencePairInput
+from shards.builders.pieces.single import SingleInput
+from shards.builders.segments.pairs import SegmentPairInput
+from shards.builders.segments.sentence_order import SentenceOrderInput
 
 GROUP = "cloze.inputs"
 _OURS = (

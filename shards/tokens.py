@@ -23,7 +23,7 @@ from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.randomness import stream
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table

@@ -14,7 +14,7 @@ from _pytest.doctest import DoctestModule
 from collecting import add_remedy, random_place
 from cpu_budgets import budgets_of_files
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.environment import spare_loopback
 
 ROOT = Path(__file__).resolve().parents[1]

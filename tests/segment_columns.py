@@ -4,7 +4,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from shards.builders.examples import DocumentTokens
-from shards.builders.segments import SegmentPairs
+from shards.builders.segments.plan import SegmentPairs
 
 CLS, SEP = 1, 2
 FIRST_ID = 10

@@ -13,7 +13,7 @@ from corpora.build import CORPUS, DELETED, Corpus
 from corpora.schema import keyed_id
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from small_corpus import put_corpus, row, words
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from shards.build import plan_shards
 from shards.settings import ShardSettings

@@ -42,9 +42,9 @@ from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
 from corpora.judging.steps.rules import reasons
 from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
-from corpora.store.content import Content
+from corpora.store.digests.content import Content
 from corpora.text.sentences.splitter import sentence_offsets
-from shards.builders.pairs import build_pairs
+from shards.builders.segments.pairs import build_pairs
 from shards.masks.masking import draw_masks
 from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import bootstrap
-from flows.command import doctor
+from flows.command.machine import doctor
 
 CHECKOUT = Path(bootstrap.__file__).parent
 

@@ -222,6 +222,16 @@ def test_files_are_named_after_what_they_hold() -> None:
     assert [path for path in sources() if path.stem in NAMES_TO_BE_FOUND] == []
 
 
+MOST_FILES = 12
+
+
+def test_a_room_holds_at_most_a_dozen_files() -> None:
+    """Fails if a folder of a package holds more files than a reader keeps in mind."""
+    numbers = Counter(path.parent for path in sources() if path.name != "__init__.py")
+    assert len(numbers) > 60
+    assert {room: number for room, number in numbers.items() if number > MOST_FILES} == {}
+
+
 def test_names_of_test_files_are_unique() -> None:
     """Fails where two test files have one name: pytest then imports one of them alone, and ends."""
     names = Counter(
@@ -291,7 +301,7 @@ def test_no_file_is_longer_than_a_sitting() -> None:
 def test_no_file_says(what: str) -> None:
     """Fails where a file of the checkout says what it should not."""
     files = project_files()
-    assert {ROOT / "README.md", ROOT / "Makefile", ROOT / "flows" / "launch.py"} <= {*files}
+    assert {ROOT / "README.md", ROOT / "Makefile", ROOT / "flows" / "main.py"} <= {*files}
     pattern = re.compile(UNSAID[what])
     found = [
         f"{path.relative_to(ROOT)}: {match[0]}" for path in files for match in [pattern.search(text_of(path))] if match

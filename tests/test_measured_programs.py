@@ -14,7 +14,7 @@ from benchmark_texts import prose
 
 from benchmarks import curves, first_contact, record
 from benchmarks.figures import PAGE, page_with
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from trainer.families.registry import FAMILIES
 from trainer.jobs.start import Start
 

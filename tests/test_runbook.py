@@ -10,12 +10,12 @@ from parsed_sources import ROOT, nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.run.run_states import ENDED
+from flows.run.record.listed_runs import ENDED
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 SLOT = "…"
 # Exceptions that never leave the module or the process that raises them.
-INNER = {"Stopped", "Later", "NotPublic", "Mismatch", "TakenBack"}
+INNER = {"Stopped", "Later", "NotPublic", "Mismatch", "TakenBack", "Incomplete"}
 
 
 @cache

@@ -19,7 +19,7 @@ learns the size of the vocabulary and the special ids from the manifests of the 
     reading/      shards for loops that are not ours: datasets of torch
 
 `build.py` is the stage `models`, `choices.py` what "auto" comes to on the machines of a training, `metrics.py` what a
-run says, `flops.py` what a step computes and how much of a device that is, and `finished.py` how a checkpoint and an
-export tell that they are whole. Neither these nor jobs, launching, settings, families and objectives import torch, for
-the flow uses them.
+run says, `flops.py` what a step computes and how much of a device that is, and `complete_folders.py` how a checkpoint
+and an export tell that they are whole. Neither these nor jobs, launching, settings, families and objectives import
+torch, for the flow uses them.
 """

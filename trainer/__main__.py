@@ -26,16 +26,16 @@ from trainer.launching.ending import die_with, leave
 COMMANDS = {
     "train": "trainer.training.pretraining",
     "export": "trainer.training.checkpoints.exporting",
-    "finetune": "trainer.tasks.finetune",
-    "predict": "trainer.tasks.predict",
+    "finetune": "trainer.tasks.finetuning.finetune",
+    "predict": "trainer.tasks.prediction.predict",
     "evaluate": "trainer.tasks.evaluate",
-    "fill": "trainer.tasks.fill",
-    "generate": "trainer.tasks.generate",
+    "fill": "trainer.tasks.prediction.fill",
+    "generate": "trainer.tasks.prediction.generate",
     "onnx": "trainer.tasks.portable.exporting",
     "import": "trainer.huggingface.older",
     "predict-onnx": "trainer.tasks.portable.predicting",
-    "embed": "trainer.tasks.embed",
-    "search": "trainer.tasks.retrieve",
+    "embed": "trainer.tasks.vectors.embed",
+    "search": "trainer.tasks.vectors.retrieve",
 }
 
 

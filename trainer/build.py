@@ -24,19 +24,19 @@ from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
+from trainer.complete_folders import described_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.finished import described_bytes
 from trainer.huggingface.starting import check_special_ids, first_heads
 from trainer.huggingface.teaching import check_teacher
 from trainer.huggingface.tokenizers import tokenizer_files
+from trainer.jobs.data_counts import seen_ledger
 from trainer.jobs.job import CACHE, JobInput, TrainingJob
 from trainer.jobs.origins import Origin, find_origin
 from trainer.jobs.phases import Settled, settle
-from trainer.jobs.seen import seen_ledger
 from trainer.jobs.start import Start
 from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from corpora.store.files import replaced_file
+from corpora.store.places.files import replaced_file
 
 Event = Mapping[str, Any]
 

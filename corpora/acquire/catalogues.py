@@ -19,7 +19,7 @@ from typing import Any
 from corpora.acquire.remote import DIGEST_DIGITS, RemoteFile, name_of
 from corpora.acquire.wanted import COMMON_CRAWL, WIKIMEDIA, is_address
 from corpora.errors import InputError
-from corpora.store.place_address import without_password
+from corpora.store.places.address import without_password
 
 DUMP_JOB = "articlesmultistreamdump"
 LISTED_BYTES = 64 << 20  # of a list of paths, unpacked

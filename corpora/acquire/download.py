@@ -67,7 +67,7 @@ def download(
         landed = part.finish()
         stat = target.stat()
     # What was hashed is what was written, so it need not be of some age to be known by its state.
-    cache.known[landed.path] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, landed.sha256]
+    cache.entries[landed.path] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, landed.sha256]
     return landed
 
 

@@ -24,7 +24,7 @@ from corpora.acquire.connections import NotPublic, Transport
 from corpora.acquire.waiting import Patience
 from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
-from corpora.store.place_address import has_password, without_password
+from corpora.store.places.address import has_password, without_password
 
 REDIRECTS = 10
 DOCUMENT_BYTES = 64 << 20

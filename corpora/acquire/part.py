@@ -21,8 +21,8 @@ from typing import Any
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
-from corpora.store.files import disk_refusal, flush_folder, replaced_file
-from corpora.store.locks import is_at, try_lock
+from corpora.store.places.files import disk_refusal, flush_folder, replaced_file
+from corpora.store.places.locks import is_at, try_lock
 from corpora.store.settings import bind
 
 BLOCK_BYTES = 1 << 20

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.place_address import has_password, without_password
+from corpora.store.places.address import has_password, without_password
 from corpora.store.settings import bind, check_choice, check_range
 
 WIKIMEDIA = "https://dumps.wikimedia.org"

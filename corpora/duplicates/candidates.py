@@ -19,7 +19,7 @@ from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
 from corpora.schema import ID_BYTES, occurrence_id
 from corpora.store.manifest import Manifest, ManifestAddress
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table

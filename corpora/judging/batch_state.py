@@ -16,7 +16,7 @@ from corpora.sources.contract import Record
 
 @dataclass(frozen=True, slots=True)
 class StepDrop:
-    """Which step dropped a record, and why."""
+    """The step that dropped a record, and its reason."""
 
     step: str
     reason: str
@@ -26,7 +26,7 @@ class StepDrop:
 class BatchState:
     """The records of a batch, and how far the steps are with them.
 
-    watch: told after each step that was applied
+    watch: called after each step that was applied
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BatchState:
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """What steps noted of the records that are left, by the document's column."""
+        """Return what steps noted of the records that are left, by the document's column."""
         return {name: [values[index] for index in self.left] for name, values in self._columns.items()}
 
     def note(self, column: str, values: Sequence[object]) -> None:
@@ -59,10 +59,10 @@ class BatchState:
         self.texts = texts
         self.sift(step, [None] * len(texts))
 
-    def sift(self, step: str, found: Sequence[StepDrop | None]) -> None:
+    def sift(self, step: str, new_drops: Sequence[StepDrop | None]) -> None:
         """Note what a step found in each row, and keep those in which it found nothing and left something."""
         lengths = pc.binary_length(self.texts).to_pylist()
-        drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(found, lengths, strict=True)]
+        drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(new_drops, lengths, strict=True)]
         for index, drop in zip(self.left, drops, strict=True):
             self.drops[index] = drop
         stays = [drop is None for drop in drops]

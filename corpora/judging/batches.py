@@ -52,7 +52,7 @@ class JudgingStep:
 
 
 def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Repair and normalise the texts."""
+    """Repair and normalize the texts."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
@@ -88,8 +88,8 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
     counts = count(batch.texts, runs=settings.rules.repetition.enabled)
     codes = reasons_of(counts, settings.rules)
     batch.note("quality", quality_of(counts).tolist())
-    found = zip(codes.tolist(), details_of(counts, codes), strict=True)
-    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in found])
+    failures = zip(codes.tolist(), details_of(counts, codes), strict=True)
+    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures])
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
@@ -113,10 +113,10 @@ def _select(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInput
     """Keep what scores as high as the share of the source that is wanted."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
-        found = scores(batch.texts, inputs.questions).tolist()
+        values = scores(batch.texts, inputs.questions).tolist()
         batch.sift(
             "selection",
-            [StepDrop("selection", "low score", str(score)) if score < least else None for score in found],
+            [StepDrop("selection", "low score", str(score)) if score < least else None for score in values],
         )
 
 
@@ -144,14 +144,14 @@ class Judged:
 
 
 def watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
-    """What some work makes of a batch: at once, or record by record where the batch ended a worker before."""
+    """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
     return each_watched(records, lambda record: quarantine_place(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
 ) -> Judged:
-    """As `judge_records`, and a record that ends the worker is named to who watches it."""
+    """Judge records as `judge_records` does, and report a record that ends the worker to its watcher."""
     return joined(watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
@@ -179,7 +179,7 @@ def judge_records(
 ) -> Judged:
     """Take a batch through all steps in their order.
 
-    watch: told after each step how far the batch is
+    watch: called after each step with the batch's state
     """
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")

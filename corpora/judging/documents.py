@@ -30,7 +30,7 @@ from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
 from corpora.store.tables import read_table
@@ -46,7 +46,7 @@ NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsJob:
-    """What one part needs to be built. statistics: the folder of the source's statistics, and their part."""
+    """The inputs of one part's build. statistics: the folder of the source's statistics, and their part."""
 
     source: Source
     settings: DocumentsSettings
@@ -156,7 +156,7 @@ def barred_in(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]
 
 
 def _begins_in(place: str, piece: Slice) -> bool:
-    """Whether the record at a quarantine place is read with this slice."""
+    """Return True if the record at a quarantine place is read with this slice."""
     digest, stream, offset = place.split(" ")
     if digest != piece.file.sha256:
         return False
@@ -191,7 +191,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
-    """What a part's documents are judged by, the source's statistics included."""
+    """Return what a part's documents are judged by, the source's statistics included."""
     if job.statistics is None:
         return job.inputs
     return replace(job.inputs, statistics=read_statistics(place, *job.statistics))
@@ -220,8 +220,8 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     """Have a source's InputError name the file that is read, for its bytes are why it cannot be.
 
-    What the machine says of reading (it is not there, may not be read, its disk fails) is no matter of its bytes, and
-    stays what it is.
+    An error of the machine (the file is not there, may not be read, its disk fails) does not depend on its bytes, and
+    stays as it is.
     """
     try:
         yield
@@ -232,7 +232,7 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """What led to an error, the nearest first."""
+    """Yield the causes of an error, the nearest first."""
     cause = error.__cause__
     while cause is not None:
         yield cause
@@ -294,12 +294,12 @@ class RuleOverLimit:
 def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[RuleOverLimit]:
     """The rules, and steps of one's own, that dropped more than `max_rule_share` of what the source's parser gave.
 
-    Not asked: parsing (an archive holds much that is no page) and language (a crawl is in all of them).
+    Not asked: parsing (an archive holds much that is not a page) and language (a crawl is in all of them).
     """
     outcomes = manifest.ledger.account("records").outcomes
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     asked = ("rules", *(entry.step.kind for entry in settings.steps))
-    found = []
+    rules = []
     for outcome, count in outcomes.items():
         _, step, reason = [*outcome.split(": ", 2), "", ""][:3]
         if step in asked and count > settings.max_rule_share * parsed:
@@ -312,12 +312,12 @@ def rules_over_limit(manifest: Manifest, settings: DocumentsSettings) -> list[Ru
                 bound=settings.max_rule_share,
                 stops=count > most_dropped(parsed, settings),
             )
-            found.append(rule)
-    return found
+            rules.append(rule)
+    return rules
 
 
 def most_dropped(documents: int, settings: DocumentsSettings) -> float:
-    """How many of a source's documents a rule may drop before it stops the run.
+    """Return how many of a source's documents a rule may drop before it stops the run.
 
     >>> [most_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
     [9, 5.0, 25.0, 20.0, 2000000.0]

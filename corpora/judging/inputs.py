@@ -1,4 +1,4 @@
-"""What documents are judged by besides the settings: the files that these name, and the statistics of the source.
+"""Inputs by which documents are judged, besides settings: the files that these name, and the source's statistics.
 
 Files are read once for each state in which they are; what is read is pickled for workers as it is.
 """
@@ -15,7 +15,7 @@ from corpora.judging.steps.selection import QuestionIndex, StoriesScoreSettings,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingInputs:
-    """What the steps read besides the texts; None where a step is off.
+    """Inputs of the steps besides the texts; None where a step is off.
 
     evaluation: the items of evaluation sets
     questions:  what selection scores documents by
@@ -31,17 +31,17 @@ NO_INPUTS = JudgingInputs()
 
 
 def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
-    """What the settings name by path: evaluation sets and questions. Raises InputError where it cannot be read."""
+    """Read what the settings name by path: evaluation sets and questions. Raises InputError if one cannot be read."""
     paths = [*(group.path for group in settings.contamination.sets), *settings.selection.questions]
     return _read_inputs(settings.contamination, settings.selection, tuple(_stamp(Path(path)) for path in paths))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with a file."""
+    """Return what changes with a file."""
     if not path.expanduser().exists():
         return ()
-    found = path.expanduser().stat()
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    stat = path.expanduser().stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 @lru_cache(maxsize=8)

@@ -31,7 +31,7 @@ def sample_records(
 ) -> Iterator[Record]:
     """The records of some files, those of every kind and of every file in turn.
 
-    on_fault: is told of a file that cannot be read, which is then left; by default that raises UnreadableFile
+    on_fault: called with a file that cannot be read, which is then left; by default it raises UnreadableFile
     """
     kinds: dict[str, list[RawFile]] = {}
     for file in files:

@@ -19,7 +19,7 @@ from corpora.store.settings import added, added_table, check_range, limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsSettings:
-    """How records become documents.
+    """Settings for turning records into documents.
 
     part_bytes:         raw bytes a part reads; decides how the rows are cut, not what they are
     max_document_bytes: a longer document is dropped

@@ -1,6 +1,6 @@
 """The statistics of a source that its documents are judged by: their tables, and how they are read.
 
-How they are made is told in `corpora.judging.statistics_build`.
+`corpora.judging.statistics_build` makes them.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import UInt64s
 from corpora.store.manifest import Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from corpora.store.tables import open_table
 
@@ -35,7 +35,7 @@ CUT = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedLineSettings:
-    """Which lines are taken out of a source's documents because many of them share them.
+    """Settings for removing lines that many of a source's documents share.
 
     min_documents, min_share: a line that so many documents of the sample have, and that share of them
     sample_bytes:             raw bytes that are read for the sample, here and for selection
@@ -54,7 +54,7 @@ class RepeatedLineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatistics:
-    """What a sample of a source says of all its documents; None where it was not asked for.
+    """Statistics of a source, taken from a sample of its documents; None where they were not asked for.
 
     repeated_lines: hashes of lines that many documents share, ascending
     least_score:    of a document that selection keeps

@@ -51,7 +51,7 @@ WAITING_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsJob:
-    """What the statistics of a source are taken from."""
+    """The inputs from which the statistics of a source are taken."""
 
     source: Source
     settings: DocumentsSettings
@@ -61,7 +61,7 @@ class StatisticsJob:
 
 
 def needs_statistics(settings: DocumentsSettings) -> bool:
-    """Whether these documents can be judged only after statistics of their source were taken."""
+    """Return True if these documents can be judged only after statistics of their source were taken."""
     return settings.repeated_lines.enabled or bool(settings.selection.questions)
 
 
@@ -109,10 +109,10 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 
 
 def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the sample, count lines and scores in it, and write what they come to."""
+    """Read the sample, count lines and scores in it, and write the results."""
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
-    lines, found = RepeatedLines(), [histogram(np.empty(0, np.int32))]
+    lines, histograms = RepeatedLines(), [histogram(np.empty(0, np.int32))]
     for batch in in_batches(read_slices(job.source, job.slices, tally)):
         measured = watched(batch, partial(_measure, job))
         judged = joined([each.judged for each in measured])
@@ -120,13 +120,13 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
         if job.settings.repeated_lines.enabled:
             lines.count(judged.documents.column("text"), *_joined_lines([each.lines for each in measured]))
         if job.inputs.questions is not None:
-            found = [merge([*found, *(each.scores for each in measured)])]
+            histograms = [merge([*histograms, *(each.scores for each in measured)])]
     if job.settings.repeated_lines.enabled:
         with writer.table("lines", LINES) as sink:
             sink.write(lines.table(job.settings.repeated_lines))
     if job.inputs.questions is not None:
         with writer.table("cut", CUT) as sink:
-            sink.write(_cut_row(found, job.settings.selection.share))
+            sink.write(_cut_row(histograms, job.settings.selection.share))
     outcomes = {"documents": kept, "dropped": dropped}
     return Ledger(accounts=(Account(unit="records", total=tally.records, outcomes=outcomes),))
 
@@ -151,13 +151,13 @@ def _measure(job: StatisticsJob, records: list[Record]) -> _Measured:
 
 def _joined_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
     """Hashes and offsets of a batch as if they had been taken at once."""
-    before = np.cumsum([0, *(found.size for found, _ in pieces)])
+    before = np.cumsum([0, *(hashes.size for hashes, _ in pieces)])
     offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
-    return np.concatenate([found for found, _ in pieces]), np.concatenate([*offsets, before[-1:]])
+    return np.concatenate([hashes for hashes, _ in pieces]), np.concatenate([*offsets, before[-1:]])
 
 
-def _cut_row(found: Sequence[Histogram], share: float) -> pa.Table:
-    made = cut(found, share)
+def _cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
+    made = cut(histograms, share)
     row = {"least_score": [made.threshold], "kept": [made.kept], "total": [made.total], "tied": [made.tied]}
     return pa.table(columns_of(row, CUT), schema=CUT)
 
@@ -172,9 +172,9 @@ class RepeatedLines:
         self._waiting: list[tuple[pa.Array, UInt64s, Int64s]] = []
         self._waiting_bytes = self._documents = 0
 
-    def count(self, texts: pa.Array, found: UInt64s, offsets: Int64s) -> None:
+    def count(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s) -> None:
         """Count the lines of some more documents, by their `line_hashes`: each line once a document."""
-        self._waiting.append((texts, found, offsets))
+        self._waiting.append((texts, hashes, offsets))
         self._documents += len(texts)
         self._waiting_bytes += text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
         if self._waiting_bytes > WAITING_BYTES:
@@ -191,18 +191,18 @@ class RepeatedLines:
     def _take_in(self) -> None:
         """Add what waits to the counts."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        together = np.concatenate([self._hashes, *(found for _, found, _ in waiting)])
+        together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
         counts = np.ones(together.size, np.int64)
         counts[: self._counts.size] = self._counts
         self._hashes, places = np.unique(together, return_inverse=True)
         self._counts = np.bincount(places, counts, self._hashes.size).astype(np.int64)
         wanted = {*self._hashes[self._counts >= LEAST_DOCUMENTS].tolist()} - self._lines.keys()
-        for texts, found, offsets in waiting:
-            self._note_lines(texts, found, offsets, wanted)
+        for texts, hashes, offsets in waiting:
+            self._note_lines(texts, hashes, offsets, wanted)
 
-    def _note_lines(self, texts: pa.Array, found: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
+    def _note_lines(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
         """Note the text of those lines that are wanted, where they are among these documents'."""
-        here = np.flatnonzero(np.isin(found, np.fromiter(wanted, np.uint64, len(wanted))))
+        here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
             for line in texts[row].as_py().split("\n"):
                 key = line_hash(line)

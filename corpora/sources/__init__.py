@@ -5,7 +5,7 @@
 
 `contract.py` is what every source keeps to, a dataclass with five methods, and what sources share; `registry.py` makes
 a source from a recipe's table; `record_fields.py` knows which fields of a record a recipe may name;
-`passed_over.py` counts what lies where raw files are and is none. Each kind of source
+`passed_over.py` counts the other files where raw files are. Each kind of source
 is a room whose `source.py` is read first, or a file where one is enough:
 
     wiki/           `wikipedia`: MediaWiki dumps, and wikitext to prose
@@ -20,7 +20,7 @@ is a room whose `source.py` is read first, or a file where one is enough:
 
 A package of someone else may add a kind under the entry point `cloze.sources`: `examples/mbox_source` does.
 
-Two things hold for all. A slice read alone and joined with its neighbours gives the same records. And what
+Two things hold for all. A slice read alone and joined with its neighbors gives the same records. And what
 comes in is counted by other means than its parser's wherever the format has some, so that a record cannot be lost
 between the two. A file that is one record has none, nor has `python-docs`, where the parser alone knows what is one.
 """

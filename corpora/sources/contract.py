@@ -27,7 +27,7 @@ from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
-MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, that are told of a folder of which nothing is read
+MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
 
@@ -59,7 +59,7 @@ class Slice:
 
 
 class Drop(NamedTuple):
-    """Why a record does not become a document. `damaged` counts towards the bound that stops a run."""
+    """The reason why a record does not become a document. `damaged` counts towards the bound that stops a run."""
 
     reason: str
     detail: str = ""
@@ -123,7 +123,7 @@ def quarantine_place(locator: Locator) -> str:
 
 
 class Source(Protocol):
-    """What a source must be. Settings that determine bytes are in `settings()`; where it lies is not.
+    """The interface of a source. Settings that determine bytes are in `settings()`; its location is not.
 
     A kind may have `defaults` as well, a table of the steps' tables in a recipe's form, as in
     `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`: what its documents are judged by
@@ -144,7 +144,7 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
 
     def files(self) -> list[tuple[str, Path]]:
         """Raw files as (name relative to the source's root, path), in a stable order. Raises InputError."""
@@ -160,7 +160,7 @@ class Source(Protocol):
 
 
 class RecordFormat(Protocol):
-    """How the bytes of one kind of file become records, whatever the source that the file belongs to.
+    """Reads the bytes of one kind of file as records, whatever the source that the file belongs to.
 
     A frozen dataclass, so that sources which read the same kind of file share it as a value.
     """
@@ -182,14 +182,14 @@ def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
 
 def hash_files(files: Sequence[tuple[str, Path]], cache: "StatCache") -> list[RawFile]:
     """Raw files with their sha256; a file whose size and times did not change is not read again."""
-    found = []
+    raw_files = []
     for name, path in files:
         try:
             size, digest = cache.sha256(path)
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
-        found.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
-    return found
+        raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+    return raw_files
 
 
 def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
@@ -210,13 +210,13 @@ def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: 
 def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, refused: str) -> list[tuple[str, Path]]:
     """The files with one of these endings that a source's `path` means, sorted by name. Raises InputError.
 
-    refused: what is said of a file that `path` names and that has another ending
+    refused: the message for a file that `path` names and that has another ending
     """
-    found = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
-    for _, file in found:
+    files = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
+    for _, file in files:
         if not file.name.lower().endswith(endings):
             raise InputError(f"Source {name!r}: {file} {refused}")
-    return found
+    return files
 
 
 def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
@@ -236,17 +236,17 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
             f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
             f"Set it to {wanted}."
         )
-    found = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
-    if not found:
-        there = _what_is_there(root, pattern)
-        raise InputError(f"Source {name!r}: nothing in {path} can be read{there}. Set its `path` to {wanted}.")
-    if bad := [file for file in found if HALF_CHARACTER.search(str(file))]:
+    files = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
+    if not files:
+        contents = _what_is_there(root, pattern)
+        raise InputError(f"Source {name!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
+    if bad := [file for file in files if HALF_CHARACTER.search(str(file))]:
         raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
-    return sorted((file.relative_to(root).as_posix(), file) for file in found)
+    return sorted((file.relative_to(root).as_posix(), file) for file in files)
 
 
 def _what_is_there(root: Path, pattern: str) -> str:
-    """What kinds of files a folder holds instead, the most frequent first; of a large one, by its first files."""
+    """Return what kinds of files a folder holds instead, the most frequent first; if large, by its first files."""
     files = itertools.islice((file for file in root.glob(pattern) if file.is_file()), MOST_LOOKED_AT)
     kinds = Counter(visible_ending(file.name) for file in files).most_common(MOST_KINDS)
     return ": it holds " + ", ".join(f"{count:,} {kind}" for kind, count in kinds) if kinds else ": it is empty"
@@ -267,13 +267,13 @@ def _objects(name: str, where: ObjectPath, accept: Callable[[str], bool], wanted
     if not WILDCARDS & set(where.name) and where.is_file():
         return [(where.name, where)]
     root, names = matching_objects(where)
-    found: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
-    if not found:
+    files: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
+    if not files:
         raise InputError(
             f"Source {name!r}: nothing at {where} can be read. Set its `path` to {wanted}: below a prefix of an object "
             "store, or with the wildcards * and **, as in a folder."
         )
-    return found
+    return files
 
 
 def split_glob(path: str) -> tuple[Path, str]:
@@ -293,8 +293,8 @@ class StatCache:
     A file touched in the last two seconds is never remembered: it may change again within its time stamp.
     """
 
-    def __init__(self, known: dict[str, list[Json]] | None = None) -> None:
-        self.known = known if known is not None else {}
+    def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
+        self.entries = entries if entries is not None else {}
 
     def sha256(self, path: Path) -> tuple[int, str]:
         """(size in bytes, hex digest) of a file. Raises OSError."""
@@ -302,24 +302,24 @@ class StatCache:
             return self._sha256_of_object(path)
         stat = path.stat()
         stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-        entry = self.known.get(str(path))
+        entry = self.entries.get(str(path))
         if entry is not None and entry[:4] == stamp:
             return stat.st_size, str(entry[4])
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if _age_seconds(stat) > 2:
-            self.known[str(path)] = [*stamp, digest]
+            self.entries[str(path)] = [*stamp, digest]
         return stat.st_size, digest
 
     def _sha256_of_object(self, path: ObjectPath) -> tuple[int, str]:
-        """As `sha256`, remembered by address, size and the store's ETag; without an ETag it is not remembered."""
+        """Do what `sha256` does, remembered by address, size and the store's ETag, and not at all without an ETag."""
         size, etag = path.stamp()
-        entry = self.known.get(str(path))
+        entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
             return size, str(entry[4])
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        self.known[str(path)] = [size, etag, "", "", digest]
+        self.entries[str(path)] = [size, etag, "", "", digest]
         return size, digest
 
 
@@ -344,7 +344,7 @@ def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
 
 
 def unpacked_place(file: RawFile, offset: int, length: int, recoded: bool = False) -> Locator:
-    """Where a record is in a file, or in what it holds where it is packed or recoded as a whole."""
+    """Return where a record is in a file, or in its content if it is packed or recoded as a whole."""
     stream = 0 if recoded or is_packed(file.name) else -1
     return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
 
@@ -356,15 +356,15 @@ def too_large(locator: Locator, max_bytes: int) -> Record:
     )
 
 
-def damaged(locator: Locator, raw: bytes, said: ValueError | str) -> Record:
+def damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
     """The record of bytes that cannot be used, and why."""
-    return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(said), damaged=True))
+    return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
     """Slices in order, grouped into parts of about `part_bytes`: fixed by the input, never by workers.
 
-    Neighbouring slices of one file are joined where they meet.
+    Neighboring slices of one file are joined where they meet.
     """
     groups: list[tuple[Slice, ...]] = []
     group: list[Slice] = []

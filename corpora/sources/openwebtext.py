@@ -88,7 +88,7 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
@@ -256,7 +256,7 @@ def _refused(fault: DamagedBytes | OSError) -> InputError:
 
 
 def _tar_starts(path: Path) -> list[int]:
-    """Where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
+    """Return where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
     starts = [0]
     try:
         with path.open("rb") as file:
@@ -293,8 +293,8 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
     try:
         table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
+        message = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
     if COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {COLUMN!r}, only {names}. Rename the column that holds the pages.")

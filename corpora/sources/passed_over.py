@@ -1,4 +1,4 @@
-"""What a source was given and does not read: counted by kind, the first of each kind named.
+"""Counts what a source was given and does not read, by kind, with the first of each kind by name.
 
 A source's `path` may hold more than its raw files: other endings, hidden files, links that lead nowhere, folders that
 may not be looked into. None of it is an error, and none of it may be lost in silence.
@@ -46,7 +46,7 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What looking for a source's raw files found. empty: raw files of no bytes; passed_over: what is none."""
+    """The result of looking for a source's raw files. empty: raw files of no bytes; passed_over: other files."""
 
     num_read: int
     empty: tuple[FileGroup, ...] = ()
@@ -54,7 +54,7 @@ class Looked:
 
     @property
     def num_passed_over(self) -> int:
-        """How many are not read."""
+        """The number of files that are not read."""
         return sum(group.number for group in self.passed_over)
 
 
@@ -82,12 +82,12 @@ def look(
     apart: Apart = nowhere,
     kinds: Mapping[str, str] = NO_KINDS,
 ) -> Looked:
-    """What is where a source looks for raw files.
+    """Return what is in the places where a source looks for raw files.
 
     files:          those that it reads
     read_by_others: absolute paths of those that other sources of the recipe read
-    apart:          whether a folder is no input, wherever it lies: it is a store's
-    kinds:          what files are, by absolute path, where their names do not tell why they are not read
+    apart:          tells whether a folder is not input, wherever it is, because it is a store's
+    kinds:          what files are, by absolute path, where their names do not show why they are not read
     """
     empty, passed_over = _Groups(), _Groups()
     for file in files:
@@ -102,7 +102,7 @@ def look(
 
 
 def _companions(source: Source) -> Iterable[Path]:
-    """Files that are read with a raw file and are none themselves, such as the index of a dump."""
+    """Files that are read with a raw file and are not raw files themselves, such as the index of a dump."""
     named: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
     return named()
 
@@ -125,12 +125,12 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
         return
     root, pattern = split_glob(path)
     deep = "**" in pattern
-    for found in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
-        name = found.relative_to(root).as_posix()
-        if not found.is_dir():
-            yield name, found, ""
-        elif found.is_symlink() or not deep:
-            yield name, found, LINKED if found.is_symlink() else FOLDER
+    for entry_path in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
+        name = entry_path.relative_to(root).as_posix()
+        if not entry_path.is_dir():
+            yield name, entry_path, ""
+        elif entry_path.is_symlink() or not deep:
+            yield name, entry_path, LINKED if entry_path.is_symlink() else FOLDER
     levels = None if deep else pattern.count(os.sep)
     yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
 
@@ -155,7 +155,7 @@ def name_in(root: Path, path: Path) -> str:
 
 
 def kind_of(path: Path, name: str) -> str:
-    """What a file that is not read is. name: below the folder that was given."""
+    """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
     except OSError:

@@ -10,15 +10,15 @@ FIELDS = ("text", "key", "revision", "title", "url", "date", "license", "group")
 MOST_REVISION = (1 << 63) - 1
 
 
-def check_fields(name: str, fields: Mapping[str, Any], known: tuple[str, ...] = FIELDS) -> None:
+def check_fields(name: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
     """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
 
-    What is no name and no list of names is for the source to refuse.
+    A value that is neither a name nor a list of names is for the source to refuse.
     """
     for key in fields:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(allowed)}."
             raise InputError(f"Source {name!r}: `fields` has no {key!r}. {hint}")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):
         raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")

@@ -77,28 +77,28 @@ def source_class(kind: str) -> Any:
     if kind in SOURCES:
         return SOURCES[kind]
     point = _entry_point(kind)
-    found = load_point(point)
-    wrong = _what_is_wrong(found, kind)
+    loaded = load_point(point)
+    wrong = _what_is_wrong(loaded, kind)
     if wrong:
         raise InputError(
             f"{point.value} of {package_of(point)}, the source kind {kind!r}, is no source: {wrong}. Mend or remove "
             "that package."
         )
-    return found
+    return loaded
 
 
 def defaults_of(source: Source) -> Defaults:
-    """What a source's kind has for its documents' steps where a recipe says nothing else.
+    """Return a source kind's own settings of the steps, for where a recipe says nothing else.
 
     >>> defaults_of(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
     """
-    found: Defaults = getattr(type(source), "defaults", {})
-    return found
+    defaults: Defaults = getattr(type(source), "defaults", {})
+    return defaults
 
 
 def takes_license(kind: str) -> bool:
-    """Whether a kind has a key `license` of its own, which it puts into its documents.
+    """Return True if a kind has a key `license` of its own, which it puts into its documents.
 
     >>> takes_license("wikipedia"), takes_license("files")
     (True, False)
@@ -125,23 +125,23 @@ def _entry_point(kind: str) -> EntryPoint:
     return next(iter(points.values()))
 
 
-def _what_is_wrong(found: Any, kind: str) -> str:
-    """Why an object is no source of this kind; "" where it is one."""
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+def _what_is_wrong(candidate: Any, kind: str) -> str:
+    """Return why an object is not a source of this kind; "" if it is one."""
+    if not (isinstance(candidate, type) and dataclasses.is_dataclass(candidate)):
         return "it is not a dataclass"
-    if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not candidate.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return "it is not frozen"
-    if getattr(found, "kind", None) != kind:
-        return f"its `kind` is {getattr(found, 'kind', None)!r}"
-    if type(getattr(found, "version", None)) is not int:
+    if getattr(candidate, "kind", None) != kind:
+        return f"its `kind` is {getattr(candidate, 'kind', None)!r}"
+    if type(getattr(candidate, "version", None)) is not int:
         return "it has no `version`, a whole number that is raised whenever its output changes"
-    libraries = getattr(found, "libraries", None)
+    libraries = getattr(candidate, "libraries", None)
     if not (isinstance(libraries, tuple) and all(isinstance(name, str) for name in libraries)):
         return "it has no `libraries`, a tuple of the packages that decide its output"
-    defaults = getattr(found, "defaults", {})
+    defaults = getattr(candidate, "defaults", {})
     if not (isinstance(defaults, Mapping) and all(isinstance(table, Mapping) for table in defaults.values())):
         return "its `defaults` are not tables of a recipe"
-    if "name" not in {field.name for field in dataclasses.fields(found)}:
+    if "name" not in {field.name for field in dataclasses.fields(candidate)}:
         return "it has no field `name`"
-    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
+    missing = [method for method in METHODS if not callable(getattr(candidate, method, None))]
     return f"it has no method `{missing[0]}`" if missing else ""

@@ -71,7 +71,7 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
@@ -116,23 +116,23 @@ class StoriesSource:
         try:
             text = (story.data if story.offset else story.data.removeprefix(codecs.BOM_UTF8)).decode()
         except UnicodeDecodeError as error:
-            said = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
-            return damaged(locator, story.data.strip(), said)
+            reason = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
+            return damaged(locator, story.data.strip(), reason)
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _in_lines(self, name: str) -> bool:
-        """Whether a file holds stories in lines of text."""
+        """Return True if a file holds stories in lines of text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
     def _borrowed(self, name: str) -> RecordFormat:
-        """How a file is read that holds no stories in lines of text."""
+        """Return the format of a file that does not hold stories in lines of text."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
         return TextFile(max_record_bytes=self.max_record_bytes)
 
 
 def is_blank(line: Line) -> bool:
-    """Whether a line is white space alone; one that is too long is not."""
+    """Return True if a line is white space alone; one that is too long is not."""
     return line.data is not None and not line.data.strip()
 
 
@@ -146,7 +146,7 @@ def lines_around(stream: BufferedIOBase, start: int, max_bytes: int) -> Iterator
 
 
 def line_start(stream: BufferedIOBase, position: int, most_bytes: int) -> int | None:
-    r"""Where the line begins that holds the byte before `position`; None where that is `most_bytes` before it.
+    r"""Return where the line begins that holds the byte before `position`; None if that is `most_bytes` before it.
 
     >>> from io import BytesIO
     >>> line_start(BytesIO(b"one\ntwo\nthree"), 8, 100), line_start(BytesIO(b"one\ntwo"), 7, 2)

@@ -1,15 +1,17 @@
-"""The base of all packages: artifacts, and where and how they are built and kept.
+"""Artifacts: what one is, how it is built part by part, and how every byte that is read from it is checked.
 
-    Stage ─► parts, each built by a plain function ─► records ─► manifest.json, in one step
+    1. A `Stage` (`stage.py`) says what is asked for: settings, parents and the parts it is cut into.
+    2. Each missing part is built by a plain function; `part_writer.py` writes its tables as Arrow files.
+    3. A `PartRecord` (`part_record.py`) names the files of a finished part, with a digest for every column.
+    4. A `Manifest` (`manifest.py`) is written last and names all part records: then the artifact exists.
+    5. `tables.py` reads the columns and rows that are asked for, and checks their digests before decoding.
 
-`stage.py` is the page to read first; `manifest.py`, `ledger.py` and `content.py` say what is kept about an artifact,
-`part_record.py` what about a part. `part_writer.py` writes tables and `tables.py` reads of them what is asked for,
-checked by digests of every column of every record batch (`arrow_layout.py`); `damage.py` names what is not as it was
-written, `checking.py` finds it in whole files. `settings.py` says which settings decide an artifact's bytes,
-`places.py` where files are, `place_address.py` how that is written, `object_store.py` how requests to an object store
-are repeated and `refusals.py` what is reported when one refuses, `files.py` how files appear whole and what killed
-processes left, `locks.py` what one process does at a time, `presence.py` which processes work with a store now,
-`holding.py` what its readers hold, `pool.py` the workers of a run, `current_record.py` what a worker reports and
-`processes.py` what the system does, `randomness.py` how chance is addressed. `kept_arrays.py` keeps tables of kernels
-that take a while to make.
+`ledger.py` proves that nothing was lost, `settings.py` says which settings decide bytes, `randomness.py` addresses
+every random choice, `damage.py` names a file that is not what was written, `file_check.py` checks whole files, and
+`current_record.py` is what a worker reports about itself.
+
+    digests/   content, and where the columns of an Arrow file lie
+    places/    a local folder or an object store; files that appear whole; locks
+    workers/   the pool of worker processes
+    leases/    who works with a store now, and who reads an artifact
 """

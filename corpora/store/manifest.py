@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.content import Content, sum_contents
 from corpora.store.damage import digest_in, document, seal, unseal
+from corpora.store.digests.content import Content, sum_contents
 from corpora.store.ledger import Ledger, sum_ledgers
 
 FORMAT_VERSION = 2

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from corpora.store.arrow_layout import TableChecks
 from corpora.store.damage import Damaged, digest_in, document, seal
+from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.manifest import FORMAT_VERSION, Json, Part, RecordAddress, open_document
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 _DEPTH = 5  # KIND/NAME/FINGERPRINT/parts/RECORD
 _KEPT = 4_096  # records that a process remembers: a shard opens every part of its generation

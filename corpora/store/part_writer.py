@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.store.arrow_layout import BatchChecks, TableChecks, check_batch, digest_of, head_bytes
-from corpora.store.content import Content, content_of
+from corpora.store.digests.arrow_layout import BatchChecks, TableChecks, check_batch, digest_of, head_bytes
+from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import StoredFile
-from corpora.store.places import HashingSink, Place
+from corpora.store.places.place import HashingSink, Place
 
 
 class PartWriter:

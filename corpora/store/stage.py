@@ -38,7 +38,7 @@ from corpora.store.manifest import (
 )
 from corpora.store.part_record import PartRecord, is_record, read_part, record_path
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 MANIFEST = "manifest.json"
 _KEPT = 16  # manifests that a process remembers: those of the artifacts that its stage reads

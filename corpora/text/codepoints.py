@@ -37,7 +37,7 @@ BULLETS = "-*•‣▪●◦"
 
 
 def character_class(character: str) -> int:
-    """What a character is to the splitter: one of the fifteen classes."""
+    """Return a character's class for the splitter: one of fifteen."""
     code = ord(character)
     return int(character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
 
@@ -65,7 +65,7 @@ def code_points(characters: str) -> Int64s:
 
 @kernel
 def holds(codes: Int64s, code: int) -> bool:
-    """Whether a small set holds a code point."""
+    """Return True if a small set holds a code point."""
     for member in codes:
         if member == code:
             return True
@@ -82,7 +82,7 @@ def class_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 def packed(word: bytes) -> int:
-    """What `pack` gives for all bytes of a word.
+    """Return what `pack` gives for all bytes of a word.
 
     >>> packed(b"Dr") == packed(b"dr") == 0x6472
     True

@@ -1,7 +1,7 @@
-"""Which lines ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
+"""Finds the lines that ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
 
-Promise: every line that ftfy, or the normalisation after it, would change is found, and now and then one that
-they would not. What is asked of each character and of each two neighbours follows from ftfy's own pattern of bad
+Promise: every line that ftfy, or the normalization after it, would change is found, and now and then one that
+they would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad
 sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
 300 MB a second on English books; tables of 400 kB, made in 0.15 s, once a process.
 """
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element th
 
 
 class Signs(NamedTuple):
-    """What lines are looked at for.
+    """Signs in lines that ftfy may repair.
 
     flags:   of each code point below 0x30000: a sum of the constants above
     classes: of each of them: its class, 0 for those that are in no pair
@@ -48,7 +48,7 @@ def line_signs(narrow: bool = False) -> Signs:
     """The signs by ftfy's own pattern and the Unicode tables. narrow: full-width forms are changed, too.
 
     ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
-    control, one of the two special cases above, or two certain neighbours beyond ASCII (`bad_pairs`).
+    control, one of the two special cases above, or two certain neighbors beyond ASCII (`bad_pairs`).
     """
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
     flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
@@ -59,18 +59,18 @@ def line_signs(narrow: bool = False) -> Signs:
     wanted = bad_pairs(BADNESS_RE.pattern)
     members = sorted({code for pair in wanted for side in pair for code in side})
     kinds = {code: tuple((code in first, code in second) for first, second in wanted) for code in members}
-    known = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
-    classes, pairs = np.zeros(_FLAGS_SIZE, np.uint8), np.zeros((len(known) + 1, len(known) + 1), np.uint8)
+    numbers = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
+    classes, pairs = np.zeros(_FLAGS_SIZE, np.uint8), np.zeros((len(numbers) + 1, len(numbers) + 1), np.uint8)
     for code, kind in kinds.items():
-        classes[code] = known[kind]
-    for (left, before), (right, after) in product(known.items(), repeat=2):
+        classes[code] = numbers[kind]
+    for (left, before), (right, after) in product(numbers.items(), repeat=2):
         pairs[before, after] = any(first and second for (first, _), (_, second) in zip(left, right, strict=True))
-    assert len(known) < 256
+    assert len(numbers) < 256
     return Signs(flags, classes, pairs)
 
 
 def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """For each alternative of ftfy's pattern that lists two neighbours beyond ASCII, the two that match least.
+    """For each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
 
     >>> [["".join(map(chr, side)) for side in pair] for pair in bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
@@ -82,7 +82,7 @@ def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
         else:
             alternatives[-1].append(_listed(element) if _PLAIN.fullmatch(element) else frozenset())
     pairs = [[pair for pair in pairwise(alternative) if all(pair)] for alternative in alternatives]
-    return [min(reversed(found), key=lambda pair: len(pair[0]) * len(pair[1])) for found in pairs if found]
+    return [min(reversed(each), key=lambda pair: len(pair[0]) * len(pair[1])) for each in pairs if each]
 
 
 def _listed(element: str) -> frozenset[int]:
@@ -114,18 +114,18 @@ def lines_to_mend(
 
     A "<" switches the reading of HTML entities off for the rest of its document, its own line included.
     """
-    found = [(0, 0, 0, False) for _ in range(0)]
+    suspects = [(0, 0, 0, False) for _ in range(0)]
     for row in range(offsets.size - 1):
         at, stop, tag = offsets[row], offsets[row + 1], False
         while at < stop:
             end, suspect, tagged = _look_at_line(data, at, stop, flags, classes, pairs)
             if suspect:
-                found.append((row, at, end, tag))
+                suspects.append((row, at, end, tag))
             tag = tag or tagged
             at = end + break_width(data, end, stop)
-    rows, starts, ends = np.empty((3, len(found)), np.int64)
-    after_tag = np.empty(len(found), np.bool_)
-    for index, (row, start, end, tag) in enumerate(found):
+    rows, starts, ends = np.empty((3, len(suspects)), np.int64)
+    after_tag = np.empty(len(suspects), np.bool_)
+    for index, (row, start, end, tag) in enumerate(suspects):
         rows[index], starts[index], ends[index], after_tag[index] = row, start, end, tag
     return rows, starts, ends, after_tag
 
@@ -134,7 +134,7 @@ def lines_to_mend(
 def _look_at_line(
     data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[int, bool, bool]:
-    """Where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
+    """Return where the line from `at` on ends, whether ftfy could change it, and whether it holds a "<"."""
     suspect, tagged = False, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:

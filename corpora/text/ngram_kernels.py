@@ -37,8 +37,8 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
     """Fill `out` and `ends`; returns the number of hashes."""
     size = 0
     for row in range(offsets.size - 1):
-        found = out[size:]
-        size += hash_runs(found, hash_words(data, offsets[row], offsets[row + 1], tables, found), n)
+        rest = out[size:]
+        size += hash_runs(rest, hash_words(data, offsets[row], offsets[row + 1], tables, rest), n)
         ends[row + 1] = size
     return size
 

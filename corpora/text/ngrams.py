@@ -29,5 +29,5 @@ def ngram_hashes(text: str, n: int) -> list[int]:
     >>> ngram_hashes("One two THREE", 2) == ngram_hashes("one, two;\\nthree!", 2)
     True
     """
-    found = words(text)
-    return [ngram_hash(found[at : at + n]) for at in range(len(found) - n + 1)]
+    all_words = words(text)
+    return [ngram_hash(all_words[at : at + n]) for at in range(len(all_words) - n + 1)]

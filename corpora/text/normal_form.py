@@ -1,9 +1,9 @@
 """NFC in time linear in the text, whatever marks follow each other in it.
 
 Promise: `nfc` equals `unicodedata.normalize("NFC", text)`. That one brings the marks of a letter into their canonical
-order by exchanging neighbours, which takes time quadratic in their number where they are mixed: half a second for
+order by exchanging neighbors, which takes time quadratic in their number where they are mixed: half a second for
 25,000 in a row. Here a run of more than `STREAM_SAFE` of them is decomposed and sorted before, which changes nothing
-of what it is to Unicode. Cost: normalising, and one search for such a run.
+of what it is to Unicode. Cost: normalizing, and one search for such a run.
 """
 
 import re
@@ -25,7 +25,7 @@ def nfc(text: str) -> str:
 
 
 def is_non_starter(character: str) -> bool:
-    """Whether a character is, or decomposes into, marks that are put into an order."""
+    """Return True if a character is, or decomposes into, marks that are put into an order."""
     return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
 
 

@@ -41,18 +41,18 @@ class Repaired(NamedTuple):
 
 
 class _Readings:
-    """What may still be read of a line, in characters."""
+    """A budget of what may still be read of a line, in characters."""
 
     def __init__(self, line: str) -> None:
         self._left = MOST_READINGS * len(line)
 
     @property
     def spent(self) -> bool:
-        """Whether more was asked for than there was."""
+        """True if more was asked for than was left."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
-        """Whether a text may be read once more."""
+        """Return True if a text may be read once more."""
         self._left -= len(text)
         return not self.spent
 
@@ -144,8 +144,8 @@ def _as_utf8(data: bytes) -> str:
 def _decoded_in_pieces(text: str, readings: _Readings) -> str:
     """A text whose pieces that look like UTF-8 are decoded each by itself: `fixes.decode_inconsistent_utf8`."""
 
-    def meant(found: re.Match[str]) -> str:
-        piece = found[0]
+    def meant(match: re.Match[str]) -> str:
+        piece = match[0]
         is_part = len(piece) < len(text) and not readings.spent  # of the whole text we come from there
         return _decoded(piece, readings) if is_part and is_bad(piece) else piece
 

@@ -190,7 +190,7 @@ def _pairs_run(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 
 @kernel
 def _joins(kind: int, inside: bool, alone: bool) -> bool:
-    """Whether a character belongs to the word that is open, if one is. `alone`: that began as a word of its own."""
+    """Return True if a character belongs to the open word, if one is. `alone`: that began as a word of its own."""
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
 
@@ -269,11 +269,11 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 @kernel
 def _next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
     """The smallest class in a run above one."""
-    found = 256
+    smallest = 256
     for at in range(begin, stop):
-        if lowest < orders[at] < found:
-            found = orders[at]
-    return found
+        if lowest < orders[at] < smallest:
+            smallest = orders[at]
+    return smallest
 
 
 @kernel

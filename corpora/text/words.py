@@ -1,7 +1,7 @@
 """Words as they are compared between texts, and the 64-bit hash of each: shingles and n-grams are runs of them.
 
 A word is a longest run of letters, marks and numbers of any script (Unicode's categories L, M and N), one case for
-another, in one form of Unicode. How a text is wrapped, spaced, punctuated, quoted or capitalised changes no word.
+another, in one form of Unicode. How a text is wrapped, spaced, punctuated, quoted or capitalized changes no word.
 
 - **Folding.** Every character is decomposed and case-folded (NFKD, full case folding, NFKD): "ß" is "ss", "ﬁ" is "fi",
   "Ａ" is "a", "²" is "2". Where that is not all letters, marks and numbers ("½", with a slash), it is only decomposed
@@ -34,9 +34,9 @@ from unicodedata import category, combining, normalize, unidata_version
 
 import numpy as np
 
+from corpora.kernels.array_cache import Arrays, kept_arrays
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
 from corpora.kernels.hashing import absorbed
-from corpora.store.kept_arrays import Arrays, kept_arrays
 from corpora.text.normal_form import nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words
@@ -82,7 +82,7 @@ _HIDDEN = frozenset(map(chr, chain(_FILLERS, *_SELECTORS)))
 
 
 class WordTables(NamedTuple):
-    """What the kernels look up for every code point.
+    """Tables in which the kernels look up every code point.
 
     entries: uint32 [0x110000]: the kind in the lowest three bits, above them the character's row in `forms`; row 0 is
              that of all characters that are left as they are and begin with no mark that has an order
@@ -104,7 +104,7 @@ class WordTables(NamedTuple):
 
 
 def _members(ranges: Iterable[tuple[int, int]]) -> bytearray:
-    """Whether each code point below 0x40000 is in one of the ranges."""
+    """Return 1 for each code point below 0x40000 that is in one of the ranges, else 0."""
     members = bytearray(0x40000)
     for first, last in ranges:
         members[first : last + 1] = b"\1" * (last + 1 - first)
@@ -115,19 +115,19 @@ _NO_SPACES = _members(_WITHOUT_SPACES)
 
 
 def is_hidden(character: str) -> bool:
-    """Whether a character shows nothing by itself, so that words run on over it."""
+    """Return True if a character shows nothing by itself, so that words continue over it."""
     return character in _HIDDEN or category(character) == "Cf"
 
 
 def is_alone(character: str) -> bool:
-    """Whether a letter or number belongs to a script that is written without spaces."""
+    """Return True if a letter or number belongs to a script that is written without spaces."""
     code = ord(character)
     return code < len(_NO_SPACES) and _NO_SPACES[code] == 1 and category(character)[0] in "LN"
 
 
 @lru_cache(maxsize=1 << 14)
 def fold(character: str) -> str:
-    """What a character is in words, decomposed and in one case; "" where it is in none.
+    """Return a character's form in words, decomposed and in one case; "" if it is in none.
 
     >>> [fold(character) for character in "AßﬁＡ²½ſ”™"]
     ['a', 'ss', 'fi', 'a', '2', '½', 's', '', '']
@@ -159,13 +159,13 @@ def _pared(form: str) -> str:
 
 
 def _is_piece(form: str) -> bool:
-    """Whether a form is one word, or none."""
+    """Return True if a form is at most one word."""
     return all(map(_is_word_character, form)) and not any(map(is_alone, form[1:]))
 
 
 @lru_cache(maxsize=1 << 14)
 def character_kind(character: str) -> int:
-    """What a character is to words: OUTSIDE, INSIDE, a MARK (inside, but begins none), ALONE or HIDDEN."""
+    """Return what a character is to words: OUTSIDE, INSIDE, a MARK (inside, but begins none), ALONE or HIDDEN."""
     if is_hidden(character):
         return HIDDEN
     form = fold(character)
@@ -251,7 +251,7 @@ def make_tables() -> Arrays:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether all characters are letters that stay as they are; true of most blocks, which are of ideographs."""
+    """Return True if all characters are letters that stay as they are, as in most blocks, which are of ideographs."""
     letters = set(map(category, text)) == {"Lo"} and _HIDDEN.isdisjoint(text)
     return letters and text == normalize("NFKD", text) == text.casefold()
 

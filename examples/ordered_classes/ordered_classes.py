@@ -16,8 +16,8 @@ from corpora.kernels.arrays import Float32s
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.formats.values import as_label, as_number
-from trainer.tasks.rows.naming import with_first
-from trainer.tasks.rows.texts import TextExample, TextTask
+from trainer.tasks.kinds.naming import with_first
+from trainer.tasks.kinds.texts import TextExample, TextTask
 from trainer.tasks.scores.classes import class_scores
 from trainer.tasks.scores.numbers import correlations
 

@@ -1,7 +1,7 @@
 """The command line: each command reads its arguments, calls one module, and shows what came back.
 
 Exit codes: 0 done, 1 the run failed or something is wrong that was looked for, 2 the user's input is wrong (every
-InputError, printed by `launch`); a signal as `flows.stopping` says.
+InputError, printed by `launch`); a signal as `flows.signals` says.
 Each command imports what it needs when it runs, so that `cloze --help` answers at once.
 """
 
@@ -15,15 +15,15 @@ from cyclopts import App, CycloptsError, Parameter
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
-from flows.command.asked import load_recipe
-from flows.command.completing import add_completion, recipes
-from flows.command.differing import differing_app
-from flows.command.exporting import exporting_app
+from flows.command.diff import differing_app
+from flows.command.export import exporting_app
 from flows.command.operations.cli import operations_app
-from flows.command.output import StandardOutput, console
+from flows.command.recipe_argument import load_recipe
 from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
 from flows.command.tasks.cli import tasks_app
+from flows.command.terminal.completion import add_completion, recipes
+from flows.command.terminal.output import StandardOutput, console
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
 
@@ -70,16 +70,16 @@ def _say(line: str) -> None:
 @app.command
 def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
     """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
-    from corpora.store.places import Place
-    from flows.command.doctor import examine, render
-    from flows.command.engines import engine_findings
-    from flows.command.preparing import kernels_finding
+    from corpora.store.places.place import Place
+    from flows.command.machine.cluster_findings import engine_findings
+    from flows.command.machine.doctor import examine, render
+    from flows.command.machine.prepare import kernels_finding
 
     place = Place(store) if store else None
     folder = Path(place.address) if place is not None and place.is_local else None
     findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
     if recipe is not None:
-        from flows.command.training.cards import training_findings
+        from flows.command.training.gpu_findings import training_findings
 
         findings += training_findings(load_recipe(recipe, None, store, None))
     if as_json:
@@ -92,7 +92,7 @@ def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = N
 @app.command
 def prepare() -> int:
     """Do what the first run would wait for: compile the kernels, make the orchestrator's database."""
-    from flows.command.preparing import prepare as prepare_home
+    from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, _say)
     return 0
@@ -111,10 +111,10 @@ def run(
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
     """Build everything that is missing of a recipe; a folder of text needs no recipe."""
-    from flows.command.compiling import compiled_meanwhile
-    from flows.command.progress import RunProgress
-    from flows.command.summary import show_summary
-    from flows.orchestration.execute import execute
+    from flows.command.machine.compile_kernels import compiled_meanwhile
+    from flows.command.terminal.progress import RunProgress
+    from flows.command.terminal.summary import show_summary
+    from flows.orchestration.runs.run_recipe import execute
     from flows.recipes.recipe import with_engine
 
     loaded = load_recipe(recipe, source, store, overrides)
@@ -128,10 +128,10 @@ def run(
 @app.command
 def demo(*, workers: Workers = None) -> int:
     """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
-    from flows.command.compiling import compiled_meanwhile
-    from flows.command.progress import RunProgress
-    from flows.command.summary import show_summary, show_tour
-    from flows.orchestration.execute import execute
+    from flows.command.machine.compile_kernels import compiled_meanwhile
+    from flows.command.terminal.progress import RunProgress
+    from flows.command.terminal.summary import show_summary, show_tour
+    from flows.orchestration.runs.run_recipe import execute
 
     loaded = load_recipe("demo", None, None, None)
     with compiled_meanwhile(_say), RunProgress(console) as progress:
@@ -154,9 +154,9 @@ def plan(
     as_json: AsJson = False,
 ) -> int:
     """Say what a run would reuse, what it would build and why, and what it would take. Builds nothing."""
-    from flows.command.engines import engine_lines
-    from flows.command.planned import estimate, plan_json, show_plan
-    from flows.orchestration.execute import plan as plan_recipe
+    from flows.command.machine.cluster_findings import engine_lines
+    from flows.command.plan import estimate, plan_json, show_plan
+    from flows.orchestration.runs.run_recipe import plan as plan_recipe
     from flows.recipes.recipe import with_engine
     from flows.run.estimates.room import refuse_without_room
     from flows.run.policies import default_workers
@@ -185,9 +185,9 @@ def preview(
 ) -> int:
     """Show documents of a source before and after every step, with the reason of each drop."""
     from corpora.judging.statistics_build import needs_statistics
-    from flows.command.display import show_preview
-    from flows.command.previewing import look_at, preview_source
-    from flows.recipes.fitted import fitted_line
+    from flows.command.preview import look_at, preview_source
+    from flows.command.terminal.display import show_preview
+    from flows.recipes.guesses.fitted_defaults import fitted_line
 
     named = {entry.source.name for entry in load_recipe(recipe, None, None, None).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
@@ -239,10 +239,10 @@ def fetch(
     overrides: Overrides = None,
 ) -> int:
     """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
-    from flows.command.progress import FetchProgress
-    from flows.orchestration.execute import fetch_inputs
+    from flows.command.terminal.progress import FetchProgress
+    from flows.orchestration.runs.run_recipe import fetch_inputs
     from flows.recipes.recipe import settle_recipe
-    from flows.run.fetching import FetchOptions
+    from flows.run.inputs.fetch import FetchOptions
 
     loaded = load_recipe(recipe, None, None, overrides)
     settle_recipe(loaded)
@@ -261,8 +261,8 @@ def inspect(
     as_json: AsJson = False,
 ) -> int:
     """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
-    from flows.command.inspecting import show_artifact
-    from flows.run.addresses import find_artifacts
+    from flows.command.inspect import show_artifact
+    from flows.run.store_address import find_artifacts
 
     artifacts = find_artifacts(address)
     if as_json:
@@ -284,8 +284,8 @@ def trace(
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
 ) -> int:
     """Walk from an example to its documents and their raw records, or from a document to its examples."""
-    from flows.command.inspecting import show_document_trace, show_example_trace
-    from flows.run.addresses import find_artifacts, newest
+    from flows.command.inspect import show_document_trace, show_example_trace
+    from flows.run.store_address import find_artifacts, newest
 
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")
@@ -309,7 +309,7 @@ def verify(
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
 ) -> int:
     """Check every file against what the store says of it; repair what is damaged."""
-    from flows.command.verifying import rebuild_store, repair_store, verify_store
+    from flows.command.verify import rebuild_store, repair_store, verify_store
 
     if repair and rebuild:
         raise InputError("--repair and --rebuild are two things: give one of them.")
@@ -330,7 +330,7 @@ def report(
     ] = None,
 ) -> int:
     """Write the HTML report of a run again and say where it is."""
-    from flows.command.inspecting import write_report
+    from flows.command.inspect import write_report
 
     console.print(f"Report: {quote(write_report(address, run_id, output, reference))}", markup=False)
     return 0
@@ -352,7 +352,7 @@ def ui(
     *, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200
 ) -> int:
     """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
-    from flows.orchestration.server import serve_ui
+    from flows.orchestration.server.embedded import serve_ui
 
     serve_ui(port, console.print)
 
@@ -373,7 +373,7 @@ def serve(
     """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
     asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]  # every run reads the recipe again
     loaded = load_recipe(recipe, None, store, asked)
-    from flows.orchestration.serving import serve_recipe
+    from flows.orchestration.schedules.serve import serve_recipe
 
     def tell(line: str) -> None:
         console.print(line, markup=False)

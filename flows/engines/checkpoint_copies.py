@@ -10,9 +10,9 @@ there. Cost: the checkpoint over the network whenever one is written; the traine
 import shutil
 from pathlib import Path
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage
-from trainer.finished import COMPLETE, names_in
+from trainer.complete_folders import COMPLETE, names_in
 from trainer.metrics import METRICS_FILE
 
 CHECKPOINTS = "checkpoints"

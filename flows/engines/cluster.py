@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 from distributed import CancelledError, Client, Future, KilledWorker
 
 from corpora.errors import InputError
-from corpora.store.places import Place
-from corpora.store.pool import Limits, PoolClosed, WorkerDied
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.engines.connecting import (
+from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
+from flows.engines.connect import (
     CLOSE_SECONDS,
     PATIENCE_SECONDS,
     Lost,
@@ -34,11 +34,11 @@ from flows.engines.connecting import (
     how_to_start,
     workers_of,
 )
-from flows.engines.identity import Identity, differences, identity
 from flows.engines.on_worker import UNFIT, Answer, perform, rest, value_of
-from flows.engines.sight import Sight, refuse_unseen, unseen
+from flows.engines.shared_paths import Sight, refuse_unseen, unseen
 from flows.engines.training import Hear, train_on
-from flows.run.units import counted
+from flows.engines.version_match import Identity, differences, identity
+from flows.run.record.counts_text import counted
 from trainer.launching.stopping import Stop
 
 Result = TypeVar("Result")

@@ -1,9 +1,9 @@
 """A call on a worker of a cluster: in a pool of processes of its own, with everything that the local pool promises.
 
 Limits of time and memory, the pulse, and the record that a process was at work on when it ended: a worker has them from
-`corpora.store.pool`. A call whose task was taken back (its client stopped, was killed, or lost the scheduler) is ended
-with its processes within half a second. The processes stay for the calls that follow, and go REST_SECONDS after the
-last one, or as soon as a client that leaves says so.
+`corpora.store.workers.pool`. A call whose task was taken back (its client stopped, was killed, or lost the scheduler)
+is ended with its processes within half a second. The processes stay for the calls that follow, and go REST_SECONDS
+after the last one, or as soon as a client that leaves says so.
 
 A nanny starts its worker as a daemon of Python's, which may have no children. That is lifted here: the processes of a
 pool end themselves when the process that started them is gone.
@@ -21,8 +21,8 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 
 from corpora.errors import InputError
-from corpora.store.pool import Limits, PoolClosed, WorkerPool
-from flows.engines.identity import PROGRAM, Identity, differences, identity
+from corpora.store.workers.pool import Limits, PoolClosed, WorkerPool
+from flows.engines.version_match import PROGRAM, Identity, differences, identity
 from flows.environment import QUIET
 
 REST_SECONDS = 60.0

@@ -24,8 +24,8 @@ from typing import Any
 from distributed import CancelledError, Client, KilledWorker
 
 from corpora.errors import InputError
-from corpora.store.pool import PoolClosed
-from flows.engines.connecting import (
+from corpora.store.workers.pool import PoolClosed
+from flows.engines.connect import (
     CLOSE_SECONDS,
     GPU,
     PATIENCE_SECONDS,
@@ -36,9 +36,9 @@ from flows.engines.connecting import (
     trainers_of,
     workers_of,
 )
-from flows.engines.identity import identity
 from flows.engines.on_worker import Answer, value_of
 from flows.engines.training_on_worker import BEGAN, LEFT, perform_training
+from flows.engines.version_match import identity
 from trainer.launching.launch import TrainingFailed
 from trainer.launching.stopping import Stop
 

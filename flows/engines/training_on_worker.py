@@ -22,12 +22,12 @@ from typing import Any
 from distributed import get_worker
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_parts
 from flows.engines.checkpoint_copies import fetch_copy, keep_copy, remove_copy
-from flows.engines.connecting import GPU
-from flows.engines.identity import Identity
+from flows.engines.connect import GPU
 from flows.engines.on_worker import Answer, answer_of, is_taken_back, unfit
+from flows.engines.version_match import Identity
 from flows.environment import QUIET
 from trainer.build import work_folder
 from trainer.jobs.job import TrainingJob

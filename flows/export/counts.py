@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from corpora.build import read_delete_list, without_deleted
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 
 NAMES = ("source", "split", "generation", "language", "license")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.export.card import description, meaning
+from flows.export.cards.data_card import description, meaning
+from flows.export.cards.licenses import NOT_STATED, license_address
 from flows.export.exported import Exported
 from flows.export.files import ExportedFile
-from flows.export.licenses import NOT_STATED, license_address
 
 CONFORMS = "http://mlcommons.org/croissant/1.1"
 _MEDIA = {"json": "application/json", "txt": "text/plain", "md": "text/markdown"}

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.schema import text_bytes
-from corpora.store.place_address import is_object_address, plain_address
+from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.settings import check_choice, check_range
-from flows.export.card import card
+from flows.export.cards.data_card import card
 from flows.export.croissant import croissant
 from flows.export.exported import Exported, exported
 from flows.export.files import FORMATS, ExportedFile, SplitFiles, file_at
 from flows.export.folder import new_folder
 from flows.export.rows import KINDS, PUBLISHED, DocumentRows, ExampleRows, rows_of
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
+from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_of
 
 CARD, METADATA, TOKENIZER = "README.md", "croissant.json", "tokenizer"
 MEBIBYTE = 1 << 20

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
+from flows.export.cards.licenses import NOT_STATED
 from flows.export.counts import DocumentCounts, count_documents
 from flows.export.files import FORMATS, ExportedFile, FileFormat
-from flows.export.licenses import NOT_STATED
 from flows.export.provenance import Provenance, provenance_of
-from flows.run.accounts import edits_of, records_account
-from flows.run.addresses import Artifact
+from flows.run.record.ledger_balance import edits_of, records_account
+from flows.run.store_address import Artifact
 
 _LANGUAGE = re.compile("[a-z]{2,3}")
 

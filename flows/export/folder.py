@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.files import disk_refusal, flush_folder
-from corpora.store.locks import NO_LOCKS
-from flows.stopping import scratch_folder
+from corpora.store.places.files import disk_refusal, flush_folder
+from corpora.store.places.locks import NO_LOCKS
+from flows.signals import scratch_folder
 
 ELSEWHERE = "give another folder, then run the same command again"
 

@@ -27,15 +27,15 @@ from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Parent
-from corpora.store.place_address import is_object_address
-from corpora.store.places import Place
+from corpora.store.places.address import is_object_address
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import without_folders
 from flows.recipes.recipe import Recipe
-from flows.run.accounts import size_bytes
+from flows.recipes.settings.privacy import without_folders
 from flows.run.pipeline import STAGES
-from flows.run.records import RunRecord, StageRecord, recorded_lock, recorded_recipe
+from flows.run.record.ledger_balance import size_bytes
+from flows.run.record.run_record import RunRecord, StageRecord, recorded_lock, recorded_recipe
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 FACETS = {

@@ -13,13 +13,13 @@ from corpora.errors import InputError
 from corpora.judging.documents import raw_parent
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.addresses import Artifact
 from flows.run.pipeline import STAGES
-from flows.run.records import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
+from flows.run.store_address import Artifact
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from corpora.build import CORPUS, read_delete_list, without_deleted
 from corpora.errors import InputError
-from corpora.store.holding import Hold
+from corpora.store.leases.reader_lease import Hold
 from corpora.store.tables import open_table, read_table
-from flows.run.addresses import Artifact
+from flows.run.store_address import Artifact
 from shards.build import SPLITS
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 
 KINDS = ("shards", "corpora")
 PUBLISHED = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen

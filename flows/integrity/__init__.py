@@ -1,8 +1,8 @@
-"""Is a store what was written into it, and how it becomes that again.
+"""Checks and repairs a store.
 
-    holdings ─► faults ─► repair
+    inventory ─► faults ─► repair
 
-`holdings.py` reads what the documents of a store say there is, `faults.py` compares it with the files that are there,
-`repair.py` makes again what is damaged. `rebuilding.py` builds a part again next to its artifact, to compare the two;
-`alone.py` lets one process at a time change a store.
+`inventory.py` reads what the documents of a store say it holds, `faults.py` compares that with the files, `repair.py`
+builds what is damaged again. `rebuild_part.py` builds a part next to its artifact, to compare the two; `store_lock.py`
+lets one process at a time change a store.
 """

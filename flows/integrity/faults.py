@@ -1,24 +1,24 @@
 """Faults: every file of a store, of whatever kind, compared with what the store says of it.
 
-Cost: every byte of the parts is read once (`corpora.store.checking`), several parts side by side; the rest is small.
+Cost: every byte of the parts is read once (`corpora.store.file_check`), several parts side by side; the rest is small.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from corpora.errors import InputError
-from corpora.store.arrow_layout import TableChecks
-from corpora.store.checking import check_file, is_table, side_by_side
 from corpora.store.damage import Damaged
+from corpora.store.digests.arrow_layout import TableChecks
+from corpora.store.file_check import check_file, is_table, side_by_side
 from corpora.store.manifest import Manifest
 from corpora.store.part_record import read_record
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones
-from flows.integrity.holdings import Claim, Fault, Holdings, identity
-from flows.run.figures import figures_file, kept_figures
-from flows.run.records import DamagedRun, read_run, recorded_lock, recorded_raw_paths
-from flows.run.releases import DamagedRelease, read_release
+from flows.integrity.inventory import Claim, Fault, Holdings, identity
+from flows.run.record.figures import figures_file, kept_figures
+from flows.run.record.releases import DamagedRelease, read_release
+from flows.run.record.run_record import DamagedRun, read_run, recorded_lock, recorded_raw_paths
 
 Advance = Callable[[int, int], None]  # bytes that are done, of so many
 

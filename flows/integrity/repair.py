@@ -21,20 +21,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.checking import describe_part
 from corpora.store.damage import Damaged, digest_in
+from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, RecordAddress
 from corpora.store.part_record import is_record, read_record, record_path
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
 from flows.integrity.faults import check_claim, check_claims, check_figures
-from flows.integrity.holdings import Claim, Fault, Holdings, read_holdings
-from flows.integrity.rebuilding import RecordedRun, recorded_runs
-from flows.run.figures import figures_file, figures_of_run, keep_figures
-from flows.run.mending import refuse_changed_raw_files
+from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
+from flows.integrity.rebuild_part import RecordedRun, recorded_runs
+from flows.run.faults.rebuild_damaged import refuse_changed_raw_files
 from flows.run.pipeline import run_recipe
-from flows.run.records import read_run, recorded_recipe
-from flows.stopping import scratch_folder
+from flows.run.record.figures import figures_file, figures_of_run, keep_figures
+from flows.run.record.run_record import read_run, recorded_recipe
+from flows.signals import scratch_folder
 from trainer.launching.launch import TrainingFailed
 
 Tell = Callable[[str], None]

@@ -1,17 +1,9 @@
 """Prefect, and nothing else knows it: stages as tasks, the server, schedules.
 
-    execute.py ─► recording.py: server.py (embedded, on database.py), or the user's own; started anew, or done without
-               ─► performing.py: the run's page, stage by stage ─► tasks.py: ranges of parts on a pool of processes
-                                                                       └─► training.py: a process of its own, watched
-    serving.py ─► service.py: a schedule (timetables.py) and its runner ─► deployed.py: the flow of a recipe
-               ─► tending.py, history.py: what is due is told, what is over is kept for so long
-    deploying.py ─► a prefect.yaml ─► a worker of a pool ─► deployed.py ─► scheduled_run.py: one run ─► execute.py
-
-    execute.py ─► reusing.py: nothing is to be built ─► journal.py ─► taking.py: the next server takes it
-
-A Prefect task is a decoration, a call and a return: it has ranges of parts built on a pool of worker processes,
-publishes, or shows what is there. `work.py` has the values that tasks are given, which can be sent anywhere, and the
-one place where a task finds what cannot; `shown.py` is what a run leaves on the orchestrator's pages, `pages.py` the
-one place where it goes out, `reports.py` the reports that a server of ours shows next to them; `notifying.py` is who is
-told of a run when nobody looks, `promoting.py` a run that is released, `pausing.py` the person who is asked first.
+1. `runs/` carries out a recipe as a flow, each stage as tasks over ranges of parts.
+2. `server/` starts the embedded server, and records what it can of a run.
+3. `pages/` is what a run shows in the UI: ledgers, samples, lineage, its report.
+4. `schedules/` runs a recipe when it is due, and writes deployments for work pools.
+5. `releases/` promotes what a run built, after a person's approval where that is needed; `grids/` runs one recipe in
+   several forms.
 """

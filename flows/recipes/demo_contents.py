@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 
 FILE = "demo.contents.json"

@@ -23,11 +23,10 @@ from corpora.sources.contract import RawFile, Source, StatCache, hash_files, spl
 from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Apart, Looked, look, nowhere
 from corpora.store.damage import Damaged, digest_in, seal, unseal
-from corpora.store.files import replaced_file
 from corpora.store.manifest import fingerprint
+from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind, convert
-from flows.recipes.fitted import Fitted
-from flows.recipes.guessed_fields import (
+from flows.recipes.guesses.fields import (
     WITHOUT,
     Guessed,
     GuessedName,
@@ -35,6 +34,7 @@ from flows.recipes.guessed_fields import (
     refuse_nothing_left,
     without_text,
 )
+from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.recipe import Recipe
 from trainer.jobs.start import Start
 
@@ -79,7 +79,7 @@ class Lock:
     unread:   raw files that ended a run; no document was made of one, so once it is gone (mended, or taken away) it is
               taken out of its generation
     vocabulary_generation: the generation that the vocabulary is trained on
-    fetched: for each source with a `fetch` table what it was resolved to (`flows.run.fetching`)
+    fetched: for each source with a `fetch` table what it was resolved to (`flows.run.inputs.fetch`)
     guessed: for each source whose recipe does not name the text, under which names it was found
     fitted:  of a folder without a recipe, what its defaults were fitted to
     start:   the model that training begins with, found again by each run and written nowhere

@@ -11,11 +11,11 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import Source
 from corpora.sources.registry import SOURCES
-from corpora.store.pool import Limits
-from flows.recipes.bounds import BoundSettings
-from flows.recipes.notify import NotifySettings
-from flows.recipes.privacy import PrivacySettings
-from flows.recipes.retention import RetentionSettings
+from corpora.store.workers.pool import Limits
+from flows.recipes.settings.bounds import BoundSettings
+from flows.recipes.settings.notify import NotifySettings
+from flows.recipes.settings.privacy import PrivacySettings
+from flows.recipes.settings.retention import RetentionSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.model import ModelSettings

@@ -21,16 +21,16 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import make_step
 from corpora.sources.contract import Source
 from corpora.sources.registry import OBJECT_KINDS, defaults_of, make_source, takes_license
-from corpora.store.place_address import plain_address
-from corpora.store.pool import Limits
+from corpora.store.places.address import plain_address
 from corpora.store.settings import bind, check_choice, check_range, convert, toml_table, unknown_key
-from flows.recipes.bounds import Bound, read_bounds
-from flows.recipes.engine import LOCAL, check_engine
-from flows.recipes.fitted import Fitted
+from corpora.store.workers.pool import Limits
+from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.model_table import OF_START, read_model_table
-from flows.recipes.notify import NotifySettings
-from flows.recipes.privacy import PrivacySettings
-from flows.recipes.retention import RetentionSettings
+from flows.recipes.settings.bounds import Bound, read_bounds
+from flows.recipes.settings.engine import LOCAL, check_engine
+from flows.recipes.settings.notify import NotifySettings
+from flows.recipes.settings.privacy import PrivacySettings
+from flows.recipes.settings.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
     check_name,
@@ -44,7 +44,7 @@ from flows.recipes.tables import (
     table_of,
     with_paths,
 )
-from shards.builders.pairs import SegmentPairInput
+from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
 from trainer.settings.model import ModelSettings

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.store.place_address import plain_address
-from corpora.store.places import Place
+from corpora.store.places.address import plain_address
+from corpora.store.places.place import Place
 from corpora.store.settings import toml_table
-from flows.recipes.privacy import printable
+from flows.recipes.settings.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 

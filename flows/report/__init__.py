@@ -13,6 +13,6 @@ the run whose page has the rest (`unchanged.py`). The page of a suite of tasks i
 Every number on the page comes from a manifest's ledger, from a model's table of metrics, or is counted from rows, times
 from the run's record; where two stages count the same thing the page shows both. A run may have several vocabularies
 and shard sets: each is shown under its name; `measures` says how good a vocabulary is. Every text of a document goes
-through `Privacy` of `flows.recipes.privacy`, which bounds it and shows it, its hash or nothing. The template escapes
-everything; the page's own policy forbids it to load anything from anywhere.
+through `Privacy` of `flows.recipes.settings.privacy`, which bounds it and shows it, its hash or nothing. The template
+escapes everything; the page's own policy forbids it to load anything from anywhere.
 """

@@ -1,16 +1,16 @@
 """A run next to the run before it, in words and numbers: for the page and for the terminal alike.
 
-Promise: every number is one of `flows.run.figures`; what one run lacks is a dash and never a zero of our own.
+Promise: every number is one of `flows.run.record.figures`; what one run lacks is a dash and never a zero of our own.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.run.accounts import readable_bytes
-from flows.run.figures import COUNT, SHARE, Change, Figures, compare
-from flows.run.records import RunRecord
-from flows.run.units import counted
+from flows.run.record.counts_text import counted
+from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare
+from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.run_record import RunRecord
 
 LARGE = 100  # a mean of so much or more is told in whole numbers
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from flows.report.run import RunView
-from flows.run.accounts import readable_bytes
 from flows.run.estimates.kept import compare_with_facts, estimates_of
-from flows.run.units import readable_seconds
+from flows.run.record.counts_text import readable_seconds
+from flows.run.record.ledger_balance import readable_bytes
 
 NAMED = {
     "documents": "documents",

@@ -6,12 +6,12 @@ Promise: about two screens of a desktop, whatever the run: of long tables the fi
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.recipes.privacy import visible
+from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, said, said_change
 from flows.report.run import RunView
-from flows.run.accounts import Accounts, files_account
-from flows.run.figures import COUNT, MEAN, Change, compare, figures_before
-from flows.run.units import counted
+from flows.run.record.counts_text import counted
+from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
+from flows.run.record.ledger_balance import Accounts, files_account
 
 FIRST_LOSSES, FIRST_SOURCES = 10, 8
 NAME_CHARACTERS = 80

@@ -20,7 +20,7 @@ from corpora.store.manifest import Manifest
 from flows.report.drawing.pieces import paragraphs_of, shown_pieces
 from flows.report.drawing.plot import Plot, around, from_zero
 from flows.report.run import RunView
-from flows.run.accounts import made_from, of_kind
+from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.build import Measured, read_measures
 from tokenizers_train.measures.measure import (
     Measures,

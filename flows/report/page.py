@@ -16,27 +16,27 @@ from markupsafe import Markup
 
 from corpora.schema import excerpt
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import LeftOut, Lock
-from flows.recipes.privacy import Privacy, visible, without_folders
+from flows.recipes.settings.privacy import Privacy, visible, without_folders
 from flows.report import front
 from flows.report.compared import said, said_change
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
 from flows.report.estimates import estimate_rows
 from flows.report.measures import Reference
+from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
 from flows.report.texts import example_views, pair_views, reason_groups
-from flows.report.trained import training_view
 from flows.report.vocabularies import vocabulary_views
-from flows.run import accounts
-from flows.run.examples import SURELY
-from flows.run.leaving_out import described
-from flows.run.lengths import LengthSample, sample_lengths
-from flows.run.looking import looked_from_json, looked_lines
-from flows.run.records import RunRecord
-from flows.run.units import counted, parent_name, readable_moment, readable_seconds, rows_in_words
+from flows.run.faults.skipped_files import described
+from flows.run.inputs.unread_files import looked_from_json, looked_lines
+from flows.run.record import ledger_balance as accounts
+from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
+from flows.run.record.example_shares import SURELY
+from flows.run.record.lengths import LengthSample, sample_lengths
+from flows.run.record.run_record import RunRecord
 
 RECIPE_CHARACTERS = 20_000
 

@@ -8,13 +8,13 @@ those of the run before.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flows.recipes.privacy import visible
+from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, parted, said, said_change
 from flows.report.run import RunView
-from flows.run.accounts import Accounts, of_kind
-from flows.run.examples import nothing_said, telling_looks
-from flows.run.figures import SHARE, Change
-from flows.run.units import counted
+from flows.run.record.counts_text import counted
+from flows.run.record.example_shares import nothing_said, telling_looks
+from flows.run.record.figures import SHARE, Change
+from flows.run.record.ledger_balance import Accounts, of_kind
 
 POINTS = 0.05  # that a share moves
 RELATIVE = 0.2  # that a mean moves, of itself

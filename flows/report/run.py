@@ -7,14 +7,14 @@ from functools import cached_property
 from corpora.judging.documents import raw_parent
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import Privacy
-from flows.run import accounts
-from flows.run.figures import Figures, figures_of_run
-from flows.run.lengths import LengthSample, sample_lengths
-from flows.run.records import RunRecord
+from flows.recipes.settings.privacy import Privacy
+from flows.run.record import ledger_balance as accounts
+from flows.run.record.figures import Figures, figures_of_run
+from flows.run.record.lengths import LengthSample, sample_lengths
+from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

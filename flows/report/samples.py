@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from corpora.kernels.arrays import Int64s
 from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table, read_table
 

@@ -19,8 +19,8 @@ from flows.report.drawing.examples import (
     shown_tokens,
 )
 from flows.report.run import RunView
-from flows.run import accounts
-from shards.reading.shard_set import ShardSet
+from flows.run.record import ledger_balance as accounts
+from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

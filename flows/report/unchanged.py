@@ -9,9 +9,9 @@ Cost: the record of the run before, and its page.
 import re
 from html import unescape
 
-from corpora.store.places import Place
-from flows.run.figures import run_before
-from flows.run.records import RunRecord
+from corpora.store.places.place import Place
+from flows.run.record.figures import run_before
+from flows.run.record.run_record import RunRecord
 
 MARK = re.compile(rb'<meta name="cloze-parts" content="([^"]*)">')
 HEAD_BYTES = 4_096  # in which the mark is

@@ -10,7 +10,7 @@ from typing import Any
 from corpora.store.manifest import Manifest
 from flows.report.measures import Reference, drift_rows, figures_by, measured_view, overlap_view, paragraph_view
 from flows.report.run import RunView
-from flows.run.accounts import made_from, of_kind
+from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

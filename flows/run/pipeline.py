@@ -16,7 +16,7 @@
         model        weights, learnt phase by phase
 
 How a stage is built is not told here: `perform` is given stages that may be built side by side and returns
-their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`planning.py`);
+their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
 in a test it may build right here.
 """
 
@@ -34,16 +34,16 @@ from corpora.judging.inputs import read_inputs
 from corpora.judging.statistics_build import needs_statistics, plan_statistics
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, survey_stage
 from corpora.tombstones import read_tombstones
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.examples import nothing_said
-from flows.run.rule_limits import JudgedSource, refuse_bad_sources
-from flows.run.starting import begun, fitting, taught
-from flows.run.units import counted
+from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
+from flows.run.inputs.start_model import begun, fitting, taught
+from flows.run.record.counts_text import counted
+from flows.run.record.example_shares import nothing_said
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary

@@ -1,11 +1,11 @@
 """Shards read: every example by number, in an order that follows from the seed, with its masks and its documents.
 
-`shard_set.py` opens the files, `order.py` says which example is at which place of which epoch (`windows.py` where only
-some shards are mixed), `loader.py` gives what a step reads (`columns.py` gathers the rows), `mixture.py` the same of
-several sets, each with its share of the slots (`interleave.py` says which slots), `slots.py` what both can do.
-`budgets.py` cuts a step into micro-batches of so many tokens, `materialised.py` has a whole epoch as rows. `records.py`
-gives examples to other loops, one by one or in rows of one width. `verification.py` checks that the files are what was
-written, `trace.py` walks from an example to its documents and back.
+    1. `files/` opens the shards of a set: a `ShardSet`, and its columns.
+    2. `order/` says which example is read at which slot of which epoch.
+    3. `loader.py` gathers the examples of a step and masks them: `GatheredExamples`.
+    4. `mixture.py` reads several sets as one, each with its share of the slots; `slots.py` is what both offer.
+    5. `budgets.py` cuts a step into micro-batches of a number of tokens.
 
-`near.py` has the windows of shards that are in an object store fetched, and keeps them while they are read.
+`records.py` gives examples to other training loops, `materialised.py` a whole epoch as rows, `trace.py` leads from an
+example to its documents and back, and `lost_neighbors.py` counts what is lost next to a deleted document.
 """

@@ -32,11 +32,11 @@ from shards.masks.masking import (
     weighted,
 )
 from shards.masks.plain import masks_plain, settings_at
-from shards.reading.columns import Columns
-from shards.reading.near import NearFiles, NearWindows
-from shards.reading.order import GlobalOrder, Order, example_plain
-from shards.reading.shard_set import ShardSet
-from shards.reading.windows import WindowedOrder
+from shards.reading.files.columns import Columns
+from shards.reading.files.shard_cache import NearFiles, NearWindows
+from shards.reading.files.shard_set import ShardSet
+from shards.reading.order.global_order import GlobalOrder, Order, example_plain
+from shards.reading.order.windowed_order import WindowedOrder
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any

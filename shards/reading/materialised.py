@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, mask_settings
-from shards.reading.shard_set import ShardSet
 from shards.schema import id_type
 
 ROWS = 4_096

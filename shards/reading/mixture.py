@@ -17,8 +17,8 @@ import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
-from shards.reading.interleave import Interleave
 from shards.reading.loader import TALLIES, GatheredExamples, Slots, slot_numbers
+from shards.reading.order.interleave import Interleave
 from shards.reading.slots import SlotReader
 
 

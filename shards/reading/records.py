@@ -25,9 +25,9 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.manifest import Json, Manifest, fingerprint
 from corpora.store.settings import check_range
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader
-from shards.reading.order import examples_at
-from shards.reading.shard_set import ShardSet
+from shards.reading.order.global_order import examples_at
 
 IGNORED = -100  # the label of a token that is not to be guessed
 Record: TypeAlias = dict[str, Any]

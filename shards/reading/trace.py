@@ -14,10 +14,10 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import DOCUMENTS, Document, documents
 from corpora.store.manifest import Manifest, Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

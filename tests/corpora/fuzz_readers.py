@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from fuzzing import read_all
 
 from corpora.acquire import catalogues
 from corpora.judging.steps.contamination import EvaluationSet, read_items
+from corpora.sources.contract import Source
 from corpora.sources.python_docs.source import PythonDocsSource
 from corpora.sources.registry import make_source
 from corpora.sources.wiki.wikitext.prose import wikitext_to_text
@@ -19,16 +20,27 @@ ROOT = Path(__file__).parents[2]
 INDEX_FOLLOWS = b"\n==INDEX==\n"  # in an input of two files
 
 
-def reads(name: str, **table: Any) -> Callable[[bytes, Path], int]:
+@dataclass(frozen=True, eq=False)
+class RawFileReader:
     """Reads an input as a raw file of this name of a source of this kind."""
 
-    def read(data: bytes, folder: Path) -> int:
-        path = folder / name
+    name: str
+    table: dict[str, Any]
+
+    def source(self, path: Path) -> Source:
+        """Return the source that reads what is at a path."""
+        return make_source({"name": "fuzzed", "path": str(path), **self.table})
+
+    def __call__(self, data: bytes, folder: Path) -> int:
+        path = folder / self.name
         path.write_bytes(data)
-        source = make_source({"name": "fuzzed", "path": str(path), **table})
+        source = self.source(path)
         return read_all(source, data, source.files())
 
-    return read
+
+def reads(name: str, **table: Any) -> RawFileReader:
+    """Return the reader of a raw file of this name, and of a source with this table."""
+    return RawFileReader(name, table)
 
 
 def reads_indexed(data: bytes, folder: Path) -> int:

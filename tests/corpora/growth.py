@@ -17,16 +17,16 @@ still:
 import argparse
 import gc
 import importlib
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
+
+from fuzzing import run_in_child
 
 from corpora.errors import InputError
 
@@ -45,24 +45,7 @@ GENERIC = tuple(
         *("\u0301", "\u0316", "\u0345", "\u200b", "\u200d", "\u00ad", "\ufeff", "\u202e", "\u2028", "\x85", "\xa0"),
         *("\x00", "\x1b[", "\x1b[0m", "\x7f", "\ufffd"),
         *("ab ", "the ", "a.b", "The tide came in.\n", "1.", "00", "3-", "www.", "http://", "a@", "a@b.c", "+49 "),
-        *(
-            "&amp;",
-            "amp;",
-            "&#",
-            "&#38;",
-            "&lt;",
-            "<a>",
-            "</a>",
-            "<!--",
-            "-->",
-            "{{",
-            "}}",
-            "[[",
-            "]]",
-            "'''",
-            "==",
-            "=a=",
-        ),
+        *"&amp; amp; &# &#38; &lt; <a> </a> <!-- --> {{ }} [[ ]] ''' == =a=".split(),
     )
 )
 HALF = b"\xed\xa0\x80"  # of a surrogate pair, as if it were a character
@@ -193,32 +176,15 @@ def grow_here(name: str, subject: Subject, seconds: float, number: int, current:
 
 def grow_in_child(name: str, minutes: float, number: int) -> int:
     """Measure one subject in a process of its own; one that stands still is followed by another."""
-    end, faults, tried = time.monotonic() + 60 * minutes, 0, 0
-    with tempfile.TemporaryDirectory(prefix="cloze-growing-") as folder:
-        current = Path(folder) / "input"
-        while (left := end - time.monotonic()) > 3:
-            current.unlink(missing_ok=True)
-            options: Mapping[str, object] = {
-                "--minutes": left / 60,
-                "--seed": number,
-                "--current": current,
-                "--tried": tried,
-            }
-            words = [str(word) for option in options.items() for word in option]
-            child = subprocess.Popen([sys.executable, __file__, name, *words], env={**os.environ, "TMPDIR": folder})
-            while child.poll() is None:
-                time.sleep(0.5)
-                if current.exists() and time.time() - current.stat().st_mtime > STANDS_STILL:
-                    child.kill()
-            faults += child.returncode != 0
-            if child.returncode in (0, 1):
-                break
-            if not current.exists():
-                break
-            place, _, what = current.read_text().partition(" ")
-            print(f"{name}: {what}: ended by {child.returncode}", flush=True)
-            tried = int(place) + 1
-    return faults
+    tried = 0
+
+    def ended(code: int, current: Path) -> None:
+        nonlocal tried
+        place, _, what = current.read_text().partition(" ")
+        print(f"{name}: {what}: ended by {code}", flush=True)
+        tried = int(place) + 1
+
+    return run_in_child(__file__, name, minutes, STANDS_STILL, lambda: {"--seed": number, "--tried": tried}, ended)
 
 
 def main() -> int:

@@ -6,8 +6,7 @@ Whole runs over generations are tested with the run; here are the single rules.
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,6 @@ from corpora.duplicates.candidates import (
     order_key,
 )
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import GopherRules, RulesSettings
@@ -48,12 +46,9 @@ from corpora.schema import keyed_id, occurrence_id, record_id
 from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store import tables
-from corpora.store.content import content_of
-from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest
-from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.stage import PartPlan, Stage, build_stage
+from corpora.store.places.place import Place
+from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from corpora.tombstones import Tombstones
 
@@ -154,13 +149,6 @@ def test_the_total_order() -> None:
     assert sorted(range(4), key=lambda row: order_key(found, row)) == [2, 1, 0, 3]
     found.quality[1] = 6
     assert sorted(range(4), key=lambda row: order_key(found, row)) == [1, 2, 0, 3]
-
-
-@pytest.mark.parametrize(("key", "value"), [("share", 0.6), ("share", -0.1), ("seed", -1), ("seed", 1 << 64)])
-def test_a_split_out_of_range(key: str, value: Any) -> None:
-    """Fails where a seed or share that no draw can use is taken."""
-    with pytest.raises(InputError, match=f"held_out.{key} = .* is out of range"):
-        SplitSettings(**{key: value})
 
 
 SENTENCES = (
@@ -297,38 +285,6 @@ def test_each_verdict_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert decoded == {"verdicts": 7, "documents": 7}
     assert sorted(excerpts) == [body(0), body(1)]
     assert corpus.manifest.rows("removed") == 2
-
-
-def test_verdicts_that_were_written_in_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where how verdicts were cut decides the keys of the corpus' parts, or one batch is decoded for each."""
-    builder = Builder(tmp_path)
-    builder.add(*(line(n, body(n % 5)) for n in range(7)), files=3)
-    [generation] = builder.generations
-    keys = [plan.key for plan in plan_corpus(builder.place, "own", [generation]).parts]
-    rows = pa.Table.from_batches(read_table(builder.place, generation.verdicts, "verdicts")).combine_chunks()
-    bounds = np.cumsum([0, *(part.rows("documents") for part in builder.inputs[0].documents.parts)])
-    assert [key["verdicts"] for key in keys] == [str(content_of(rows[a:b])) for a, b in pairwise(bounds.tolist())]
-
-    def write_whole(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("verdicts", rows.schema) as sink:
-            sink.write(rows)
-        return generation.verdicts.ledger
-
-    settings = {"settings": {}, "parents": (), "libraries": {}}
-    stage = Stage(
-        kind="verdicts",
-        name="whole",
-        build_version=1,
-        parts=(PartPlan(name="verdicts", key=0),),
-        build=write_whole,
-        **settings,
-    )
-    whole = replace(generation, verdicts=build_stage(builder.place, stage))
-    reads: list[int] = []
-    read = tables._Mapped.batch
-    monkeypatch.setattr(tables._Mapped, "batch", lambda image, number: (reads.append(number), read(image, number))[1])
-    assert [plan.key for plan in plan_corpus(builder.place, "own", [whole]).parts] == keys
-    assert reads == [0]
 
 
 DELETABLE = st.tuples(

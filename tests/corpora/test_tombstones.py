@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.schema import keyed_id
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
 
 ALICE = (keyed_id("wikipedia", "Alice"), text_hash(b"Alice lives here."))
@@ -74,14 +74,6 @@ def test_golden_hashes() -> None:
     assert text_hash(b"text").hex() == "982d9e3eb996f559e633f4d194def376"
     assert sorted(tombstones.ids) == ["b4d3bd44cc303b7dfa4062d512a01220"]
     assert tombstones.holds(b"i" * 16, b"")
-
-
-@pytest.mark.server
-def test_a_list_is_kept_on_an_object_store(s3_store: Place) -> None:
-    assert read_tombstones(s3_store, "general") == Tombstones()
-    tombstones = Tombstones().with_documents([ALICE])
-    write_tombstones(s3_store, "general", tombstones)
-    assert read_tombstones(s3_store, "general") == tombstones
 
 
 def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:

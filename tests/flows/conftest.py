@@ -11,7 +11,7 @@ from launched import Site, new_home, server
 from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
-from corpora.store.locks import held
+from corpora.store.places.locks import held
 
 
 @pytest.fixture

@@ -26,8 +26,9 @@ from typing import Any
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 LONGEST = 1 << 17  # bytes of a request: arguments and an environment
 IMPORTED = (
-    "flows.command.cli flows.command.inspecting flows.command.models flows.command.previewing flows.command.progress "
-    "flows.command.summary flows.command.tracing flows.orchestration.execute flows.run.quarantine "
+    "flows.command.cli flows.command.inspect flows.command.trainer_process flows.command.preview "
+    "flows.command.terminal.progress flows.command.terminal.summary flows.command.trace "
+    "flows.orchestration.runs.run_recipe flows.run.faults.quarantine "
     # of what Prefect imports, the dear part (which depends on the Python)
     "fsspec griffe httpx jsonschema opentelemetry.trace pendulum prometheus_client pydantic pydantic_settings "
     "starlette websockets.client"
@@ -112,7 +113,7 @@ def attend(asked: socket.socket) -> None:
 
 
 def become(arguments: list[str], cwd: str, env: dict[str, str], streams: list[int]) -> None:
-    """Do as `python -m flows.launch` does in this folder."""
+    """Do as `python -m flows.main` does in this folder."""
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -123,7 +124,7 @@ def become(arguments: list[str], cwd: str, env: dict[str, str], streams: list[in
     sys.path[0] = cwd
     sys.argv = ["cloze", *arguments]
     gc.unfreeze()
-    runpy.run_module("flows.launch", run_name="__main__", alter_sys=True)
+    runpy.run_module("flows.main", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

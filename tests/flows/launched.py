@@ -81,7 +81,7 @@ def start(
     own = {**environment(home, api), **(more or {})}
     if can_fork(more or {}):
         return Forked(arguments, cwd=home, env=own, **streams)
-    command = [sys.executable, "-m", "flows.launch", *arguments]
+    command = [sys.executable, "-m", "flows.main", *arguments]
     return subprocess.Popen(command, cwd=home, env=own, start_new_session=True, **streams)
 
 
@@ -150,7 +150,7 @@ def server(home: Path) -> Iterator[str]:
     """A Prefect server of this home, as a user may have one running; gives the address of its API."""
     log = (home / "own-server.log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.orchestration.server"],
+        [sys.executable, "-m", "flows.orchestration.server.embedded"],
         cwd=home,
         env={**environment(home), "PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
         stdin=subprocess.PIPE,

@@ -22,7 +22,7 @@ from launched import Site, environment
 
 from corpora.errors import InputError
 from flows.environment import prepare
-from flows.stopping import answer_signals
+from flows.signals import answer_signals
 
 HERE = "--here"
 
@@ -82,7 +82,7 @@ def stay_here() -> None:
     """From now on no process is started for the trainer."""
     import trainer.__main__
     import trainer.launching.launch
-    from flows.command import models
+    from flows.command import trainer_process as models
     from trainer.launching.output import events
 
     def trained(arguments: Sequence[str]) -> tuple[int, io.BytesIO]:

@@ -23,16 +23,16 @@ from typing import Any
 from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.mending import Mending, run_mending
+from flows.run.faults.rebuild_damaged import Mending, run_mending
 from flows.run.pipeline import Outcome, run_recipe, stages_without
+from flows.run.plan.reasons import explain
 from flows.run.policies import ranges
-from flows.run.reasons import explain
-from flows.run.records import RunRecord, StageRecord
+from flows.run.record.run_record import RunRecord, StageRecord
 
 RECIPE = """
 name = "small"

@@ -99,7 +99,7 @@ def terminal(home: Path, *arguments: str, api: str | None = None) -> Iterator[Te
             signal.signal(number, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.launch", *arguments],
+        [sys.executable, "-m", "flows.main", *arguments],
         cwd=home,
         env={**environment(home, api), "TERM": "xterm"},
         stdin=slave,

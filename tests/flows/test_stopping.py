@@ -17,8 +17,8 @@ BEGIN = """
 import os, signal, subprocess, sys, threading, time
 from functools import partial
 from corpora.errors import InputError
-from flows import stopping
-from flows.stopping import answer_signals, last_word, say, scratch_folder, stop
+from flows import signals as stopping
+from flows.signals import answer_signals, last_word, say, scratch_folder, stop
 stopping.WORDS_SECONDS = 1.5
 answer_signals()
 def ready(*words):

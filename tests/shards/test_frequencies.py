@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_corpus import put_corpus, row, words
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from flows.report.drawing.examples import example_masks
@@ -18,8 +18,8 @@ from shards.build import plan_shards
 from shards.frequencies import read_frequencies
 from shards.masks.masking import MaskSettings, ShardVocabulary, draw_masks, vocabulary_facts, weighted
 from shards.masks.plain import masks_plain
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader, gather_plain
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary

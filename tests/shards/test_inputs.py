@@ -7,16 +7,16 @@ from installed_source import installed_at
 from small_shards import put_shards
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.settings import read_shard_settings
 
 HALVES = """
 from dataclasses import dataclass
 from typing import ClassVar
-from shards.builders.packing import FullSentencesInput
+from shards.builders.pieces.packing import FullSentencesInput
 from corpora.store.settings import check_range
 
 @dataclass(frozen=True, slots=True, kw_only=True)

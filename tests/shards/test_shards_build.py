@@ -16,17 +16,17 @@ from small_corpus import put_corpus, row, words
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table, read_table
 from shards.build import SMALL_GENERATION, plan_shards, read_shard_documents
-from shards.builders.google_bert import ScriptSettings
-from shards.builders.google_bert_plain import google_bert_plain
-from shards.builders.pairs import SegmentPairInput
+from shards.builders.google_bert.builder import ScriptSettings
+from shards.builders.google_bert.plain import google_bert_plain
+from shards.builders.segments.pairs import SegmentPairInput
 from shards.inputs import INPUTS
 from shards.masks.masking import MaskSettings
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader, gather_plain
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from shards.tokens import plan_tokens, shuffle_keys
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary

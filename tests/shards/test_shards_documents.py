@@ -15,7 +15,7 @@ from corpora.schema import ID_BYTES
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import open_table
 from shards.documents import (

@@ -10,7 +10,7 @@ from small_corpus import put_corpus, row, words
 
 from corpora.build import Corpus
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary

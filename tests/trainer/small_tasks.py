@@ -14,14 +14,14 @@ from small_models import WORDS, write_model
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import Task
-from trainer.tasks.course import TaskCourse
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
-from trainer.tasks.encoding import TextEncoder
-from trainer.tasks.finetune import finetune
+from trainer.tasks.finetuning.course import TaskCourse
+from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.saving import RECORD, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import joined
 

@@ -24,7 +24,7 @@ from small_shards import put_shards
 from torch import Tensor
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.settings import ShardSettings
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.jobs.job import JobInput, TrainingJob

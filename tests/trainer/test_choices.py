@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from trainer.choices import (
+from trainer.auto_settings import (
     Computing,
     Hardware,
     choose,

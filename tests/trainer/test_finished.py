@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpora.store.damage import Damaged
-from trainer.finished import COMPLETE, check_files, described, described_bytes, finish, names_in, read_finished
+from trainer.complete_folders import COMPLETE, check_files, described, described_bytes, finish, names_in, read_finished
 
 FACTS = {"step": 3, "rate": 0.1, "name": "für alle"}
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import bind
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table, read_table

@@ -9,7 +9,7 @@ Nothing is taken from Python's own tables of Unicode, which are of another versi
 written over them were wrong for a quarter of all code points.
 
 Cost: 0.6 to 1.3 s of CPU time for one pair of normaliser and pre-tokeniser, asked in blocks of like characters; they
-are kept with the machine code (`corpora.store.kept_arrays`). In memory 5.6 MB.
+are kept with the machine code (`corpora.kernels.array_cache`). In memory 5.6 MB.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +20,8 @@ import numpy as np
 import tokenizers
 from tokenizers import PreTokenizedString, normalizers, pre_tokenizers
 
+from corpora.kernels.array_cache import Arrays, kept_arrays
 from corpora.kernels.arrays import Bytes, UInt32s
-from corpora.store.kept_arrays import Arrays, kept_arrays
 
 LETTER, SPACE, OWN, DROPPED, ASKED = range(5)
 

@@ -22,8 +22,8 @@ import numpy as np
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
+from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.store.kept_arrays import kept_arrays
 from corpora.store.manifest import Json
 from corpora.text.buffers import check_texts
 from tokenizers_train.words.sentencepiece_kernels import MOST_BYTES, PAGE, CharacterRules, count_ranges

@@ -3,7 +3,7 @@
 import json
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import stored_files
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json, Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
+from trainer.complete_folders import COMPLETE, read_finished
 from trainer.families.contract import ModelInputs
-from trainer.finished import COMPLETE, read_finished
 from trainer.jobs.origins import Origin
 from trainer.jobs.start import Start
 from trainer.settings.model import ModelSettings, model_json

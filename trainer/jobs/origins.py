@@ -17,7 +17,7 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, settings_json
 from shards.reading.loader import TALLIES
-from trainer.finished import COMPLETE, read_finished
+from trainer.complete_folders import COMPLETE, read_finished
 from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.rates import decays_begin
 from trainer.settings.training import TrainingSettings

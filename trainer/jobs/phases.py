@@ -6,8 +6,8 @@ it again to every process of a job. No torch.
 
 A quota of tokens is a number of slots, by what an example of the set has on average (the shards' ledger says exactly
 how many examples and tokens a set has; a slot whose example was deleted since counts as one). So the number of steps is
-known before the first one, as the learning rate needs; what was read in fact is counted (`seen.py`). A quota beyond an
-epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+known before the first one, as the learning rate needs; what was read in fact is counted (`data_counts.py`). A quota
+beyond an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from shards.reading.interleave import BLOCK, Interleave, shares_of
-from shards.reading.order import first_slots
+from shards.reading.order.global_order import first_slots
+from shards.reading.order.interleave import BLOCK, Interleave, shares_of
 from trainer.jobs.job import JobInput, TrainingJob
 from trainer.settings.phases import PhaseSettings, num_tokens
 from trainer.settings.schedules import MOST_STEPS

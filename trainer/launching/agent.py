@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
-from corpora.store.processes import children, send
+from corpora.store.workers.processes import children, send
 from trainer.launching.ending import die_with, leave, take_signals
 from trainer.launching.nodes import ALONE, Nodes
 from trainer.launching.output import ENDED, how_ended

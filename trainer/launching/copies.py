@@ -6,10 +6,10 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, read_manifest
-from shards.reading.near import check_room, room_wanted
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_cache import check_room, room_wanted
+from shards.reading.files.shard_set import ShardSet
 from trainer.jobs.job import TrainingJob
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.locks import held
-from corpora.store.places import Place
-from corpora.store.refusals import remedied
-from shards.reading.verification import files_of, first_damage
-from trainer.finished import check_files
+from corpora.store.places.io_errors import remedied
+from corpora.store.places.locks import held
+from corpora.store.places.place import Place
+from shards.reading.files.verification import files_of, first_damage
+from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
 from trainer.launching.commands import command, environment, processes_of
 from trainer.launching.copies import with_local_shards, without_copy

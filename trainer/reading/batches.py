@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.records import RecordNames
-from shards.reading.shard_set import ShardSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

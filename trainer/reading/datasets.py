@@ -24,8 +24,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from corpora.errors import InputError
 from corpora.store.settings import check_range
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.records import ExampleRecords, Record, padded
-from shards.reading.shard_set import ShardSet
 
 State = dict[str, Any]
 Tensors = dict[str, Tensor]

@@ -1,21 +1,17 @@
-"""What a checkpoint is for: a task is learnt from labelled examples; who has learnt it says what others are.
+"""Tasks: a model learns from labelled examples, and answers for new ones.
 
-    file ─► records ─► examples ─► items ─► encoder + heads ─► answers ─► predictions ─► scores, lines of JSON
-    formats            rows (a task)        heads                         rows          scores
+    1. `formats/` reads a file into records, and counts those that cannot be used.
+    2. A kind of task (`kinds/`) makes an example of a record, and a `TaskItem` of token ids of an example
+    (`encoding/`). 3. An encoder gets the heads of the task (`heads/`, `building.py`): a `TaskModel`. 4. `finetuning/`
+    trains it by the one loop of `trainer.training` and keeps the best epoch. 5. `scores/` judge the answers;
+    `saving.py` writes a folder that Hugging Face's class of the task opens.
 
-A task is a row: what it reads of a record, how that becomes tokens, what is learnt, and how answers are judged
-(`contract`, without torch; `rows`, a file for each kind; `registry`, for those of other packages). Its model is a
-pre-trained encoder with heads (`heads`, `building`), learnt by the one loop of `trainer.training`: `finetune` tells
-a run in order, `course` is what the loop asks of it, `published` the hyper-parameters that are taken where none are
-named, `teaching` what a smaller model learns from a larger one. `saving` writes a folder
-that Hugging Face's class of the task opens, and reads it back (`vector_files` is for another library); `predict` uses
-it, `portable` writes it as ONNX, `evaluate` learns many tasks from many seeds (`suites`). `fill` guesses the words
-under [MASK], without any learning, `generate` lets a text go on. `embed` writes vectors to a file (`embeddings`),
-part by part (`vector_parts`), `search` compares them, and `retrieve` makes runs of that, and rows to learn from
-(`vector_settings` says what both are asked for).
+    prediction/   what a trained model says: predictions, filled gaps, generated text
+    vectors/      embeddings of texts, search in them, retrieval
+    suites/       many tasks from many seeds (`evaluate.py`), and their table
+    portable/     a model as ONNX, and its answers without torch
+    labels/       class names, tag schemes, extracts
 
-A record that cannot be used is counted with its reason, and above a bound the run is refused (`formats`); a text longer
-than the model reads is cut, and the tokens cut off are counted too (`encoding`). All that is read of a file is kept in
-little memory (`data`, `packing`). `settings` says what a run is asked to do: with `registry` that is all `flows` knows
-of it.
+`contract.py` is what a task must offer, `registry.py` knows tasks by name, `settings.py` is what a job asks for,
+`data.py` reads and encodes a whole file, `text_encoder.py` turns text into ids and `embeddings.py` handles vectors.
 """

@@ -1,7 +1,7 @@
 """What a task is: which columns it reads, how an example becomes tokens, what is learnt, and how answers are judged.
 
 A task is a frozen dataclass whose fields are settings of the task alone. One more is a file with such a class in
-`trainer/tasks/rows` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry point
+`trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry point
 `cloze.tasks`:
 
     [project.entry-points."cloze.tasks"]
@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Int32s, Int64s
 from trainer.objectives.contract import Term
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.text_encoder import TextEncoder
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
 

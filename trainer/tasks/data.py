@@ -15,11 +15,11 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, GroupedTask, Task
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.formats.opening import unpacked_ending
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.packing import PackedItems
+from trainer.tasks.text_encoder import TextEncoder
 
 ID = "id"  # a role that any file may have: what it calls a record
 TOGETHER = 1_000  # examples that are encoded in one call

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.store.files import disk_refusal, remove_abandoned, replaced_file
+from corpora.store.places.files import disk_refusal, remove_abandoned, replaced_file
 
 MADE = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384

@@ -11,11 +11,11 @@ from typing import Any
 
 from corpora.errors import InputError
 from trainer.metrics import line, speak
-from trainer.tasks.answer_lines import FileAnswers, write_answers
 from trainer.tasks.contract import Prediction, Task
 from trainer.tasks.data import read_file
-from trainer.tasks.finetune import finetune
-from trainer.tasks.predict import answered
+from trainer.tasks.finetuning.finetune import finetune
+from trainer.tasks.prediction.answer_lines import FileAnswers, write_answers
+from trainer.tasks.prediction.predict import answered
 from trainer.tasks.saving import RECORD, Loaded, load_task
 from trainer.tasks.settings import read_job
 from trainer.tasks.suites.grouped import grouped

@@ -14,14 +14,14 @@ from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import bind, unknown_key
 from trainer.tasks.contract import Task
-from trainer.tasks.rows.answers import SpanTask
-from trainer.tasks.rows.choices import ChoiceTask
-from trainer.tasks.rows.next_word import NextTask
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.similarity import SimilarityTask
-from trainer.tasks.rows.summary import SummaryTask
-from trainer.tasks.rows.tags import TagsTask
-from trainer.tasks.rows.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.kinds.choices import ChoiceTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.settings import FinetuneSettings
 
 GROUP = "cloze.tasks"

@@ -24,12 +24,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.content import Content, content_of
 from corpora.store.damage import Damaged, digest_in
+from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import settings_json
+from trainer.complete_folders import check_files, described
 from trainer.families.contract import ModelInputs, Side
-from trainer.finished import check_files, described
 from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, write_model
 from trainer.huggingface.config import CONFIG, read_config, read_json
 from trainer.huggingface.names import huggingface_names

@@ -28,14 +28,14 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.reading.budgets import cut_step, fitting_shape, whole_share
-from shards.reading.interleave import Interleave, apportioned
+from shards.reading.files.shard_cache import NearFiles
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, Slots, ahead, slot_numbers
 from shards.reading.mixture import Mixture
-from shards.reading.near import NearFiles
-from shards.reading.order import cut, share
-from shards.reading.shard_set import ShardSet
+from shards.reading.order.global_order import cut, share
+from shards.reading.order.interleave import Interleave, apportioned
 from shards.reading.slots import SlotReader
 from trainer.jobs.job import JobInput, TrainingJob
 from trainer.jobs.phases import readings

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.bounds import check_ids
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights

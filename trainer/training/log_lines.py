@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from corpora.store.processes import resident_bytes
+from corpora.store.workers.processes import resident_bytes
 from trainer.flops import peak_flops, utilisation
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings

@@ -4,7 +4,7 @@
                           └─► a line of the log, an evaluation, a checkpoint, where one is due
 
 A course says what is learnt: in phases of shards (`pretraining.py`) or in epochs of a task's items
-(`trainer.tasks.course`).
+(`trainer.tasks.finetuning.course`).
 
 Promise: on the same number of processes, on processors, an interrupted run ends with the very weights of an
 uninterrupted one.
@@ -33,7 +33,7 @@ import torch
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.randomness import stream
-from trainer.choices import Computing
+from trainer.auto_settings import Computing
 from trainer.launching.ending import take_signals
 from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.rates import learning_rate

@@ -1,4 +1,4 @@
-"""The machine that a process trains on: what `trainer.choices` must know of it, and the choice put into effect.
+"""The machine that a process trains on: what `trainer.auto_settings` must know of it, and the choice put into effect.
 
 What is computed in the same order each time:
 
@@ -28,7 +28,7 @@ from dataclasses import replace
 import torch
 
 from corpora.errors import InputError
-from trainer.choices import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
+from trainer.auto_settings import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
 from trainer.launching.commands import CUBLAS_WORKSPACE
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings

@@ -27,10 +27,10 @@ import torch
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int64s
 from corpora.store.damage import Damaged
-from corpora.store.files import unfinished
 from corpora.store.manifest import Json
+from corpora.store.places.files import unfinished
 from shards.reading.loader import TALLIES
-from trainer.finished import described, finish, names_in
+from trainer.complete_folders import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.phases import readings

@@ -3,15 +3,15 @@
 Promise: no checkpoint and no export holds what was learnt from a shard that is not what was written: the first one
 waits until every file is verified, and where one is damaged all processes stop with the same paragraph.
 
-Cost: that of `shards.reading.verification`, once on a host and then again only for files that changed.
+Cost: that of `shards.reading.files.verification`, once on a host and then again only for files that changed.
 """
 
 from types import TracebackType
 from typing import NamedTuple
 
 from corpora.store.damage import Damaged
-from corpora.store.places import Place
-from shards.reading.verification import Verification
+from corpora.store.places.place import Place
+from shards.reading.files.verification import Verification
 from trainer.jobs.job import TrainingJob
 from trainer.metrics import MetricsLog
 from trainer.training.parallel import Ranks

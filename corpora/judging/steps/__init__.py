@@ -1,6 +1,6 @@
 """The steps that judge a record, in the order in which a batch goes through them.
 
-clean            repaired and normalised (ftfy, Unicode, white space)
+clean            repaired and normalized (ftfy, Unicode, white space)
 lines            lines taken out: C4's rules, and lines that many documents share
 language         CLD2
 rules            Gopher, C4, FineWeb: which documents are dropped for what they look like

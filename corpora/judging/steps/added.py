@@ -28,14 +28,14 @@ PLACES = ("parse", "clean", "rules")  # an added step comes directly after one o
 
 
 class Applied(NamedTuple):
-    """What a step made of a batch: as many texts, and for each row a drop or None."""
+    """The result of a step on a batch: as many texts, and for each row a drop or None."""
 
     texts: pa.Array
     drops: Sequence[Drop | None]
 
 
 class AddedStep(Protocol):
-    """What a step must be, besides a frozen dataclass. Raise `version` whenever its output changes."""
+    """The interface of a step, a frozen dataclass. Raise `version` whenever its output changes."""
 
     kind: ClassVar[str]
     version: ClassVar[int]
@@ -59,7 +59,7 @@ class StepEntry:
     package: str
 
     def to_json(self) -> dict[str, Json]:
-        """What determines its output."""
+        """Return what determines its output."""
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
         return {**own, "settings": settings_json(self.step)}
 
@@ -67,9 +67,9 @@ class StepEntry:
 def make_step(table: Mapping[str, Json]) -> StepEntry:
     """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
     kind, after = table.get("kind"), table.get("after", "rules")
-    known = {point.name: point for point in entry_points(group=GROUP)}
-    if not isinstance(kind, str) or kind not in known:
-        names = ", ".join(sorted(known)) or "none"
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if not isinstance(kind, str) or kind not in points:
+        names = ", ".join(sorted(points)) or "none"
         raise InputError(
             f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r} "
             f"(there is {names}). Install the package into the environment that runs Cloze."
@@ -77,8 +77,8 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
     check_choice("step.after", str(after), PLACES)
     sources = convert(table.get("sources", []), tuple[str, ...], "step.sources")
     keys = {key: value for key, value in table.items() if key not in ("kind", "after", "sources")}
-    step: AddedStep = bind(load_point(known[kind]), keys, f"step ({kind})")
-    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(known[kind]))
+    step: AddedStep = bind(load_point(points[kind]), keys, f"step ({kind})")
+    return StepEntry(step=step, after=str(after), sources=sources, package=package_of(points[kind]))
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
@@ -91,13 +91,13 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
     else:
         what = _no_text(applied.texts)
     if what:
-        said = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
-        raise InputError(said)
+        message = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
+        raise InputError(message)
     return applied
 
 
 def _no_text(texts: pa.Array) -> str:
-    """What is wrong with the bytes of a column; nothing where they are text."""
+    """Return what is wrong with the bytes of a column; nothing if they are text."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -42,7 +42,7 @@ from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanSettings:
-    """How text is normalised after repair.
+    """Settings for normalizing text after repair.
 
     profile: "cased" leaves it at that. "uncased" makes it lower-case (`str.lower`; accents stay: whether they
     are stripped is the tokenizer's affair, as in BERT). "roberta-brief" makes it lower-case, turns quotes,
@@ -66,7 +66,7 @@ class CleanSettings:
 
 @cache
 def fixes(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
-    """What ftfy is asked to do."""
+    """Return what ftfy is asked to do."""
     return TextFixerConfig(
         unescape_html=unescape_html,
         uncurl_quotes=settings.quotes == "straight",
@@ -77,7 +77,7 @@ def fixes(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFi
 
 
 def clean_text(text: str, settings: CleanSettings) -> str:
-    r"""One document repaired and normalised.
+    r"""One document repaired and normalized.
 
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
@@ -87,7 +87,7 @@ def clean_text(text: str, settings: CleanSettings) -> str:
 
 
 def _mend(text: str, config: TextFixerConfig) -> Repaired:
-    """ftfy line by line, the invisible characters out, and NFC again, for their neighbours may now join."""
+    """ftfy line by line, the invisible characters out, and NFC again, for their neighbors may now join."""
     repaired = repair(text, config)
     return repaired._replace(text=nfc(INVISIBLE.sub("", repaired.text)))
 
@@ -113,7 +113,7 @@ def _brief(text: str) -> str:
     standard = _lower(text).translate(_STANDARD)
     if standard.isascii():
         return standard.translate(_SPECIAL_ASCII)
-    kept = _SPECIAL.sub(lambda found: found[0] if unicodedata.category(found[0])[0] == "M" else "", standard)
+    kept = _SPECIAL.sub(lambda match: match[0] if unicodedata.category(match[0])[0] == "M" else "", standard)
     return _lower(kept)
 
 
@@ -121,7 +121,7 @@ PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "r
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
-    """A large_string column of documents repaired and normalised: `clean_text` of every row.
+    """A large_string column of documents repaired and normalized: `clean_text` of every row.
 
     Raises InputError for another type of column or for nulls (see `text_buffers`).
     """
@@ -131,7 +131,7 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
     """`clean`, and how many lines were repaired in part only."""
     mended, given_up = _mend_lines(text_buffers(texts), settings)
-    if settings.quotes == "straight":  # a line that is not mended holds nothing else that they could change
+    if settings.quotes == "straight":  # a line that is not repaired holds nothing else that they could change
         mended = TextBuffers(*straighten(*mended))
     if settings.profile != "cased":
         profile = PROFILES[settings.profile]

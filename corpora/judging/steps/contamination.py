@@ -1,7 +1,7 @@
 """Contamination: which documents hold a piece of an evaluation set, and of which item.
 
 A document meets an item where n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
-compare), however they are wrapped, capitalised or punctuated (see `corpora.text.words`). An item of fewer
+compare), however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer
 words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
 large corpus: it is not looked for, and `EvaluationIndex.unmatched` says how many there are of them.
 
@@ -44,7 +44,7 @@ _CHUNK_ITEMS = 4096  # hashed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationSettings:
-    """What documents are compared with. Without sets the step is off.
+    """Settings for comparing documents with evaluation sets. Without sets the step is off.
 
     sets:      files of evaluation items, each a path or a table
     n:         so many words in a row, in a document and in an item, are a meeting
@@ -70,13 +70,13 @@ class ContaminationSettings:
                 raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
 
     def to_json(self) -> dict[str, Json]:
-        """What determines bytes, besides the items themselves: those enter by the digest of their index."""
+        """Return what determines bytes, besides the items themselves: those enter by the digest of their index."""
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
 
 
 class Meeting(NamedTuple):
-    """What a document has in common with an item: the first such run of words in the document."""
+    """The words that a document has in common with an item: the first such run in the document."""
 
     row: int
     set: str
@@ -85,7 +85,7 @@ class Meeting(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What goes with the reason in the record of a dropped document."""
+        """The text that goes with the reason in the record of a dropped document."""
         return f"{self.set}, item {self.item}: {self.words}"
 
 
@@ -138,23 +138,23 @@ class EvaluationIndex:
 
 def build_index(settings: ContaminationSettings) -> EvaluationIndex:
     """Read all sets and index their items. Raises InputError where a set cannot be read or holds no text."""
-    found: list[Item] = []
+    items: list[Item] = []
     for group in sorted(settings.sets, key=lambda group: group.title):
-        before = len(found)
-        found.extend(read_items(group))
-        if len(found) == before:
+        before = len(items)
+        items.extend(read_items(group))
+        if len(items) == before:
             raise InputError(f"contamination.sets: {group.path} holds no text. Name another file, or drop the set.")
-    return index_items(found, settings)
+    return index_items(items, settings)
 
 
-def index_items(found: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
+def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
     """The index of items that were read before."""
     items: list[Item] = []
     long_places: list[int] = []
     short_places: list[int] = []
     seen: set[bytes] = set()
     unmatched = 0
-    for item, hashes in zip(found, _hash_items(found, 1), strict=True):
+    for item, hashes in zip(candidates, _hash_items(candidates, 1), strict=True):
         key = hashlib.blake2b(hashes.tobytes(), digest_size=16).digest()
         if hashes.size < settings.min_words:
             unmatched += 1
@@ -168,9 +168,9 @@ def index_items(found: Sequence[Item], settings: ContaminationSettings) -> Evalu
         long=long,
         short=_short_runs(items, short_places, settings),
         max_items=settings.max_items,
-        num_texts=len(found),
+        num_texts=len(candidates),
         unmatched=unmatched,
-        repeated=len(found) - unmatched - len(items),
+        repeated=len(candidates) - unmatched - len(items),
         common=common,
         digest=_digest(items, settings),
     )
@@ -229,17 +229,17 @@ def meet_text(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
     Runs of n words come first, then short items; of several, the first in the text; of several items that
     hold it, the first in the index.
     """
-    found, n = words(text), index.long.length
+    text_words, n = words(text), index.long.length
     spoken = [" ".join(["", *words(item.text), ""]) for item in index.items]
-    for at in range(len(found) - n + 1):
-        run = " ".join(found[at : at + n])
-        holders = [item for item, said in zip(index.items, spoken, strict=True) if f" {run} " in said]
+    for at in range(len(text_words) - n + 1):
+        run = " ".join(text_words[at : at + n])
+        holders = [item for item, item_text in zip(index.items, spoken, strict=True) if f" {run} " in item_text]
         if holders and len(holders) <= (index.max_items or len(holders)):
             return holders[0], run
-    for at in range(len(found)):
-        for item, said in zip(index.items, spoken, strict=True):
-            whole = said.split()
-            if len(whole) < n and found[at : at + len(whole)] == whole:
+    for at in range(len(text_words)):
+        for item, item_text in zip(index.items, spoken, strict=True):
+            whole = item_text.split()
+            if len(whole) < n and text_words[at : at + len(whole)] == whole:
                 return item, " ".join(whole)
     return None
 
@@ -282,7 +282,7 @@ def _item_words(text: str) -> tuple[str, ...]:
 
 
 def _stands_in(run: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether words are in others in a row."""
+    """Return True if words occur in others in a row."""
     return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
@@ -296,7 +296,7 @@ def _rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Which of the rows hold a run of n words whose hash is among the keys."""
+    """Return which of the rows hold a run of n words whose hash is among the keys."""
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(most_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]

@@ -113,7 +113,7 @@ def _json_file(path: Path, fields: Sequence[str]) -> _Numbered:
 
 
 def _is_article(record: Any) -> bool:
-    """Whether a record is an article of SQuAD."""
+    """Return True if a record is an article of SQuAD."""
     return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
 
 
@@ -131,8 +131,8 @@ def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iter
     if fields:
         missing = [name for name in fields if not isinstance(value, dict) or name not in value]
         if missing:
-            known = ", ".join(value) if isinstance(value, dict) else "none, for it is no object"
-            raise InputError(f"contamination.sets: record {number} of {path} has no {missing[0]!r}; it has: {known}.")
+            names = ", ".join(value) if isinstance(value, dict) else "none, for it is no object"
+            raise InputError(f"contamination.sets: record {number} of {path} has no {missing[0]!r}; it has: {names}.")
         value = [value[name] for name in fields]
     if isinstance(value, str):
         yield value
@@ -158,7 +158,7 @@ def _table(path: Path, fields: Sequence[str]) -> _Numbered:
 
 
 def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
-    """Where the named columns are."""
+    """Return the places of the named columns."""
     for name in fields:
         if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
             raise InputError(

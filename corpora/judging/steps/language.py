@@ -31,7 +31,7 @@ KNOWN = frozenset(_iso(code) for _, code in pycld2.LANGUAGES) - {UNKNOWN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageSettings:
-    """Which languages are kept.
+    """Settings for keeping documents by language.
 
     keep: ISO 639 codes; empty keeps every language
     min_confidence: share of a text's bytes that must be in its first language, 0 to 1; below, it is "un"
@@ -52,8 +52,8 @@ class LanguageSettings:
                     f'codes such as "en", "de", "fr", "zh", or an empty list to keep every language.'
                 )
         check_range("language.min_confidence", self.min_confidence, 0, 1, ": it is a share, from 0 to 1, such as 0.5.")
-        said = f": a language cannot be told from fewer than {SHORTEST} bytes, use that or more, such as 65536."
-        check_range("language.sample_bytes", self.sample_bytes, SHORTEST, said=said)
+        remedy = f": a language cannot be told from fewer than {SHORTEST} bytes, use that or more, such as 65536."
+        check_range("language.sample_bytes", self.sample_bytes, SHORTEST, said=remedy)
 
 
 def detect(texts: pa.Array, settings: LanguageSettings) -> list[str]:
@@ -82,10 +82,10 @@ def _detect(text: bytes, settings: LanguageSettings) -> str:
     if len(text) < SHORTEST:
         return UNKNOWN
     try:
-        reliable, _, found = pycld2.detect(text, isPlainText=True)
-    except pycld2.error:  # it refuses control characters and code points that stand for nothing
+        reliable, _, languages = pycld2.detect(text, isPlainText=True)
+    except pycld2.error:  # it refuses control characters and code points without a meaning
         return UNKNOWN
-    _, code, percent, _ = found[0]
+    _, code, percent, _ = languages[0]
     return _iso(code) if reliable and percent >= 100 * settings.min_confidence else UNKNOWN
 
 
@@ -100,7 +100,7 @@ def language_reasons(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Ar
 
 
 def _kept(language: str, settings: LanguageSettings) -> bool:
-    """Whether documents of a language stay."""
+    """Return True if documents of a language stay."""
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep

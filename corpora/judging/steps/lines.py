@@ -4,7 +4,7 @@ Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line goe
 order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines where one was between
 them before. A document without such a line is unchanged, and so is a column where no rule is on: nothing is copied
 then. One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices)
-are told by their hashes: `line_hashes` gives every document's, and `edit_lines` takes those that are to go.
+are recognized by their hashes: `line_hashes` gives every document's, and `edit_lines` takes those that are to go.
 
 Cost: 4.8 ns a byte of novels with all rules of C4 on, 2.8 for the hashes, and a copy of the text. Two lines share a
 hash by chance with probability 2**-64: among 10**8 different lines some two do in one case of 3,700.
@@ -86,24 +86,24 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
     ('It rained.\n\nIt snowed.', [('lines.citations', 'It rained.[1]'), ('lines.policy', 'We use cookies.')])
     """
     edited, gap = "", False
-    found: list[tuple[str, str]] = []
+    removed: list[tuple[str, str]] = []
     for line in (line.strip(_SPACES) for line in text.split("\n")):
         gap = gap or not line
         if not line:
             continue
         if line_hash(line) in repeated:
-            found.append(("lines.repeated", line))
+            removed.append(("lines.repeated", line))
             continue
         left = _CITATION.sub("", line).strip(_SPACES) if settings.strip_citations else line
         if left != line:
-            found.append(("lines.citations", line))
+            removed.append(("lines.citations", line))
         rule = _line_rule(left, settings) if left else None
         if rule:
-            found.append((rule, line))
+            removed.append((rule, line))
         elif left:
             edited += ("\n\n" if gap else "\n") * bool(edited) + left
             gap = False
-    return (edited, found) if found else (text, found)
+    return (edited, removed) if removed else (text, removed)
 
 
 def _line_rule(line: str, settings: LineSettings) -> str | None:
@@ -167,11 +167,11 @@ def edit_lines(
     counts = np.zeros(len(LINE_RULES), np.int64)
     out = np.empty(int(offsets[-1] - offsets[0]) + 8, np.uint8)
     ends = _edit_rows(data, offsets, rules, hashes, out, counts)
-    found = {rule: int(number) for rule, number in zip(LINE_RULES, counts, strict=True) if number}
-    if not found:
-        return texts, found
+    removed = {rule: int(number) for rule, number in zip(LINE_RULES, counts, strict=True) if number}
+    if not removed:
+        return texts, removed
     kept = out[: ends[-1]].copy()
-    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(kept)), found
+    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(kept)), removed
 
 
 def line_hashes(texts: pa.Array) -> tuple[UInt64s, Int64s]:
@@ -235,7 +235,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
 
 @kernel
 def _next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Where the line at `at` begins and ends, trimmed, and where the next one begins."""
+    """Return where the line at `at` begins and ends, trimmed, and where the next one begins."""
     end = at
     while end < stop and data[end] != 10:
         end += 1
@@ -297,7 +297,7 @@ def _citation(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _is_mark(byte: int) -> bool:
-    """Whether a byte is ASCII and neither letter nor digit."""
+    """Return True if a byte is ASCII and neither letter nor digit."""
     return byte < 0x80 and not (48 <= byte <= 57 or 97 <= (byte | 32) <= 122)
 
 
@@ -321,7 +321,7 @@ def _failed(text: Bytes, start: int, end: int, rules: _Rules) -> int:
 
 @kernel
 def _is_ended(text: Bytes, start: int, end: int) -> bool:
-    """Whether a line ends in terminal punctuation."""
+    """Return True if a line ends in terminal punctuation."""
     if end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46:
         return False
     code, _ = decode(text, back(text, end))
@@ -347,7 +347,7 @@ def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
-    """Whether a line has one of the phrases, ASCII case aside."""
+    """Return True if a line has one of the phrases, ASCII case aside."""
     for at in range(start, end):
         for row in range(phrases.shape[0]):
             length, same = phrases[row, 0], 0
@@ -379,7 +379,7 @@ def _hash_line(data: Bytes, start: int, end: int) -> np.uint64:
 
 @kernel
 def _contains(values: UInt64s, value: np.uint64) -> bool:
-    """Whether ascending values hold a value."""
+    """Return True if ascending values hold a value."""
     low, high = 0, values.size
     while low < high:
         middle = (low + high) // 2

@@ -1,13 +1,13 @@
 """Privacy: e-mail addresses, public IP addresses and telephone numbers replaced by ones that are nobody's.
 
 Promise: `mask_private` equals `mask_text`, the definition, row by row, and takes time linear in the text. What
-counts as private is told in `corpora.judging.steps.private_patterns`. Every kind is off unless asked for.
+counts as private is defined in `corpora.judging.steps.private_patterns`. Every kind is off unless asked for.
 
 A replacement is by default an address or number that the standards keep for examples (RFC 2606, RFC 5737, the
 North American 555-01xx), not a tag such as "<EMAIL>": what an encoder learns of the surroundings of an address
 then holds for real ones, no vocabulary has to know the tag and none cuts it into brackets and letters, the
-cleaning profiles keep it, and a replacement is not masked again, unless digits that stood behind a number make a longer
-one of it ("tel: +1 202-555-0100 1234"). Set another where it is to be told apart.
+cleaning profiles keep it, and a replacement is not masked again, unless digits that followed a number make a longer
+one of it ("tel: +1 202-555-0100 1234"). Set another where it must be recognizable.
 
 In 54 MB of books, web pages, news and encyclopedias 270 e-mail addresses, 15 IP addresses and 139 telephone
 numbers are masked; nearly all were looked at, and none of those is something else. Numbers are missed that have no code
@@ -30,7 +30,7 @@ from corpora.text.buffers import text_buffers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalDataSettings:
-    """Which kinds are masked, and what is put in their place. A replacement may be empty.
+    """Settings for masking personal data, by kind. A replacement may be empty.
 
     email, ip, phone:  whether e-mail addresses, public IP addresses and telephone numbers are masked
     email_replacement: what is put in the place of an e-mail address
@@ -52,12 +52,12 @@ class PersonalDataSettings:
 
     @property
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Whether each of KINDS is masked."""
+        """Tells for each of KINDS whether it is masked."""
         return self.email, self.ip, self.phone
 
     @property
     def replacements(self) -> tuple[str, str, str]:
-        """What is put in the place of each of KINDS."""
+        """The replacement for each of KINDS."""
         return self.email_replacement, self.ip_replacement, self.phone_replacement
 
 
@@ -96,11 +96,11 @@ def mask_private(texts: pa.Array, settings: PersonalDataSettings) -> tuple[pa.Ar
     """
     data, offsets = text_buffers(texts)
     wanted = sum(bit for bit, on in zip((EMAIL, IP, PHONE), settings.kinds, strict=True) if on)
-    found = np.stack(private_lines(data, offsets, wanted, byte_signs()), 1).tolist() if wanted else []
+    lines = np.stack(private_lines(data, offsets, wanted, byte_signs()), 1).tolist() if wanted else []
     pieces: list[bytes | memoryview] = []
     grown, counts = np.zeros(offsets.size, np.int64), dict[str, int]()
     copied = int(offsets[0])
-    for row, start, end, bits in found:
+    for row, start, end, bits in lines:
         kinds = (bool(bits & EMAIL), bool(bits & IP), bool(bits & PHONE))
         masked = _mask_line(str(data.data[start:end], "utf-8"), settings, kinds, counts).encode()
         pieces += (data.data[copied:start], masked)

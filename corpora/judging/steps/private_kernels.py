@@ -1,4 +1,4 @@
-"""Which lines may hold something private: a gate before patterns that read a few MB a second.
+"""Finds lines that may hold something private: a gate before patterns that read a few MB a second.
 
 Promise: every line in which `corpora.judging.steps.private_patterns.private_spans` finds something is named, with the
 kinds that it may hold; now and then another (of books, one in 1,900 is named). Cost: one pass over the bytes,
@@ -22,7 +22,7 @@ _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 @cache
 def byte_signs() -> Bytes:
-    """What each byte may belong to: an IP address (hexadecimal digits, marks), a telephone number."""
+    """Return what each byte may belong to: an IP address (hexadecimal digits, marks), a telephone number."""
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
     signs[list(b"0123456789abcdefABCDEF:.")] |= _IN_ADDRESS
@@ -35,7 +35,7 @@ def byte_signs() -> Bytes:
 @kernel
 def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Lines that may hold one of the wanted kinds (a sum of bits): row, first byte, place after it, kinds."""
-    found, size = np.empty((4, 16), np.int64), 0
+    lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
         start, stop = offsets[row], offsets[row + 1]
         at = _next_sign(data, start, stop, signs)
@@ -44,20 +44,20 @@ def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tu
                 at -= 1
             end, kinds = _line_kinds(data, at, stop, signs)
             if kinds & wanted:
-                if size == found.shape[1]:
+                if size == lines.shape[1]:
                     grown = np.empty((4, 2 * size), np.int64)
-                    grown[:, :size] = found
-                    found = grown
-                found[0, size], found[1, size], found[2, size], found[3, size] = row, at, end, kinds & wanted
+                    grown[:, :size] = lines
+                    lines = grown
+                lines[0, size], lines[1, size], lines[2, size], lines[3, size] = row, at, end, kinds & wanted
                 size += 1
             start = min(end + 1, stop)
             at = _next_sign(data, start, stop, signs)
-    return found[0, :size], found[1, :size], found[2, :size], found[3, :size]
+    return lines[0, :size], lines[1, :size], lines[2, :size], lines[3, :size]
 
 
 @kernel
 def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
-    """Where something of a kind may first be, eight bytes at a time; `stop` where nothing is.
+    """Return where something of a kind may first be, eight bytes at a time; `stop` if nothing is.
 
     Eight bytes without a digit, a colon or an @ are in no address. Neither are they in a telephone number if
     there is a letter among them; without one the digits are counted on, for nothing but marks parts them.
@@ -86,7 +86,7 @@ def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 @kernel
 def _line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
-    """Where the line that begins at `at` ends, and the kinds it may hold."""
+    """Return where the line that begins at `at` ends, and the kinds it may hold."""
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
         byte = data[at]

@@ -1,4 +1,4 @@
-r"""What in a line of text tells of a person: e-mail addresses, public IP addresses, telephone numbers.
+r"""Finds what identifies a person in a line of text: e-mail addresses, public IP addresses, telephone numbers.
 
 Promise: `private_spans` is the definition. It takes time linear in the line's length whatever is in it, for
 no pattern repeats without a bound. Two spans never overlap: an e-mail address comes before an IP address, and
@@ -27,7 +27,7 @@ KINDS = ("email", "ip", "phone")
 
 
 class Span(NamedTuple):
-    """Where in a line something private is, and what it is: a place in KINDS."""
+    """The place of something private in a line, and its kind: a place in KINDS."""
 
     start: int
     end: int
@@ -35,19 +35,19 @@ class Span(NamedTuple):
 
 
 def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True)) -> list[Span]:
-    """What is to be masked in one line (without line breaks), in order. kinds: which are looked for.
+    """Return what is to be masked in one line (without line breaks), in order. kinds: which are looked for.
 
     >>> [line[start:end] for line in ("Ask ann@uni.edu or (212) 736-5000.",) for start, end, _ in private_spans(line)]
     ['ann@uni.edu', '(212) 736-5000']
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     taken = bytearray(len(line))
     for kind, (wanted, spans_of) in enumerate(zip(kinds, (_emails, _addresses, _phones), strict=True)):
         for start, end in spans_of(line) if wanted else ():
             if taken.find(1, start, end) < 0:
                 taken[start:end] = b"\1" * (end - start)
-                found.append(Span(start, end, kind))
-    return sorted(found)
+                spans.append(Span(start, end, kind))
+    return sorted(spans)
 
 
 _Spans = Iterator[tuple[int, int]]
@@ -96,7 +96,7 @@ def _addresses(line: str) -> _Spans:
 
 
 def _is_public(text: str) -> bool:
-    """Whether a text is an IP address that anyone on the internet can reach."""
+    """Return True if a text is an IP address that anyone on the internet can reach."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -2,7 +2,7 @@
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
-on the order of additions. What is counted, and where the papers leave a choice, is told in
+on the order of additions. What is counted, and where the papers leave a choice, is defined in
 `corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
 these. Cost: that of the counts, about 120 MB a second for a column.
 
@@ -73,8 +73,8 @@ class GopherRules:
         for name in ("max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
             _check_share(f"rules.gopher.{name}", getattr(self, name))
         most = len(STOP_WORDS)
-        said = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
-        check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, said)
+        remedy = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
+        check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

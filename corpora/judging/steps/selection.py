@@ -53,7 +53,7 @@ Question = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoriesScoreSettings:
-    """Which documents are near enough to the questions.
+    """Settings for keeping documents that are near enough to the questions.
 
     questions: files (see `read_questions`); without any the step is off
     share:     of all documents, how many are kept, 0 to 1; the paper's is 0.001
@@ -67,7 +67,7 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """What determines bytes, besides the questions themselves: those enter by the digest of their index."""
+        """Return what determines bytes, besides the questions themselves: those enter by the digest of their index."""
         return {"share": self.share, "files": len(self.questions)}
 
 
@@ -84,7 +84,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
     Raises InputError where a file cannot be read or holds no question.
     """
-    found: list[Question] = []
+    questions: list[Question] = []
     for path in sorted(map(Path, paths), key=lambda path: (path.name, str(path))):
         if path.suffix.lower() not in ENDINGS:
             raise InputError(f"selection.questions: {path} has none of the endings {', '.join(ENDINGS)}: convert it.")
@@ -101,8 +101,8 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
         pieces = [tuple(piece for piece in nfc(text).split(GAP) if words(piece)) for text in texts]
         if not any(pieces):
             raise InputError(f"selection.questions: {path} holds no question. Name another file, or leave it out.")
-        found += filter(None, pieces)
-    return found
+        questions += filter(None, pieces)
+    return questions
 
 
 def _read_lines(path: Path) -> Iterator[str]:
@@ -221,9 +221,9 @@ def scores(texts: pa.Array, index: QuestionIndex) -> Int32s:
     Raises InputError for another type of column or for nulls.
     """
     data, offsets = text_buffers(texts)
-    found = np.zeros(len(texts), np.int32)
-    _score_rows(data, offsets, index.keys, index.slots, index.counts, index.totals, word_tables(), found)
-    return found
+    values = np.zeros(len(texts), np.int32)
+    _score_rows(data, offsets, index.keys, index.slots, index.counts, index.totals, word_tables(), values)
+    return values
 
 
 @kernel
@@ -235,7 +235,7 @@ def _score_rows(
     counts: Int64s,
     totals: Int64s,
     tables: WordTables,
-    found: Int32s,
+    out: Int32s,
 ) -> None:
     """Fill in the score of every row."""
     hashes, left, used = np.empty(most_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
@@ -250,7 +250,7 @@ def _score_rows(
         for n in range(1, LONGEST + 1):
             of_both = max(num_words - n + 1, 0) + totals[n - 1]
             weighted += n * (2 * WHOLE * shared[n - 1] // max(of_both, 1))
-        found[row] = weighted // (LONGEST * (LONGEST + 1) // 2)
+        out[row] = weighted // (LONGEST * (LONGEST + 1) // 2)
 
 
 @kernel
@@ -284,14 +284,14 @@ def _share(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """How many documents have which score: the scores that occur, ascending, and the number of each."""
+    """The number of documents by score: the scores that occur, ascending, and the number of each."""
 
     scores: Int64s
     counts: Int64s
 
 
 class ScoreCut(NamedTuple):
-    """Where the documents that are kept begin.
+    """The score from which documents are kept.
 
     threshold: a document is kept if its score is at least this
     kept, total: how many are, of how many; tied: those of them whose score is the threshold itself
@@ -303,9 +303,9 @@ class ScoreCut(NamedTuple):
     tied: int
 
 
-def histogram(found: Int32s) -> Histogram:
+def histogram(row_scores: Int32s) -> Histogram:
     """The histogram of the scores of some documents."""
-    values, counts = np.unique(found, return_counts=True)
+    values, counts = np.unique(row_scores, return_counts=True)
     return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
 
 

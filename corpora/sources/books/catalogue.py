@@ -67,7 +67,7 @@ def _first_allowed(blocks: list[str]) -> int:
 
 
 def _catalogue_start(blocks: list[str], first: int) -> int:
-    """Where a catalogue begins whose signs go on to the end of the book; after the book where there is none."""
+    """Return where a catalogue begins whose signs last to the end of the book; after the book if there is none."""
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
         if signs[-1] - index > MOST_APART:

@@ -71,7 +71,7 @@ def _first_named(blocks: list[str]) -> dict[str, int]:
 
 
 def _late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Where the contents of a later volume stop: they have their heading, and several numbered entries."""
+    """Return where the contents of a later volume stop: they have a heading and several numbered entries."""
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
     stop = _contents_stop(blocks, start, first_named)
@@ -79,7 +79,7 @@ def _late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> in
 
 
 def _contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Where the list that begins here stops; `start` where none does, or where it stops is not clear."""
+    """Return where the list that begins here stops; `start` if none does, or if its end is not clear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
         return _unheaded_stop(blocks, start)
@@ -106,7 +106,7 @@ def _next_list(blocks: list[str], start: int) -> int:
 
 
 def _listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """After the last of the entries that are numbered or paged, where there are some and none begins again."""
+    """The place after the last entry that is numbered or paged, where there are some and none begins again."""
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _names(blocks[index]) & _names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
@@ -118,14 +118,14 @@ def _listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int
 
 
 def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """The first paragraph after a list of illustrations: what the book already said, or a first heading."""
+    """The first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
     listed = _names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
         heading, paged = block.partition("\n")[0], _is_paged(block)
         names = _names(block)
-        said = any(first_named[name] < start for name in names)
-        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or said)):
+        repeats = any(first_named[name] < start for name in names)
+        if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or repeats)):
             return index
         if not paged and index > start + 2 and _is_named(blocks, index, listed):
             return index
@@ -139,7 +139,7 @@ def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[s
 
 
 def _unheaded_stop(blocks: list[str], start: int) -> int:
-    """Where a run of numbered entries stops that has no heading, but whose first entry comes again soon after."""
+    """Return where a run of numbered entries stops that has no heading, but whose first entry soon comes again."""
     stop = start
     while stop < min(start + MOST_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
         stop += 1
@@ -159,7 +159,7 @@ def _is_entry(block: str) -> bool:
 
 
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
-    """Whether a list that has these names names this paragraph, or it and the one after it together."""
+    """Return True if the names in a list include this paragraph, or this one and the next together."""
     own = _names(blocks[index])
     if 2 * len(own & listed) >= len(own):
         return True
@@ -188,7 +188,7 @@ def _goes_before(ordinal: str, heading: str) -> bool:
 
 
 def _names(*blocks: str) -> set[str]:
-    """What the lines of these paragraphs name, without numbers before and page numbers after."""
+    """Return what the lines of these paragraphs name, without leading numbers and page numbers."""
     names = set()
     for line in "\n".join(blocks).split("\n"):
         name = line if ORDINAL.fullmatch(line) else line[:-MOST_PAGE] + PAGED.sub("", line[-MOST_PAGE:])
@@ -206,12 +206,12 @@ def _is_list(block: str) -> bool:
 
 
 def _is_paged(block: str) -> bool:
-    """Whether a paragraph ends with the number of a page, and is not one."""
+    """Return True if a paragraph ends with a page number and is more than that."""
     return bool(PAGED.search(block[-MOST_PAGE:])) and not ORDINAL.fullmatch(block)
 
 
 def is_prose(block: str) -> bool:
-    """Whether a paragraph is running text for certain: one line, many words, most of them without a capital, a
+    """Return True if a paragraph is certainly running text: one line, many words, most of them without a capital, a
     sentence that ends, no number before.
     """
     words = block.split(None, PROSE_WORDS)

@@ -1,9 +1,9 @@
-r"""The encoding of a text file: told by its mark, its bytes, its header, and at last by what makes words of it.
+r"""The encoding of a text file, found by its mark, its bytes, its header, and at last by what makes words of it.
 
     byte order mark ─► UTF-8 where all is valid, or nearly all ─► what Gutenberg's header says ─► windows-1252,
                                                                   or MacRoman or code page 437 where they are clearly it
 
-Promises: a pure function of the bytes. windows-1252 also stands for what calls itself ASCII or ISO-8859-1, and its
+Promises: a pure function of the bytes. What calls itself ASCII or ISO-8859-1 is read as windows-1252 too, and its
 five bytes without a meaning are read as Latin-1. Stray bytes in a file that else is UTF-8 are read as
 windows-1252 alone. A zero byte in the text, or a mark that is not true, raises BadBook.
 Costs: 240 MB/s of ASCII and UTF-8, its line ends made one kind; 30 MB/s of eight-bit text (9 novels).
@@ -86,8 +86,8 @@ def _without_mark(data: bytes) -> str:
 
 
 def _is_nearly_utf8(data: bytes) -> bool:
-    found = Counter(match["stray"] is None for run in RUN.findall(data) for match in UTF8_OR_STRAY.finditer(run))
-    strays, sequences = found[False], found[True]
+    counts = Counter(match["stray"] is None for run in RUN.findall(data) for match in UTF8_OR_STRAY.finditer(run))
+    strays, sequences = counts[False], counts[True]
     return strays < STRAY_SHARE * sequences
 
 
@@ -102,14 +102,14 @@ def _by_header(data: bytes) -> str:
         return _by_words(data)
     try:
         codec = codecs.lookup(stated).name
-        known = codec.startswith(CODECS) and bool(data.decode(codec))
+        usable = codec.startswith(CODECS) and bool(data.decode(codec))
     except (LookupError, UnicodeDecodeError):
-        known = False  # an invented name, or a wrong one: the bytes tell more
-    return codec if known else _by_words(data)
+        usable = False  # an invented name, or a wrong one: the bytes say more
+    return codec if usable else _by_words(data)
 
 
 def _by_words(data: bytes) -> str:
-    """The eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbours."""
+    """The eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MOST_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _sense(encoding, witnesses) for encoding in EIGHT_BIT}

@@ -125,7 +125,7 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """One item of the spine. apparatus: the package or the file's name says that it is no text of the book."""
+    """One item of the spine. apparatus: the package or the file's name says that it is not text of the book."""
 
     path: str
     nav: bool
@@ -146,7 +146,7 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
     with archive:
         try:
             return _read_book(_Unpacker(archive, max_bytes))
-        except UnicodeError as error:  # libxml2 mends a reference to half a character to what is no UTF-8
+        except UnicodeError as error:  # libxml2 turns a reference to half a character into invalid UTF-8
             raise BadBook(f"half a character where text should be: {error}") from error
 
 
@@ -189,10 +189,10 @@ def _read_book(unpacker: _Unpacker) -> Epub:
     pages = list(_spine(package, posixpath.dirname(package_path), unpacker))
     if not pages:
         raise BadBook(f"{package_path} names no page of text")
-    found: list[str] = []
+    paragraphs: list[str] = []
     for page in pages:
-        found.extend(_page_paragraphs(page, unpacker))
-    return _described(package, found)
+        paragraphs.extend(_page_paragraphs(page, unpacker))
+    return _described(package, paragraphs)
 
 
 def _page_paragraphs(page: SpinePage, unpacker: _Unpacker) -> list[str]:
@@ -201,10 +201,10 @@ def _page_paragraphs(page: SpinePage, unpacker: _Unpacker) -> list[str]:
     data = unpacker.read(page.path)
     if data.count(b"<") > MOST_TAGS:
         raise LargeBook(f"{page.path} has over {MOST_TAGS} tags")
-    found = page_paragraphs(data)
-    if page.apparatus and prose_words(found, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
+    paragraphs = page_paragraphs(data)
+    if page.apparatus and prose_words(paragraphs, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
         return []
-    return found
+    return paragraphs
 
 
 def _refuse_encrypted(unpacker: _Unpacker) -> None:
@@ -220,17 +220,17 @@ def _refuse_encrypted(unpacker: _Unpacker) -> None:
 
 
 def _package_path(unpacker: _Unpacker) -> str:
-    """Where the package file is: as the container says, or the only one there is."""
+    """Return the path of the package file: the one that the container names, or the only one there is."""
     if CONTAINER in unpacker.names:
         root = _parse_xml(unpacker.read(CONTAINER))
         for rootfile in root.iter("{*}rootfile") if root is not None else ():
             path = posixpath.normpath(unquote(rootfile.get("full-path") or "").lstrip("/"))
             if path in unpacker.names:
                 return path
-    found = [name for name in unpacker.names if name.lower().endswith(".opf")]
-    if len(found) != 1:
+    candidates = [name for name in unpacker.names if name.lower().endswith(".opf")]
+    if len(candidates) != 1:
         raise BadBook("no package file: neither its container names one, nor is there a single .opf")
-    return found[0]
+    return candidates[0]
 
 
 def _spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
@@ -266,22 +266,22 @@ def _guide(package: etree._Element, folder: str) -> set[str]:
 
 
 def _landmarks(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """The pages that an EPUB 3's landmarks say are no text."""
-    found = set()
+    """The pages that are not text, according to an EPUB 3's landmarks."""
+    landmarks = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
         for link in root.iter("{*}a") if root is not None else ():
             href = link.get("href") or ""
             if href and "#" not in href and _kinds(link) & APPARATUS:
-                found.add(_resolve(posixpath.dirname(path), href))
-    return found
+                landmarks.add(_resolve(posixpath.dirname(path), href))
+    return landmarks
 
 
 def _resolve(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
 
 
-def _described(package: etree._Element, found: list[str]) -> Epub:
+def _described(package: etree._Element, paragraphs: list[str]) -> Epub:
     """The book of these paragraphs, with the first title, author, language, date and rights that say something."""
     titles, rights = _dublin_core(package, "title"), _dublin_core(package, "rights")
     authors = (text for role, text in _dublin_core(package, "creator") if role in ("", "aut"))
@@ -292,7 +292,7 @@ def _described(package: etree._Element, found: list[str]) -> Epub:
         if event in ("", "publication", "original-publication") and (match := DATE.match(text))
     )
     return Epub(
-        paragraphs=found,
+        paragraphs=paragraphs,
         title=next((text for _, text in titles), None),
         creator=next(map(author_name, authors), None),
         language=next(languages, None),
@@ -367,7 +367,7 @@ def _parse_html(text: str) -> etree._Element | None:
 
 
 def _parse_xml(data: bytes) -> etree._Element | None:
-    """One of the container's own files, mended where it is not well-formed; None where it is no XML."""
+    """Parse one of the container's own files, repaired if it is not well-formed; None if it is not XML."""
     try:
         return etree.fromstring(data, _xml_parser(recover=True))
     except etree.XMLSyntaxError:
@@ -458,7 +458,7 @@ class _Walk:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Whether nothing of an element is text: apparatus, or a reference to a note or a page."""
+    """Return True if nothing in an element is text: it is apparatus, or a reference to a note or a page."""
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":
@@ -469,16 +469,16 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
 
 
 def _kinds(element: etree._Element) -> set[str]:
-    """What an element says it is, by `epub:type` or ARIA role."""
+    """Return what an element says it is, by `epub:type` or ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
     return {kind.removeprefix("doc-") for kind in kinds.split()}
 
 
 def _is_line(element: etree._Element) -> bool:
-    """Whether an element is a line of verse by its class, which alone says it or within a poem."""
-    found = LINE_CLASS.search(element.get("class") or "")
-    if found is None or found["sure"]:
-        return found is not None
+    """Return True if an element is a line of verse by its class, either alone or within a poem."""
+    match = LINE_CLASS.search(element.get("class") or "")
+    if match is None or match["sure"]:
+        return match is not None
     around = (f"{parent.get('class') or ''} {' '.join(_kinds(parent))}" for parent in element.iterancestors())
     return any(VERSE.search(text) for text in around)
 

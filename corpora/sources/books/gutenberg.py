@@ -1,4 +1,4 @@
-"""Project Gutenberg's matter around a book: its header read and cut, its licence and its volunteers' notes cut.
+"""Project Gutenberg's matter around a book: its header read and cut, its license and its volunteers' notes cut.
 
 Promises: pure functions. `cut_gutenberg` gives a text without Gutenberg's marks back as it was. What is cut between the
 marks, and in books without them, is bounded: notes of transcribers go where they are in the first `FRONT_BLOCKS`
@@ -74,7 +74,7 @@ BACK_NOTE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GutenbergText:
-    """A text without Gutenberg's header and licence, and what the header says of the book.
+    """A text without Gutenberg's header and license, and what the header says of the book.
 
     marked:   the text bore Gutenberg's marks; else it is whole and nothing is known
     number:   the e-book's number, its name at Gutenberg
@@ -93,7 +93,7 @@ class GutenbergText:
 
 
 def cut_gutenberg(text: str) -> GutenbergText:
-    """Cut Gutenberg's header and licence off a text whose lines end in `\\n`.
+    """Cut Gutenberg's header and license off a text whose lines end in `\\n`.
 
     >>> book = cut_gutenberg("Title: Emma\\n*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\\nShe was.\\n")
     >>> book.title, book.body.strip()
@@ -181,7 +181,7 @@ def _cut_front_notes(blocks: list[str]) -> list[str]:
 
 
 def _note_length(blocks: list[str], index: int) -> int:
-    """How many paragraphs the note that begins here takes; 0 where none begins."""
+    """Return how many paragraphs the note that begins here takes; 0 if none begins here."""
     block = " ".join(blocks[index][: 2 * MOST_NOTE].split())
     if NOTE.search(block):
         if block.startswith("[") and "]" not in block:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LONG_LINE = 120  # characters; no wrapped book of the samples has a wider column than 108
-SLACK = 4  # columns by which wrappers, and the hands that mended their lines, stay below the width
+SLACK = 4  # columns by which wrappers, and people who fixed lines by hand, stay below the width
 DENSE_BLANKS = 0.03  # share of blank lines below which they cannot be what parts paragraphs
 FEW_INDENTED = 0.5
 SHORT_SHARE = 0.7  # of the width: no line of a block that is as short as this was wrapped at it
@@ -46,7 +46,7 @@ RULE = re.compile(r"[\W_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLayout:
-    """How a book's lines are set, measured on all of them.
+    """The layout of a book's lines, measured on all of them.
 
     width:   column at which its prose is wrapped; None where a line is a paragraph
     dense:   blank lines do not part its paragraphs
@@ -66,12 +66,12 @@ def paragraphs(text: str) -> list[str]:
     text = INSERTED.sub("", PAGE_NUMBER.sub("", text))
     layout = measure(text)
     hyphens = Hyphens(text)
-    found = []
+    shaped = []
     for block in BLOCK.finditer(text):
         lines = [line.rstrip() for line in block[0].split("\n") if not RULE.fullmatch(line)]
         for group in _groups(lines, layout):
-            found.append(drop_italics(_shape(group, layout, hyphens)))
-    return found
+            shaped.append(drop_italics(_shape(group, layout, hyphens)))
+    return shaped
 
 
 def drop_page_lines(text: str) -> str:
@@ -86,17 +86,17 @@ def drop_page_lines(text: str) -> str:
     divided = [_is_divided(before, after) for before, after in pairwise(pieces)]
     if sum(divided) < IN_SENTENCES * len(divided):
         return text
-    found = [pieces[0]]
+    kept = [pieces[0]]
     for inside, piece in zip(divided, pieces[1:], strict=True):
         if inside:
-            found[-1] = found[-1].rstrip()
+            kept[-1] = kept[-1].rstrip()
             piece = "\n" + piece.lstrip()
-        found.append(piece)
-    return "".join(found)
+        kept.append(piece)
+    return "".join(kept)
 
 
 def _is_divided(before: str, after: str) -> bool:
-    """Whether a sentence goes on from one piece of text to the next: no title does, whose line is short."""
+    """Return True if a sentence continues from one piece of text to the next; a title, on a short line, does not."""
     last, begins = before.rstrip().rpartition("\n")[2], after.lstrip()[:2]
     if SENTENCE_END.search(last[-8:]) or FIRST_WORD.search(begins) is None:
         return False
@@ -104,7 +104,7 @@ def _is_divided(before: str, after: str) -> bool:
 
 
 def drop_italics(text: str) -> str:
-    """Text without the underscores that stand for italics.
+    """Text without the underscores that mark italics.
 
     >>> drop_italics("_The Times_, and snake_case, and Mr. ____")
     'The Times, and snake_case, and Mr. ____'
@@ -157,16 +157,16 @@ def _indented(lines: list[str]) -> list[int]:
 
 
 def _could_go_on(line: str, after: str, width: int) -> bool:
-    """Whether the next line's first word would have fitted on this one: the break is meant."""
+    """Return True if the next line's first word would have fitted on this one, so that the break is meant."""
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
 
 def keeps_lines(lines: list[str], width: int) -> bool:
-    """Whether a block is verse, a title, an address: something whose line breaks are meant.
+    """Return True if a block is verse, a title, an address: something whose line breaks are meant.
 
-    Most breaks must come before the book's width. Then what tells is the capital at the beginning of a line
-    that does not follow the end of a sentence: verse has it, prose set narrower or mended by hand has not.
+    Most breaks must come before the book's width. Then what decides is the capital at the beginning of a line
+    that does not follow the end of a sentence: verse has it, prose set narrower or fixed by hand does not.
     Lines much shorter than the book's are kept without it, and so are lines set off to the right of which each
     has its capital. Long verse fills the width, but then every line has its capital.
     """
@@ -188,7 +188,7 @@ def keeps_lines(lines: list[str], width: int) -> bool:
 
 
 def _is_set_off(lines: list[str]) -> bool:
-    """Whether all lines of a block are indented, and each has its capital."""
+    """Return True if all lines of a block are indented and each begins with a capital."""
     return all(line.startswith(SET_OFF) and _begins_with_capital(line) for line in lines)
 
 
@@ -204,7 +204,7 @@ def _shape(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str:
 
 
 class Hyphens:
-    """Joins the lines of a paragraph; a word cut in two is mended as the book itself writes it."""
+    """Joins the lines of a paragraph; a word cut in two is joined as the book itself writes it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -228,8 +228,8 @@ class Hyphens:
         return line[:-1]
 
     def has_hyphen(self, head: str, tail: str) -> bool:
-        """Whether the hyphen belongs to the word: as the book writes it elsewhere. If it nowhere does, then
-        unless the book is one that divides words at the ends of its lines.
+        """Return True if the hyphen belongs to the word, as the book writes it elsewhere. If it nowhere does, the
+        hyphen belongs to it unless the book divides words at the ends of its lines.
 
         >>> hyphens = Hyphens("To-morrow he will scrutinise the room.")
         >>> hyphens.has_hyphen("to", "morrow"), hyphens.has_hyphen("scru", "tinise"), hyphens.has_hyphen("half", "coy")

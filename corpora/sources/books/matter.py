@@ -1,4 +1,4 @@
-"""What is around the text of any book: copyright pages, licence notes, contents, "about the author".
+"""Removes what is around the text of any book: copyright pages, license notes, contents, "about the author".
 
 Promises: pure functions on a book's paragraphs. What they cut is bounded: matter of the front goes paragraph by
 paragraph, out of the first `FRONT_CHARACTERS` and `FRONT_SHARE` of the characters; matter of the back goes from its
@@ -19,7 +19,7 @@ FRONT_SHARE = 0.03
 FRONT_CHARACTERS = 3_000
 BACK_SHARE = 0.05
 BACK_CHARACTERS = 3_000
-MOST_NOTICE = 1_500  # characters of a licence note
+MOST_NOTICE = 1_500  # characters of a license note
 
 LICENCE = re.compile(
     r"""
@@ -69,7 +69,7 @@ def cut_matter(blocks: list[str]) -> list[str]:
 
 
 def cut_front(blocks: list[str]) -> list[str]:
-    """Paragraphs without licence, copyright and imprint near the beginning.
+    """Paragraphs without license, copyright and imprint near the beginning.
 
     >>> cut_front(["Sky", "Copyright 2012 Ann Lee", "Smashwords Edition", "It was late. " * 300])[:2][0]
     'Sky'
@@ -103,7 +103,7 @@ def cut_back(blocks: list[str]) -> list[str]:
 
 
 def _is_plea(line: str) -> bool:
-    """Whether a paragraph thanks its reader or asks for a review; a novel's people say so in quotes."""
+    """Return True if a paragraph thanks its reader or asks for a review; characters in a novel do so in quotes."""
     return bool(BACK.search(line)) and re.match(r"\W*(?:Thank|If)", line, re.I) is not None
 
 

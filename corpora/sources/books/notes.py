@@ -6,7 +6,7 @@
 
 Promises: pure functions on a book's paragraphs. A paragraph goes only where its mark is referred to in one of
 the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only where there are such notes, but
-for a letter in brackets behind a word, `[A]`, which is a mark anywhere.
+for a letter in brackets after a word, `[A]`, which is a mark anywhere.
 Costs: about 100 MB a second.
 """
 # ruff: noqa: RUF001 - typographic quotes are the subject here
@@ -55,16 +55,16 @@ def _notes(blocks: list[str]) -> dict[int, str]:
 
 
 def _without_marks(block: str, marks: set[str]) -> str:
-    return REFERENCE.sub(lambda found: "" if _is_mark(found[0], marks) else found[0], block)
+    return REFERENCE.sub(lambda match: "" if _is_mark(match[0], marks) else match[0], block)
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:
-    """Whether a mark is a note's, by the notes that were found; a letter in brackets is one without."""
+    """Return True if a mark is a note's, by the notes that were found; a letter in brackets needs none."""
     return mark in marks or mark[1:2].isupper() or ("[]" in marks and mark[0] in "[{")
 
 
 def _notes_start(blocks: list[str]) -> int:
-    """Where the notes gathered at a book's end begin; the number of its paragraphs where there are none."""
+    """Return where the notes gathered at a book's end begin; the number of its paragraphs if there are none."""
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):
         if HEADING.fullmatch(blocks[index]):

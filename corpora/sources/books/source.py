@@ -1,13 +1,13 @@
 """Books, one to a file: BookCorpus and BookCorpusOpen, Project Gutenberg, your own `.txt` and `.epub`.
 
-    .txt   decode ─► Gutenberg's header and licence cut ─► lines to paragraphs ─┐
+    .txt   decode ─► Gutenberg's header and license cut ─► lines to paragraphs ─┐
     .epub  zip ─► pages in the spine's order ─► paragraphs ─► the same cut ─────┴─► volunteers' notes, catalogues,
                                               copyright pages, "about the author", contents, footnotes cut ─► a document
 
 Promises: a book is one document, its paragraphs parted by a blank line; verse and titles keep their lines.
 Every file, and every member of a tar but folders, is one record: a book, or a drop that says why. A tar that
 is cut off or damaged is refused; a damaged book costs only itself.
-Measured on 91 texts and 5 EPUBs (`python -m benchmarks.books`): no sentence of a licence and no list of contents is
+Measured on 91 texts and 5 EPUBs (`python -m benchmarks.books`): no sentence of a license and no list of contents is
 left, the beginning of each of 2,257 chapters is there, 99.6% of the words between Gutenberg's marks are kept.
 Costs: 6 to 7 MB/s of text (91 novels, 41 MB), most of it in joining lines; an EPUB gives 5 MB/s of text. The
 same novels in a `.tar.gz` come as fast, but it is one slice, read as a stream: unpacked, its books keep
@@ -111,7 +111,7 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
@@ -267,7 +267,7 @@ def cut_around(blocks: list[str]) -> list[str]:
 
 
 def epub_book(data: bytes, max_bytes: int) -> Book:
-    """A book from an EPUB's bytes; Gutenberg's have its header and licence in the text.
+    """A book from an EPUB's bytes; Gutenberg's have its header and license in the text.
 
     Raises BadBook, LockedBook, LargeBook (where it unpacks to more than `max_bytes`).
     """
@@ -299,19 +299,19 @@ def stem(name: str) -> str:
 
 
 def _unzipped(data: bytes, max_bytes: int) -> bytes:
-    """What gzip bytes, one stream or several, hold. Raises BadBook, LargeBook."""
+    """Unpack gzip bytes, one stream or several. Raises BadBook, LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            found = stream.read(max_bytes + 1)
+            unpacked = stream.read(max_bytes + 1)
     except CUT_OFF as error:
         raise BadBook("a gzip file that is cut off") from error
     except DAMAGED["gz"] as error:
         raise BadBook(f"a damaged gzip file: {error}") from error
-    if len(found) > max_bytes:
+    if len(unpacked) > max_bytes:
         raise LargeBook(f"over {max_bytes} bytes unpacked")
-    return found
+    return unpacked
 
 
 def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:

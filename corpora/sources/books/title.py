@@ -34,7 +34,7 @@ SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
 def title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
-    """What a title page says, (None, None) where it does not say both.
+    """Return the title and author on a title page, (None, None) if it does not have both.
 
     >>> title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
     ('The Secret Garden', 'Frances Hodgson Burnett')
@@ -45,10 +45,10 @@ def title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
     for index, block in enumerate(page[:6]):
         if len(block) > MOST_TITLE or OTHER_ROLE.search(block):
             continue
-        found = BY.fullmatch(block)
+        by_line = BY.fullmatch(block)
         after = AUTHOR.fullmatch(page[index + 1]) if BY_ALONE.fullmatch(block) and index + 1 < len(page) else None
-        named = found or after
-        title = (found["title"] if found else None) or (page[0] if index else None)
+        named = by_line or after
+        title = (by_line["title"] if by_line else None) or (page[0] if index else None)
         if named and title and len(title) <= MOST_TITLE:
             return _spoken(title), _spoken(named["author"])
     holders = (match["publisher"] or match["holder"] for block in page if (match := RIGHTS.fullmatch(block)))

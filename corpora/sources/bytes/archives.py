@@ -43,8 +43,8 @@ class TarMember(NamedTuple):
     size_bytes: int
 
 
-class Said(NamedTuple):
-    """What the headers before a member say of it. size: that of its own header is not the true one."""
+class EarlierHeaders(NamedTuple):
+    """Values from the headers before a member. size: given where the one in its own header is not the true one."""
 
     name: str | None = None
     size: int | None = None
@@ -188,7 +188,7 @@ class TarReader:
 
     def members(self) -> Iterator[TarMember]:
         """Every member. Raises DamagedBytes."""
-        num_zeros, said = 0, Said()
+        num_zeros, earlier = 0, EarlierHeaders()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
             if block == ZEROS:
@@ -198,13 +198,13 @@ class TarReader:
             offset = start - BLOCK_BYTES if offset is None else offset
             flag, size = self._header(block)
             if flag in EXTENSIONS:
-                said = self._said(flag, size, said)
+                earlier = self._extended(flag, size, earlier)
             else:
                 start = self._after_map(block, flag)
-                size = size if said.size is None or flag in NO_DATA else said.size
-                kind = "sparse" if said.sparse else _kind(flag)
-                yield TarMember(said.name or _name(block), kind, offset, start, size)
-                said, offset = Said(), None
+                size = size if earlier.size is None or flag in NO_DATA else earlier.size
+                kind = "sparse" if earlier.sparse else _kind(flag)
+                yield TarMember(earlier.name or _name(block), kind, offset, start, size)
+                earlier, offset = EarlierHeaders(), None
             self.reader.skip(start + -(-size // BLOCK_BYTES) * BLOCK_BYTES - self.reader.position)
         if block or (num_zeros < 2 and self.closed):
             raise _fault(self.name, "is cut off", self.reader.position)
@@ -238,15 +238,15 @@ class TarReader:
         return flag, size
 
     def _after_map(self, block: bytes, flag: bytes) -> int:
-        """Where a member's bytes begin: after its header, and the blocks of a map that GNU's old sparse files have."""
+        """Return where a member's bytes begin: after its header, and after the map that GNU's old sparse files have."""
         more = flag == b"S" and block[OLD_MAP_GOES_ON]
         while more:
             block = self.reader.read(BLOCK_BYTES)
             more = len(block) == BLOCK_BYTES and block[MAP_GOES_ON]
         return self.reader.position
 
-    def _said(self, flag: bytes, size: int, before: Said) -> Said:
-        """What an extension header says of the member after it, in addition to others before. Raises DamagedBytes."""
+    def _extended(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
+        """Return what an extension header says of the member after it, added to earlier ones. Raises DamagedBytes."""
         if flag in b"gK":
             return before
         if size > MOST_EXTENSION_BYTES:
@@ -256,10 +256,10 @@ class TarReader:
             return before._replace(name=_text(data))
         records = dict(_pax_records(data))
         path = records.get(b"GNU.sparse.name", records.get(b"path"))
-        said_size = _said_size(records)
-        return Said(
+        stated_size = _stated_size(records)
+        return EarlierHeaders(
             name=before.name if path is None else _text(path),
-            size=before.size if said_size is None else said_size,
+            size=before.size if stated_size is None else stated_size,
             sparse=before.sparse or any(key.startswith(b"GNU.sparse") for key in records),
         )
 
@@ -307,7 +307,7 @@ def _pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += int(length)
 
 
-def _said_size(records: dict[bytes, bytes]) -> int | None:
+def _stated_size(records: dict[bytes, bytes]) -> int | None:
     """The size that pax records give a member, where it is one."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
@@ -358,7 +358,7 @@ class MemberCount:
             self._size = None
 
     def _records(self, block: bytes) -> None:
-        size = _said_size(dict(_pax_records(block)))
+        size = _stated_size(dict(_pax_records(block)))
         self._size = self._size if size is None else size
         self._wanted, self._takes = BLOCK_BYTES, self._header
 

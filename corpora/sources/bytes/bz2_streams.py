@@ -19,7 +19,7 @@ from corpora.sources.bytes.objects import ObjectPath, named_or_open
 from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads
 
 READ_BYTES = 1 << 16
-# A block holds 900,000 run-length encoded bytes; five of them stand for at most 259.
+# A block holds 900,000 run-length encoded bytes; five of them encode at most 259.
 MOST_BLOCK_BYTES = 900_000 * 259 // 5
 STREAM_START = b"BZh"
 BLOCK_START = bytes.fromhex("314159265359")
@@ -91,14 +91,14 @@ def zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
 
 
 def pieces_of(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
-    """What reads a file, by the ending of its name."""
+    """Return the function that reads a file, by the ending of its name."""
     if path.name.endswith(".bz2"):
         return stream_pieces
     return zstd_pieces if path.name.endswith(".zst") else plain_pieces
 
 
 def is_utf16(data: bytes) -> bool:
-    """Whether a text that begins so is in UTF-16: by its byte order mark."""
+    """Return True if a text that begins so is in UTF-16, by its byte order mark."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
@@ -129,7 +129,7 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def find_streams(path: Path) -> list[int]:
-    """Where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
+    """Return where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
 
     A pass over the compressed file, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
     """
@@ -188,7 +188,7 @@ def verified(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def begins_stream(file: BinaryIO, offset: int) -> bool:
-    """Whether a stream with at least one block begins at this byte."""
+    """Return True if a stream with at least one block begins at this byte."""
     file.seek(offset)
     head = file.read(len(STREAM_START) + 1 + len(BLOCK_START))
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
@@ -200,18 +200,18 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """`length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself) onwards.
+    """Return `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
 
-    Reads on into the following streams where the bytes do. Raises DamagedBytes.
+    Continues into the following streams where the bytes do. Raises DamagedBytes.
     """
     size = path.stat().st_size
     pieces, skip = as_utf8(pieces_of(path)(path, max(0, stream), size)), offset
     if stream < 0 and not is_utf16(_first_bytes(path)):
         pieces, skip = plain_pieces(path, offset, size), 0
-    found = bytearray()
+    content = bytearray()
     for piece in pieces:
-        found += piece.data[skip : skip + length - len(found)]
+        content += piece.data[skip : skip + length - len(content)]
         skip = max(0, skip - len(piece.data))
-        if len(found) >= length:
+        if len(content) >= length:
             break
-    return bytes(found)
+    return bytes(content)

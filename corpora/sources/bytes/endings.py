@@ -15,7 +15,7 @@ def packed(*endings: str) -> tuple[str, ...]:
 
 
 def is_packed(name: str) -> bool:
-    """Whether a file's name says that it is packed."""
+    """Return True if a file's name says that it is packed."""
     return name.lower().endswith(PACKED_ENDINGS)
 
 

@@ -32,12 +32,12 @@ READ_FAULTS: tuple[type[Exception], ...] = (
 
 
 class DamagedBytes(ValueError):
-    """Bytes of a raw file that cannot be read on. The message says which bytes, and what is wrong with them.
+    """Bytes of a raw file that cannot be read any further. The message says which bytes, and what is wrong with them.
 
     position:  the byte where that was seen
     stream:    the byte where the compressed stream begins that holds them; -1: there is none, or several
     truncated: the bytes end too soon
-    remedy:    what mends it
+    remedy:    how to fix it
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BadRecord(ValueError):
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Whether packed bytes are not damaged, but ask for more memory than a decompressor is given: xz's and zstd's."""
+    """Return True if packed bytes are not damaged, but need more memory than xz's and zstd's decompressors get."""
     return isinstance(error, (*DAMAGED["xz"], *DAMAGED["zst"])) and "memory" in str(error).lower()
 
 

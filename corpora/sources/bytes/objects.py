@@ -1,9 +1,9 @@
 """Raw files that are objects of an object store: as paths that are read by ranges, never copied.
 
 Promises: an object's path has what sources use of a path (name, size, opening, reading), and its text is its address. A
-store that does not answer is asked again as `corpora.store.object_store` says; what then remains is an OSError with a
-number, which is never taken for damage of the file.
-Cost: a request for each READ_BYTES that are read, and as many bytes of memory for a file that is open.
+store that does not answer is asked again as `corpora.store.places.object_store` says; what then remains is an OSError
+with a number, which is never taken for damage of the file. Cost: a request for each READ_BYTES that are read, and as
+many bytes of memory for a file that is open.
 """
 
 import errno
@@ -18,9 +18,9 @@ from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
 from corpora.errors import InputError
-from corpora.store.object_store import ObjectFile
-from corpora.store.place_address import ObjectAddress, is_object_address, parse_object_address
-from corpora.store.places import Place
+from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
+from corpora.store.places.object_store import ObjectFile
+from corpora.store.places.place import Place
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -70,14 +70,14 @@ class ObjectPath(PosixPath):
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is such an object."""
+        """Return True if there is such an object."""
         try:
             return self._place.size("") is not None
         except InputError as error:
             raise _refused(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is such an object."""
+        """Return True if there is such an object."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -96,7 +96,7 @@ class ObjectPath(PosixPath):
         return object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Its size, as a file's; its times are not told."""
+        """Its size, as for a file; its times are not given."""
         try:
             size = self._place.size("")
         except InputError as error:
@@ -106,7 +106,7 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def stamp(self) -> list[Any]:
-        """What changes with its bytes: size and ETag, as the store has them."""
+        """Return what changes with its bytes: size and ETag, as the store has them."""
         with ObjectReader(self) as reader:
             return [reader.size, reader.etag]
 
@@ -182,18 +182,18 @@ class ObjectReader(io.RawIOBase):
 
 
 def _refused(error: InputError, address: str) -> OSError:
-    """What a store refuses, as a file system says it."""
-    said = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
-    return OSError(errno.EIO, said, address)
+    """Return a store's refusal as a file system would report it."""
+    message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
+    return OSError(errno.EIO, message, address)
 
 
 def named_or_open(path: Path, buffering: int = -1) -> Any:
-    """What a library takes that opens files by their names: a file's path, an object opened. buffering: 0 for none"""
+    """Return what a library that opens files by name takes: a file's path, an open object. buffering: 0 for none"""
     return path.open("rb", buffering) if isinstance(path, ObjectPath) else path
 
 
 def column_bytes(path: Path) -> int:
-    """How much of a column of Parquet is read at a time: of an object more, for each time costs a request."""
+    """Return how much of a Parquet column to read at a time: more from an object, where each read is a request."""
     return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
 
 
@@ -206,7 +206,7 @@ def matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
 
 def matches(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path, in pieces, is one that a glob means.
+    """Return True if a path, in pieces, matches a glob.
 
     >>> matches(["a", "b", "c.txt"], ["a", "**", "*.txt"]), matches(["a", "c.txt"], ["*.txt"])
     (True, False)

@@ -25,11 +25,11 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the end of the stream was reached."""
+        """True if the end of the stream was reached."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether it gives nothing more without more bytes."""
+        """True if it gives nothing more without more bytes."""
 
     @property
     def unused_data(self) -> bytes:
@@ -47,12 +47,12 @@ class GzipDecompressor:
 
     @property
     def eof(self) -> bool:
-        """Whether the end of the member was reached."""
+        """True if the end of the member was reached."""
         return self._inner.eof
 
     @property
     def needs_input(self) -> bool:
-        """Whether all bytes that it was given are taken."""
+        """True if all bytes that it was given are taken."""
         return not self._inner.unconsumed_tail
 
     @property
@@ -73,7 +73,7 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
 
 
 def most_memory() -> str:
-    """The bound on a decompressor's memory, as it is told."""
+    """The bound on a decompressor's memory, in words."""
     return f"{MOST_DECODER_BYTES // 1_000_000} MB"
 
 
@@ -91,7 +91,7 @@ class PackedStream:
         self.rest = first
 
     def pieces(self) -> Iterator[bytes]:
-        """What the stream holds. Raises DamagedBytes where it is damaged or cut off."""
+        """Yield the content of the stream. Raises DamagedBytes if it is damaged or cut off."""
         decompressor, data = DECOMPRESSORS[self.packing](), self.rest
         while not decompressor.eof:  # which comes after the checksums were compared
             if decompressor.needs_input and not data:

@@ -55,7 +55,7 @@ def open_raw(path: Path) -> BufferedIOBase:
 
 
 class _XzFile(RawIOBase):
-    """What the xz streams of a file hold, within a bound of memory, where the standard library knows none.
+    """The content of a file's xz streams, within a bound on memory, which the standard library does not have.
 
     Raises InputError, and what `refusing_damage` understands.
     """

@@ -91,7 +91,7 @@ class WarcMember(io.RawIOBase):
 
 
 def packing_of(path: Path) -> str:
-    """How an archive is compressed, by its name: "gz", "zst" or not at all, ""."""
+    """Return how an archive is compressed, by its name: "gz", "zst" or not at all, ""."""
     ending = path.name.lower().rpartition(".")[2]
     return ending if ending in ("gz", "zst") else ""
 
@@ -112,7 +112,7 @@ def members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
 
 
 def begins_member(path: Path, at: int) -> bool:
-    """Whether a gzip member begins at a byte that ends another, and not the padding or the file's end.
+    """Return True if a gzip member begins at a byte that ends another, and not the padding or the file's end.
 
     Raises DamagedBytes for anything else.
     """
@@ -155,10 +155,10 @@ def _find_all(file: BinaryIO, mark: bytes, start: int) -> Iterator[int]:
     buffer, base = b"", start
     while piece := file.read(PIECE_BYTES):
         buffer += piece
-        after, found = base + len(buffer), buffer.find(mark)
-        while found >= 0:
-            yield base + found
-            found = buffer.find(mark, found + 1)
+        after, place = base + len(buffer), buffer.find(mark)
+        while place >= 0:
+            yield base + place
+            place = buffer.find(mark, place + 1)
         buffer = buffer[len(buffer) - len(mark) + 1 :]
         base = after - len(buffer)
         file.seek(after)

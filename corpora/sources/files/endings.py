@@ -1,4 +1,4 @@
-"""Which files the kind "files" reads, by their endings: one table, from which messages and the help are made."""
+"""Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
 from corpora.sources.bytes.endings import PACKED_ENDINGS, packed
 
@@ -28,9 +28,7 @@ def in_words(endings: tuple[str, ...]) -> str:
         for ending in endings
         if not ending.endswith(PACKED_ENDINGS)
     }
-    groups = {
-        found: [ending for ending, packing in packings.items() if packing == found] for found in packings.values()
-    }
+    groups = {each: [ending for ending, packing in packings.items() if packing == each] for each in packings.values()}
     return ", ".join(
         ", ".join(group) + (f" ({'each ' * (len(group) > 1)}also {', '.join(outer)})" if outer else "")
         for outer, group in groups.items()

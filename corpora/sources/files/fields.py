@@ -32,15 +32,15 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": ("note", "body"), "key": "meta.id"})
     {'text': 'a', 'key': '7'}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, names in with_text(fields).items():
         path = names if isinstance(names, str) else _first(names, lambda one: look_up(value, one) is not None)
         given = look_up(value, path)
-        found[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
+        values[name] = _revision(given, path) if name == "revision" else _string(given, path, name)
     for name in ("text", "key"):
-        if name in found and found[name] is None:
+        if name in values and values[name] is None:
             raise BadRecord(f"no field {in_words(fields.get(name, name))} ({name})")
-    return found
+    return values
 
 
 def settled(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
@@ -57,7 +57,7 @@ def _first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
 
 
 def in_words(names: Names) -> str:
-    """What a field is called, or may be.
+    """Return the name or possible names of a field, as text.
 
     >>> in_words(("note", "body"))
     "'note' or 'body'"
@@ -66,12 +66,12 @@ def in_words(names: Names) -> str:
 
 
 def how_to_name(field: str) -> str:
-    """What to do where a field is not found."""
+    """Return the remedy for a field that is not found."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def look_up(value: Mapping[str, Any], path: str) -> Any:
-    """What is under a name, or else under a path of names; None where nothing does.
+    """Return what is under a name, or else under a path of names; None if nothing is.
 
     >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"c": 3}}, "a.c"), look_up({"a": 1}, "a.c")
     (1, 3, None)
@@ -130,12 +130,12 @@ def _check_surrogates(text: str, path: str) -> None:
         raise BadRecord(f"field {path!r} holds half a character (a lone surrogate) at {error.start}") from error
 
 
-def _revision(found: Any, path: str) -> int | None:
+def _revision(value: Any, path: str) -> int | None:
     """A whole number, or its digits as a table has them; None where the field is missing, null or empty."""
-    if found is None or found == "":
+    if value is None or value == "":
         return None
-    if isinstance(found, str) and DIGITS.fullmatch(found):
-        found = int(found)
-    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > MOST_REVISION:
-        raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(found)[:40]!r}")
-    return found
+    if isinstance(value, str) and DIGITS.fullmatch(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_REVISION:
+        raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(value)[:40]!r}")
+    return value

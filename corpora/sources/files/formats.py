@@ -1,4 +1,4 @@
-"""How files become records, one format to an ending: JSON lines, tables of text, Parquet, and a file as one record.
+"""Formats that turn files into records, one for each ending: JSON lines, tables, Parquet, a file as one record.
 
 A format is a value: a frozen dataclass that cuts a file into slices and reads them, and knows nothing of the source
 that the file belongs to. The kinds "files", "openwebtext" and "stories" share them.
@@ -84,10 +84,10 @@ class JsonLines:
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=line.data.strip(), drop=drop)
         try:
-            found = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
+            values = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
         except BadRecord as error:
             return damaged(locator, line.data.strip(), error)
-        return record_of(locator, line.data.strip(), found)
+        return record_of(locator, line.data.strip(), values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +140,12 @@ class TextTable:
         names = with_text(self.fields).values()
         if usual is None or all(set(usual) & ({name} if isinstance(name, str) else set(name)) for name in names):
             return self._settled(usual or []), usual
-        found = [(self, usual)]
+        tables = [(self, usual)]
         for sign in self.others:
             with suppress(InputError, OpenQuote):
                 table = replace(self, delimiter=sign)
-                found.append((table, table._first_row(path) or []))
-        table, columns = max(found, key=lambda each: len(each[1]))
+                tables.append((table, table._first_row(path) or []))
+        table, columns = max(tables, key=lambda each: len(each[1]))
         return table._settled(columns), columns
 
     def _settled(self, columns: list[str]) -> "TextTable":
@@ -213,10 +213,10 @@ class TextTable:
             values = by_name(columns, self._fields_of(row))
             given = {key: value or None for key, value in values.items()}
             text = str(self.fields["text"])
-            found = find_fields({**given, text: values[text]}, self.fields)
+            given_fields = find_fields({**given, text: values[text]}, self.fields)
         except BadRecord as error:
             return damaged(locator, row.data.strip(), error)
-        return record_of(locator, row.data.strip(), found)
+        return record_of(locator, row.data.strip(), given_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +274,7 @@ class WholeFile(ABC):
             yield self._of_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """What the file holds."""
+        """Return what the file holds."""
         return read_again(file, locator.offset, locator.length)
 
     def _of_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
@@ -319,11 +319,11 @@ class PageFile(WholeFile):
         page = extract_page(html.text, "", NO_DAY)
         if isinstance(page, Refused):
             return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
-        said = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
-        meta = json.dumps({key: value for key, value in said.items() if value}, sort_keys=True)
+        noted = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
+        meta = json.dumps({key: value for key, value in noted.items() if value}, sort_keys=True)
         meta_or_none = None if meta == "{}" else meta
-        found = {"title": page.title, "date": page.date, "license": page.license, "meta": meta_or_none}
-        return record_of(locator, data, {"text": page.text, **found})
+        facts = {"title": page.title, "date": page.date, "license": page.license, "meta": meta_or_none}
+        return record_of(locator, data, {"text": page.text, **facts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,8 +339,8 @@ class BookFile(WholeFile):
         except (LockedBook, LargeBook) as error:
             refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
             return Record(locator=locator, text="", raw=data, drop=refused)
-        found = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
-        return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **found})
+        facts = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
+        return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
 
 
 def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
@@ -352,7 +352,7 @@ def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def stop_of(piece: Slice) -> int | None:
-    """Where the lines of a slice end; a packed file is read to its end."""
+    """Return where the lines of a slice end; a packed file is read to its end."""
     return None if is_packed(piece.file.name) else piece.stop
 
 
@@ -372,14 +372,14 @@ def wide_lines(path: Path, encoding: str) -> str:
     if encoding == AUTO:
         return wide_file(path)
     with open_raw(path) as stream, refusing_damage(path):
-        if found := marked_encoding(stream.read(HEAD)):
+        if mark := marked_encoding(stream.read(HEAD)):
             raise InputError(
-                f'{path} is {found[:6].upper()}. Set the source\'s `encoding` to "auto", or convert the file to UTF-8, '
+                f'{path} is {mark[:6].upper()}. Set the source\'s `encoding` to "auto", or convert the file to UTF-8, '
                 "for instance with `iconv`."
             )
     return ""
 
 
-def record_of(locator: Locator, raw: bytes, found: dict[str, Any]) -> Record:
+def record_of(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
     """The record of what was found; one without text is empty."""
-    return Record(locator=locator, raw=raw, drop=None if found["text"].strip() else Drop("empty"), **found)
+    return Record(locator=locator, raw=raw, drop=None if fields["text"].strip() else Drop("empty"), **fields)

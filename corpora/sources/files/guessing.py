@@ -1,13 +1,13 @@
-"""Which column of a table, or field of JSON lines, holds the text, where a recipe does not name it.
+"""Finds the column of a table, or field of JSON lines, that holds the text, where a recipe does not name it.
 
 A column called `text` that holds words is taken. Else it is the one with the most letters in words, in the first
-records of the files: a text that is there again counts once, and so do columns of disclaimers; numbers, addresses,
-digests and base64 are no words, tags of HTML are not counted, lists and objects hold none. Where files have different
+records of the files: a text that occurs again counts once, and so do columns of disclaimers; numbers, addresses,
+digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. Where files have different
 columns, several names are found, and the text of a file is under the first of them that it has.
 
 Promises: the same files give the same names, and names that were found before keep their places before new ones. What
 could be a key, a date or a group is named and not used: two records with one key would become one. A file that cannot
-be read is left to who reads it.
+be read is left to the code that reads it.
 Costs: the first `HEAD_ROWS` rows of at most `SAMPLED` files, one row of each other one: about a millisecond a file.
 """
 
@@ -57,7 +57,7 @@ DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundText:
-    """What was found. names: of the text, in order; files: how many of each ending hold theirs under a name.
+    """The names of the text's columns, and more. files: how many of each ending hold their text under a name.
 
     others:  other columns that hold text, in all of the files
     keys, dates, groups: what could be the record's key, date or group, in all of the files
@@ -75,7 +75,7 @@ class FoundText:
 
 @dataclass(slots=True)
 class _Column:
-    """What was seen of a column. letters: of all its values; different: of each value once."""
+    """Statistics of a column. letters: of all its values; different: of each value once."""
 
     values: int = 0
     strings: int = 0
@@ -110,19 +110,19 @@ class _Head:
 
 
 def holds_fields(form: RecordFormat) -> bool:
-    """Whether a file's records have fields."""
+    """Return True if a file's records have fields."""
     return isinstance(form, JsonLines | TextTable | ParquetRows)
 
 
-def guess_text(source: FilesSource, files: Sequence[RawFile], known: Sequence[str] = ()) -> FoundText:
-    """Where the texts of some files are. known: names that were found before, which come first."""
+def guess_text(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> FoundText:
+    """Find the columns that hold the texts of some files. earlier: names that were found before, which come first."""
     tables = [file for file in files if holds_fields(source.format_of(file.name))]
     if not tables:
-        return FoundText(names=tuple(known))
+        return FoundText(names=tuple(earlier))
     step = -(-len(tables) // SAMPLED)
     seen: dict[str, set[int]] = {}
     heads = [_head(source, file, HEAD_ROWS, seen) for file in tables[::step]]
-    names, without = _names(heads, known)
+    names, without = _names(heads, earlier)
     for number, file in enumerate(tables):
         if number % step:
             head = _head(source, file, 1, {})
@@ -134,9 +134,9 @@ def guess_text(source: FilesSource, files: Sequence[RawFile], known: Sequence[st
     return _guess(heads, names, without, seen)
 
 
-def _names(heads: Sequence[_Head], known: Sequence[str]) -> tuple[tuple[str, ...], list[_Head]]:
+def _names(heads: Sequence[_Head], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_Head]]:
     """The names of the text in some files, and the files that have none."""
-    names = list(known)
+    names = list(earlier)
     left = [head for head in heads if head.columns and not _name_of(head, names)]
     while left:
         whole = _merged(left)
@@ -164,10 +164,10 @@ def _merged(heads: Sequence[_Head]) -> dict[str, _Column]:
 def _guess(
     heads: Sequence[_Head], names: tuple[str, ...], without: Sequence[_Head], seen: Mapping[str, set[int]]
 ) -> FoundText:
-    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    endings: dict[str, Counter[str]] = {name: Counter() for name in names}
     using = [head for head in heads if _name_of(head, names)]
     for head in using:
-        found[_name_of(head, names)][ending_of(head.file.name)] += 1
+        endings[_name_of(head, names)][ending_of(head.file.name)] += 1
     everywhere = set[str].intersection(*(set(head.columns) for head in using)) if using else set()
     whole, rows = _merged(using), sum(head.rows for head in using)
     labels = {n: c for n, c in whole.items() if n in everywhere and n not in names and c.values >= FEWEST_ROWS}
@@ -176,7 +176,7 @@ def _guess(
     unique = {name for name, c in short.items() if c.values == rows == len(seen.get(name, ()))}
     return FoundText(
         names=names,
-        files={name: dict(found[name]) for name in names if found[name]},
+        files={name: dict(endings[name]) for name in names if endings[name]},
         others=tuple(sorted(others, key=lambda name: -others[name].score())[:MOST_NAMED]),
         keys=tuple(name for name in sorted(unique) if set(_words(name)[-1:]) & KEY_WORDS)[:MOST_NAMED],
         dates=tuple(name for name, c in short.items() if c.days >= STRINGS_OF_A_TEXT * c.values)[:MOST_NAMED],
@@ -236,7 +236,7 @@ def _objects(form: JsonLines, path: Path, head: _Head) -> Iterator[Mapping[str, 
 
 
 def leaves(row: Mapping[str, Any], path: str = "", depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:
-    """What an object holds that is no object, list or null, by the path under which `fields` finds it.
+    """Yield what an object holds that is not an object, list or null, by the path under which `fields` finds it.
 
     >>> list(leaves({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]

@@ -23,12 +23,12 @@ class OfficeFile(WholeFile):
         except (LockedDocument, LargeDocument) as error:
             reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
             return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
-        found = {"title": document.title, "date": document.date}
-        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **found})
+        facts = {"title": document.title, "date": document.date}
+        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class DocxFile(OfficeFile):
     """A file is a document of Word."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
         return read_docx(data, UNPACKED * self.max_record_bytes)
 
 
@@ -45,7 +45,7 @@ class PdfFile(OfficeFile):
     """A file is a PDF."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """What these bytes hold. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
         return read_pdf(data, self.max_record_bytes)
 
 

@@ -35,7 +35,7 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Where the slices of a file begin, one for each row group. Raises InputError."""
+    """Return where the slices of a file begin, one for each row group. Raises InputError."""
     with _open(path) as table:
         return [0, *group_starts(table, size_bytes)[1:]]
 
@@ -86,8 +86,8 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except FAULTS as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{path} is damaged or no Parquet file: {said}. Get the file again.") from error
+        message = str(error).rstrip(".")
+        raise InputError(f"{path} is damaged or no Parquet file: {message}. Get the file again.") from error
 
 
 def columns_of(path: Path) -> dict[str, bool]:
@@ -97,7 +97,7 @@ def columns_of(path: Path) -> dict[str, bool]:
 
 
 def has_column(columns: Mapping[str, bool], field: str) -> bool:
-    """Whether a field is a column, or may be inside of one."""
+    """Return True if a field is a column, or may be inside one."""
     return field in columns or columns.get(field.partition(".")[0], False)
 
 
@@ -110,7 +110,7 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
 
 
 def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Where each row group counts as beginning: by its share of the bytes that all of them hold.
+    """Return where each row group counts as beginning, by its share of the bytes that all of them hold.
 
     Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
     """

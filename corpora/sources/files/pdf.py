@@ -25,7 +25,7 @@ LIBRARY = "pypdfium2"
 HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip install 'cloze-pipeline[documents]'"
 EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
 FEWEST_PAGES, LEAST_SHARE = 3, 0.02  # that a running title is on
-WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that goes on in the next, within a sentence and at its end
+WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that the next continues, in a sentence and at its end
 CUT = "\ufffe"  # where pdfium joined a word that was cut at a line's end
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)
@@ -37,7 +37,7 @@ DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def can_read_pdf() -> bool:
-    """Whether the library is installed."""
+    """Return True if the library is installed."""
     return find_spec(LIBRARY) is not None
 
 
@@ -58,15 +58,15 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
             left -= len(pages[-1])
             if left < 0:
                 raise LargeDocument(f"over {max_characters} characters by page {number + 1}")
-        said = document.get_metadata_dict()
+        metadata = document.get_metadata_dict()
     except pypdfium2.PdfiumError as error:
         raise BadRecord(f"page {len(pages) + 1} cannot be read: {error}") from error
     finally:
         document.close()
-    made = DATE.match(said.get("CreationDate", ""))
+    made = DATE.match(metadata.get("CreationDate", ""))
     return OfficeDocument(
         paragraphs=tuple(paragraphs_of(pages)),
-        title=" ".join(said.get("Title", "").split()) or None,
+        title=" ".join(metadata.get("Title", "").split()) or None,
         date="-".join(made.groups()) if made else None,
     )
 
@@ -75,8 +75,8 @@ def _page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
     page = document[number]
     text_page = page.get_textpage()
     try:
-        found: str = text_page.get_text_range()
-        return found
+        text: str = text_page.get_text_range()
+        return text
     finally:
         text_page.close()
         page.close()
@@ -92,18 +92,18 @@ def paragraphs_of(pages: Sequence[str]) -> list[str]:
     lines = [line for line in kept if not LEADERS.search(line)]
     width = _width(lines)
     words = Counter(word for line in lines for word in line.lower().split())
-    found: list[str] = []
+    paragraphs: list[str] = []
     for before, line in pairwise(["", *lines]):
-        if found and _goes_on(before, line, width):
-            found[-1] = _joined(found[-1], line, words)
+        if paragraphs and _goes_on(before, line, width):
+            paragraphs[-1] = _joined(paragraphs[-1], line, words)
         else:
-            found.append(line)
-    return found
+            paragraphs.append(line)
+    return paragraphs
 
 
 def _lines(page: str) -> list[str]:
     text = page.replace(CUT, "").replace("\0", "")
-    return [found for line in text.splitlines() if (found := " ".join(line.split()))]
+    return [plain for line in text.splitlines() if (plain := " ".join(line.split()))]
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
@@ -127,13 +127,13 @@ def _form(line: str) -> str:
 
 
 def _width(lines: Sequence[str]) -> int:
-    """What nine tenths of the lines stay within."""
+    """Return the width that nine tenths of the lines stay within."""
     lengths = sorted(map(len, lines))
     return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
 
 
 def _goes_on(before: str, line: str, width: int) -> bool:
-    """Whether a line is of the paragraph of the one before it: that was full, and this one begins nothing."""
+    """Return True if a line continues the paragraph of the one before: that was full, and this one begins nothing."""
     if ITEM.match(line) or NUMBERED.match(line):
         return False
     ended = ENDED.search(before) is not None

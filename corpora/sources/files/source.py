@@ -91,7 +91,7 @@ class FilesSource:
             raise InputError(f"Source {self.name!r}: `delimiter` and `quote` are both {self.quote!r}. Set one of them.")
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
         settings = plain_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
@@ -122,7 +122,7 @@ class FilesSource:
         return self.format_of(file.name).raw_record(file, locator)
 
     def format_of(self, name: str) -> RecordFormat:
-        """How a file is read, by the ending of its name."""
+        """Return the format by which a file is read, by the ending of its name."""
         name, most = name.lower(), self.max_record_bytes
         if name.endswith(LINE_ENDINGS):
             return JsonLines(fields=self.fields, encoding=self.encoding, max_record_bytes=most)

@@ -53,7 +53,7 @@ class LargeDocument(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeDocument:
-    """What a file of an office holds. date: of its making, as YYYY-MM-DD"""
+    """The content of an office document. date: when it was made, as YYYY-MM-DD"""
 
     paragraphs: tuple[str, ...]
     title: str | None = None
@@ -137,7 +137,7 @@ def _main_part(parts: _Parts) -> str:
 
 
 class _Handler:
-    """What is told of a part's XML, element by element."""
+    """Receives a part's XML, element by element."""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         """An element begins."""
@@ -150,7 +150,7 @@ class _Handler:
 
 
 class _Relations(_Handler):
-    """Where the main part is."""
+    """Finds the path of the main part."""
 
     def __init__(self) -> None:
         self.main = ""
@@ -164,7 +164,7 @@ class _Core(_Handler):
     """Title and day of making."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._now = ""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -175,16 +175,16 @@ class _Core(_Handler):
 
     def text(self, data: str) -> None:
         if self._now:
-            self._said[self._now] = self._said.get(self._now, "") + data
+            self._texts[self._now] = self._texts.get(self._now, "") + data
 
     @property
     def title(self) -> str | None:
-        return " ".join(self._said.get("title", "").split()) or None
+        return " ".join(self._texts.get("title", "").split()) or None
 
     @property
     def date(self) -> str | None:
-        found = DAY.match(self._said.get("created", "").strip())
-        return found[0] if found else None
+        match = DAY.match(self._texts.get("created", "").strip())
+        return match[0] if match else None
 
 
 @dataclass(slots=True)

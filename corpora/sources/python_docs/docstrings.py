@@ -47,7 +47,7 @@ def docstring_to_text(doc: str) -> str:
     paragraphs = _Paragraphs()
     for line in [*_without_margin(doc), ""]:
         paragraphs.feed(line)
-    return "\n\n".join(text for text in map(_plain, paragraphs.found) if is_prose(text))
+    return "\n\n".join(text for text in map(_plain, paragraphs.finished) if is_prose(text))
 
 
 def _without_margin(doc: str) -> Iterator[str]:
@@ -71,19 +71,19 @@ def description_to_text(description: str) -> str:
     return docstring_to_text(_without_tags(IMAGE.sub(_unless_image, description)))
 
 
-def _unless_image(found: re.Match[str]) -> str:
+def _unless_image(match: re.Match[str]) -> str:
     """Nothing for an image; what only begins as one does is as it was."""
-    return found[0] if found["target"] is None else ""
+    return match[0] if match["target"] is None else ""
 
 
 def _without_tags(text: str) -> str:
     """A text without tags and comments; a comment whose end is not near is none."""
     kept, at, comment_end = [], 0, -1
-    for found in TAG.finditer(text):
-        begin, end = found.span()
+    for match in TAG.finditer(text):
+        begin, end = match.span()
         if begin < at:
             continue
-        if found[0] == "<!--":
+        if match[0] == "<!--":
             if comment_end < end:
                 comment_end = text.find("-->", end)
                 comment_end = FAR if comment_end < 0 else comment_end
@@ -99,7 +99,7 @@ def _without_tags(text: str) -> str:
 class _Paragraphs:
     """Lines gathered into paragraphs; lines that are no prose end a paragraph and are forgotten."""
 
-    found: list[str] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # of the paragraph begun
     indent: int = 0  # of the paragraph's first line
     hangs: bool = False  # the paragraph began as an item: its other lines are deeper
@@ -135,7 +135,7 @@ class _Paragraphs:
         self.lines.append(text if item is None else item)
 
     def _is_mark(self, text: str, indent: int) -> bool:
-        """Whether a line is a mark and no text; then it takes effect."""
+        """Return True if a line is a mark and not text; then it takes effect."""
         if text.startswith(">>>"):
             self._end()
             self.until_blank = True
@@ -164,16 +164,16 @@ class _Paragraphs:
 
     def _item(self, text: str) -> str | None:
         """The text of a line that begins an item, a field or a parameter; None for any other line."""
-        if found := FIELD.match(text):
-            return "" if found[1] in ("type", "rtype") else found[3] or ""
-        if found := ITEM.match(text):
-            text = text[found.end() :]
+        if match := FIELD.match(text):
+            return "" if match[1] in ("type", "rtype") else match[3] or ""
+        if match := ITEM.match(text):
+            text = text[match.end() :]
             described = PARAMETER.match(text)
             return text[described.end() :] if described and "`" in described[0] else text
         if TERM.match(text):
             return ""
-        if (not self.lines or self.hangs) and (found := PARAMETER.match(text)):
-            return text[found.end() :]
+        if (not self.lines or self.hangs) and (match := PARAMETER.match(text)):
+            return text[match.end() :]
         return None
 
     def _end(self) -> None:
@@ -184,7 +184,7 @@ class _Paragraphs:
                 self.below = self.indent
                 text = text[:-2].rstrip() + ":"
             if not self.skips_section:
-                self.found.append(text)
+                self.finished.append(text)
             self.lines, self.hangs = [], False
 
 
@@ -211,7 +211,7 @@ def _label(match: re.Match[str]) -> str:
 
 
 def _named(content: str) -> str:
-    """What is between ticks without a target at its end: `the name <target>`."""
+    """Return what is between ticks without a target at its end: `the name <target>`."""
     if not content.endswith(">"):
         return content
     target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
@@ -224,7 +224,7 @@ def _short(tilde: str, target: str) -> str:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a paragraph reads as prose: words enough, few signs of code, a sentence's end or some length.
+    """Return True if a paragraph reads as prose: enough words, few signs of code, a sentence's end or some length.
 
     >>> is_prose("Return the absolute value of a number."), is_prose("x = abs(y) + z[0]")
     (True, False)

@@ -51,7 +51,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Unit(NamedTuple):
-    """What becomes one record: docstrings, and the lines (from 1, both ends) of what they document.
+    """The content of one record: docstrings, and the lines (from 1, both ends) of what they document.
 
     name: "" for the module, else the class's or topic's. last_line: None for the whole file.
     """
@@ -85,18 +85,18 @@ class PythonDocsSource:
         check_range(f"source {self.name!r}: min_characters", self.min_characters, 0, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents; the interpreter does, whose parser reads modules."""
+        """Return what determines the bytes of its documents, Python's version included: its parser reads modules."""
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": settings_json(self)["min_characters"], "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
         """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
-        found: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
+        modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
         for distribution in self._distributions():
-            found.update(_distribution_files(distribution))
-        if not found:
+            modules.update(_distribution_files(distribution))
+        if not modules:
             raise InputError(f"Source {self.name!r}: no documentation found. Name other `packages`, or none for all.")
-        return sorted(found.items())
+        return sorted(modules.items())
 
     def given(self) -> Iterator[tuple[str, Path]]:
         """Every module that is installed, those that are not read (tests, copies of other packages) included."""
@@ -104,8 +104,8 @@ class PythonDocsSource:
             root = Path(sysconfig.get_paths()["stdlib"])
             for folder, folders, files in os.walk(root):
                 folders[:] = sorted(set(folders) - SITE_FOLDERS)
-                found = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
-                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in found)
+                paths = (Path(folder) / name for name in sorted(files) if name.endswith(".py"))
+                yield from ((f"{STANDARD_LIBRARY}/{path.relative_to(root).as_posix()}", path) for path in paths)
         for distribution in self._distributions():
             name = _distribution_name(distribution)
             for file in sorted(
@@ -248,7 +248,7 @@ def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterat
 
 
 def _is_documented(inner: str) -> bool:
-    """Whether a file is a module that can be imported under its name, and no test."""
+    """Return True if a file is a module that can be imported under its name, and not a test."""
     *folders, name = inner.split("/")
     if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
         return False
@@ -272,7 +272,7 @@ def module_units(data: bytes) -> list[Unit]:
 
 def _parse(data: bytes) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # escapes that are not ours to mend
+        warnings.simplefilter("ignore")  # escapes that are not ours to fix
         try:
             return ast.parse(data)
         except (MemoryError, RecursionError) as error:  # so the parser says that its stack is full
@@ -362,7 +362,7 @@ def _canonical(name: str) -> str:
 
 
 def _origin(file: RawFile) -> tuple[str, str | None]:
-    """(distribution, licence) of a raw file, the licence as the METADATA next to it says."""
+    """(distribution, license) of a raw file, the license as the METADATA next to it says."""
     origin, _, inner = file.name.partition("/")
     if origin == STANDARD_LIBRARY:
         return "python", "PSF-2.0"
@@ -379,7 +379,7 @@ def _license(metadata: str) -> str | None:
 
 
 def license_of(metadata: Message) -> str | None:
-    """The licence that a distribution names: as expression, by classifier, or by its first line."""
+    """The license that a distribution names: as expression, by classifier, or by its first line."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     for classifier in metadata.get_all("Classifier") or ():

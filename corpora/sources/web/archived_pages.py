@@ -38,7 +38,7 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 
 class PageContent(NamedTuple):
-    """What a record says as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
+    """A record's values as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
 
     text: str
     title: str | None = None
@@ -90,13 +90,13 @@ class ArchivedPages:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
     def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
-        """What a record's bytes give: a page's main text, or a drop."""
+        """Turn a record's bytes into a page's main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
-        found = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
+        record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
-            return found._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
+            return record._replace(drop=Drop("damaged", f"it {cut.fault}", damaged=True))
         if drop := tally.enter(locator):
-            return found._replace(drop=drop)
+            return record._replace(drop=drop)
         try:
             opened = open_record(cut.data)
             head = parse_head(opened.head)
@@ -104,16 +104,16 @@ class ArchivedPages:
             drop = not_a_page(head, host)
             if drop is None:
                 url = head.url.partition("#")[0]
-                found = found._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
+                record = record._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
             content = drop or self._unwanted(head, host) or self._content(opened, head, cut.whole)
         except BadRecord as error:
-            return found._replace(drop=Drop("damaged", str(error), damaged=True))
+            return record._replace(drop=Drop("damaged", str(error), damaged=True))
         if isinstance(content, Drop):
-            return found._replace(drop=content)
+            return record._replace(drop=content)
         day = content.date or head.crawl_day
         if not self._in_range(day):
-            return found._replace(title=content.title, date=day, drop=Drop("date", day))
-        return found._replace(
+            return record._replace(title=content.title, date=day, drop=Drop("date", day))
+        return record._replace(
             text=content.text,
             title=content.title,
             date=day,
@@ -122,7 +122,7 @@ class ArchivedPages:
         )
 
     def _unwanted(self, head: WarcHead, host: str) -> Drop | None:
-        """Why a page is not wanted, by its head alone."""
+        """Return why a page is not wanted, by its head alone."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -130,7 +130,7 @@ class ArchivedPages:
         return None
 
     def _in_range(self, day: str) -> bool:
-        """Whether pages of a day are wanted."""
+        """Return True if pages of a day are wanted."""
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
@@ -173,7 +173,7 @@ class ArchivedPages:
 
 
 def not_a_page(head: WarcHead, host: str) -> Drop | None:
-    """Why a record is no page of the web, by its head alone."""
+    """Return why a record is not a web page, by its head alone."""
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
     if head.kind == "response" and head.media_type != "application/http":
@@ -195,23 +195,23 @@ def host_of(url: str) -> str:
 
 
 def is_within(host: str, hosts: tuple[str, ...]) -> bool:
-    """Whether a host is one of `hosts` or a subdomain of one.
+    """Return True if a host is one of `hosts` or a subdomain of one.
 
     >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
     (True, False)
     """
-    return any(host == known or host.endswith("." + known) for known in hosts)
+    return any(host == name or host.endswith("." + name) for name in hosts)
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Whether a body whose type is not said begins like a page."""
+    """Return True if a body whose type is not given begins like a page."""
     return bool(MARKUP.search(body[:1024]))
 
 
 def _meta(truncated: str, content: PageContent) -> str | None:
-    said = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
-    said |= {"truncated": truncated}
-    kept = {key: value for key, value in said.items() if value}
+    facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
+    facts |= {"truncated": truncated}
+    kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 

@@ -1,11 +1,11 @@
-"""Which blocks of a page are its main text.
+"""Chooses the blocks of a page that are its main text.
 
 Promises: a pure function of the page's table, in floating point with nothing but products, roots and exactly rounded
 sums, so the same on every machine. Each block gets the logarithm of the odds that it is main text: a sum of weights of
 what its text looks like and of what the markup around it says (`marks`). Blocks outside the smallest element that
 holds nearly all that is gained need better odds. Where hardly anything is found the odds of all blocks are raised
-together, so a page in an unknown dress still gives what comes nearest to text. A block that says again what was said
-before is left out.
+together, so a page of an unknown design still gives what is most like text. A block that repeats an earlier one is
+left out.
 Costs: 4 ms for a page of 160 kB in 180 blocks.
 
 The weights are a logistic regression's with a ridge penalty, of 231 pages whose text people or tests had marked, each
@@ -13,7 +13,7 @@ page of the same weight and each block by the 0.8th power of its length. By hand
 comments, captions, rows of links, what is not shown, consent forms and roles speak against a text more strongly;
 `short opening`, `headline` and `short cell` are not fitted, `in table` and `cell` say nothing. The script of that fit
 and how it labelled a block were not kept, so these very weights cannot be fitted again. `benchmarks/fit_blocks.py` fits
-by a rule of its own, which comes near them, and measures each weight against its neighbours; `benchmarks/pages.py`
+by a rule of its own, which comes near them, and measures each weight against its neighbors; `benchmarks/pages.py`
 measures what all of them reach.
 
 Source: a block's odds by shallow features is the idea of Kohlschütter, Fankhauser and Nejdl, WSDM 2010.
@@ -111,14 +111,14 @@ def choose_blocks(tree: Tree, odds: list[float]) -> list[Block]:
     odds = [value + raised for value in odds]
     first, last = _holder(tree, odds)
     kept: list[Block] = []
-    said: set[str] = set()
+    kept_texts: set[str] = set()
     for place, (block, value) in enumerate(zip(tree.blocks, odds, strict=True)):
         if value <= (0 if first <= place < last else OUTSIDE):
             continue
         if len(block.text) > REPEATED:
-            if block.text in said:
+            if block.text in kept_texts:
                 continue
-            said.add(block.text)
+            kept_texts.add(block.text)
         kept.append(block)
     return kept
 
@@ -133,7 +133,7 @@ def _raise(tree: Tree, odds: list[float]) -> float:
 
 
 def block_odds(tree: Tree) -> list[float]:
-    """Of every block, the logarithm of the odds that it is main text."""
+    """Return the logarithm of the odds that a block is main text, for every block."""
     rows, marks = describe(tree)
     weight_of: dict[int, float] = {}
     odds = []
@@ -164,7 +164,7 @@ def describe(tree: Tree) -> tuple[list[tuple[float, ...]], list[int]]:
     total = before[-1] or 1
     title = " ".join(tree.title.split()).lower()
     data = data_text(tree.scripts)
-    said: set[str] = set()
+    earlier_texts: set[str] = set()
     rows = []
     for place, (block, parent, grandparent) in enumerate(zip(tree.blocks, parents, grandparents, strict=True)):
         around = (
@@ -172,16 +172,16 @@ def describe(tree: Tree) -> tuple[list[tuple[float, ...]], list[int]]:
             min(gathered.get(parent, 0) / total, 1.0),
             min(further.get(grandparent, 0) / total, 1.0),
         )
-        rows.append(_row(block, around, title, data, block.text in said, place / len(tree.blocks)))
+        rows.append(_row(block, around, title, data, block.text in earlier_texts, place / len(tree.blocks)))
         if len(block.text) > 20:
-            said.add(block.text)
+            earlier_texts.add(block.text)
     return rows, [marks[block.node] for block in tree.blocks]
 
 
 def _row(
     block: Block, around: tuple[float, float, float], title: str, data: str, repeated: bool, place: float
 ) -> tuple[float, ...]:
-    """What one block looks like."""
+    """Return the values of `FEATURES` of one block."""
     text, size = block.text, len(block.text)
     linked = block.links / size
     head, lowered = text[:100], text[:300].lower()
@@ -219,9 +219,9 @@ def data_text(scripts: list[str]) -> str:
     """The longest text of an article that a page's JSON-LD holds, on one line; "" where there is none worth it."""
     longest = ""
     for script in scripts:
-        for found in ARTICLE_BODY.finditer(script):
-            if len(found[1]) > max(len(longest), 200):
-                longest = found[1]
+        for match in ARTICLE_BODY.finditer(script):
+            if len(match[1]) > max(len(longest), 200):
+                longest = match[1]
     try:
         text = json.loads(f'"{longest}"', strict=False)
     except ValueError:

@@ -61,7 +61,7 @@ LABELS = {
 
 
 class Decoded(NamedTuple):
-    """A page's text, the codec it was read with, and how many characters stand for what could not be decoded."""
+    """A page's text, the codec it was read with, and how many characters replace what could not be decoded."""
 
     text: str
     codec: str
@@ -79,9 +79,9 @@ def decode_html(body: bytes, declared: str = "") -> Decoded:
     for mark, codec in BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], codec)
-    said = codec_of(declared) or _said_inside(body)
-    if said not in (None, "cp1252"):
-        return _decoded(body, said)
+    codec_named = codec_of(declared) or _named_inside(body)
+    if codec_named not in (None, "cp1252"):
+        return _decoded(body, codec_named)
     try:
         return Decoded(body.decode("utf-8"), "utf-8", 0)
     except UnicodeDecodeError:
@@ -97,25 +97,25 @@ def codec_of(label: str) -> str | None:
     return CODECS.get(label.strip(" \t\r\n\f").lower())
 
 
-def _said_inside(body: bytes) -> str | None:
-    """What the beginning of a page says of its encoding: it can be read, so it is not UTF-16."""
+def _named_inside(body: bytes) -> str | None:
+    """Return the encoding that the beginning of a page names; not UTF-16, since it can be read."""
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
     labels = [*_meta_labels(head), *([declaration[1]] if declaration else [])]
-    codecs_said = (codec_of(label.decode("latin-1")) for label in labels)
-    said = next((codec for codec in codecs_said if codec), None)
-    return "utf-8" if said in ("utf-16-le", "utf-16-be") else said
+    codecs_named = (codec_of(label.decode("latin-1")) for label in labels)
+    first_named = next((codec for codec in codecs_named if codec), None)
+    return "utf-8" if first_named in ("utf-16-le", "utf-16-be") else first_named
 
 
 def _meta_labels(head: bytes) -> Iterator[bytes]:
-    """What `<meta>` says at the beginning of a page, comments left out."""
+    """Yield what `<meta>` says at the beginning of a page, comments left out."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     shown, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(shown, at):
-        found = CHARSET.search(shown, tag.start(), tag.end())
-        if found:
-            yield found[1]
-        at = found.end() if found else tag.end()
+        match = CHARSET.search(shown, tag.start(), tag.end())
+        if match:
+            yield match[1]
+        at = match.end() if match else tag.end()
 
 
 def _decoded(body: bytes, codec: str) -> Decoded:
@@ -128,16 +128,16 @@ def _decoded(body: bytes, codec: str) -> Decoded:
 
 def _families() -> dict[str, str]:
     """The labels that go by number: of ISO 8859 in its five spellings, of the Windows code pages in three."""
-    found: dict[str, str] = {}
+    codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
         codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")
-        found |= dict.fromkeys((f"iso-8859-{number}", f"iso8859-{number}", f"iso8859{number}"), codec)
-        found |= dict.fromkeys(
+        codecs_by_label |= dict.fromkeys((f"iso-8859-{number}", f"iso8859-{number}", f"iso8859{number}"), codec)
+        codecs_by_label |= dict.fromkeys(
             (f"iso_8859-{number}", *(f"iso_8859-{number}:{year}" for year in (1987, 1988, 1989))), codec
         )
     for number in range(1250, 1259):
-        found |= dict.fromkeys((f"cp{number}", f"windows-{number}", f"x-cp{number}"), f"cp{number}")
-    return found
+        codecs_by_label |= dict.fromkeys((f"cp{number}", f"windows-{number}", f"x-cp{number}"), f"cp{number}")
+    return codecs_by_label
 
 
 CODECS = _families() | {label: codec for codec, labels in LABELS.items() for label in labels.split()}

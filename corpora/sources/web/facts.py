@@ -1,4 +1,4 @@
-"""What a page says of itself: title, day of publication, language, own address, licence.
+"""Facts that a page gives about itself: title, day of publication, language, own address, license.
 
 Promises: a pure function of the page, its address and the day of its crawl; no clock is asked. Nothing is guessed
 from prose: a day is taken from data, `<meta>`, `<time>` or the address, the most trusted first, and never lies
@@ -53,21 +53,21 @@ def attributes_of(written: str) -> Attributes:
     >>> attributes_of(' Name="a &amp; b" content=c hidden')
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
-    found: Attributes = {}
+    attributes: Attributes = {}
     for name, *values in ATTRIBUTE.findall(written):
-        found.setdefault(name.lower(), unescape("".join(values)).strip())
-    return found
+        attributes.setdefault(name.lower(), unescape("".join(values)).strip())
+    return attributes
 
 
 def metas_of(tree: Tree) -> dict[str, str]:
-    """What `<meta>` says: by `property`, `name`, `itemprop` or `http-equiv` in small letters, the first of each."""
-    found: dict[str, str] = {}
+    """Return the values of `<meta>` by `property`, `name`, `itemprop` or `http-equiv`, lower-case, first of each."""
+    metas: dict[str, str] = {}
     for written in tree.metas:
-        said = attributes_of(written)
+        attributes = attributes_of(written)
         for key in ("property", "name", "itemprop", "http-equiv"):
-            if said.get(key) and said.get("content"):
-                found.setdefault(said[key].lower(), said["content"])
-    return found
+            if attributes.get(key) and attributes.get("content"):
+                metas.setdefault(attributes[key].lower(), attributes["content"])
+    return metas
 
 
 def page_title(tree: Tree, metas: dict[str, str]) -> str | None:
@@ -108,16 +108,16 @@ def published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) ->
 
 def _days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
     """Every day that the page may have been published on, the most trusted first."""
-    said = (found for script in tree.scripts for found in PUBLISHED.findall(script))
+    published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     named = (metas[name] for name in DATE_NAMES if name in metas)
-    yield from _read_days((*said, *named))
+    yield from _read_days((*published, *named))
     path = urlsplit(url).path if _is_address(url) else ""
     for pattern in (SLASHED, IN_ADDRESS):
-        if (found := pattern.search(path)) and (day := _day(*found.groups())):
+        if (match := pattern.search(path)) and (day := _day(*match.groups())):
             yield day
     times = [attributes_of(written) for written in tree.times]
-    marked = [said for said in times if "pubdate" in said or "publi" in f"{said.get('itemprop')} {said.get('class')}"]
-    yield from _read_days(said["datetime"] for said in (*marked, *times) if "datetime" in said)
+    marked = [time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"]
+    yield from _read_days(time["datetime"] for time in (*marked, *times) if "datetime" in time)
 
 
 def _read_days(texts: Iterable[str]) -> Iterator[str]:
@@ -133,39 +133,39 @@ def read_day(text: str) -> str | None:
     ('2019-11-20', '2019-11-20', '2019-11-20', '2019-11-20')
     """
     text = text[:100]
-    if found := NUMERIC.search(text):
-        return _day(found[1], found[3], found[4])
-    if found := DAY_FIRST.search(text):
-        return _day(found[3], found[2], found[1])
-    for found in IN_WORDS.finditer(text):
-        number = found[1] or found[3]
-        month = next((month for name, month in reversed(MONTHS) if found[2].lower().startswith(name)), 0)
+    if match := NUMERIC.search(text):
+        return _day(match[1], match[3], match[4])
+    if match := DAY_FIRST.search(text):
+        return _day(match[3], match[2], match[1])
+    for match in IN_WORDS.finditer(text):
+        number = match[1] or match[3]
+        month = next((month for name, month in reversed(MONTHS) if match[2].lower().startswith(name)), 0)
         if number and month:
-            return _day(found[4], str(month), number)
+            return _day(match[4], str(month), number)
     return None
 
 
 def _day(year: str, month: str, day: str) -> str | None:
     try:
-        found = date(int(year), int(month), int(day))
+        parsed = date(int(year), int(month), int(day))
     except ValueError:  # the 30th of February
         return None
-    return found.isoformat() if found.year >= EARLIEST_YEAR else None
+    return parsed.isoformat() if parsed.year >= EARLIEST_YEAR else None
 
 
 def page_language(tree: Tree, metas: dict[str, str]) -> str | None:
     """The language that a page says it is in: the primary subtag in small letters ("en" of "en-GB")."""
     html = attributes_of(tree.html)
-    said = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
-    found = (LANGUAGE.match(tag) for tag in said if tag)
-    return next((tag[1].lower() for tag in found if tag), None)
+    tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
+    matches = (LANGUAGE.match(tag) for tag in tags if tag)
+    return next((tag[1].lower() for tag in matches if tag), None)
 
 
 def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
     """The address that a page calls its own, whole and without fragment; None where it names none on the web."""
     links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
-    said = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
-    for address in (*said, metas.get("og:url", "")):
+    named = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
+    for address in (*named, metas.get("og:url", "")):
         if address and _is_address(address) and _is_address(url):
             whole = urljoin(url, address).partition("#")[0]
             if _is_address(whole) and urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname:
@@ -174,13 +174,13 @@ def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None
 
 
 def page_license(tree: Tree) -> str | None:
-    """The address of the licence that a page links to."""
+    """The address of the license that a page links to."""
     links = (attributes_of(written) for written in tree.links if "license" in written.lower())
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 
 def _is_address(address: str) -> bool:
-    """Whether an address can be taken apart at all."""
+    """Return True if an address can be parsed at all."""
     try:
         return bool(urlsplit(address))
     except ValueError:

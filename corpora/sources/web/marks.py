@@ -1,4 +1,4 @@
-"""What the markup around a text says of it: marks of elements, by tag, class, id, role and itemprop.
+"""Marks that the markup around a text gives it: marks of elements, by tag, class, id, role and itemprop.
 
 Promises: a pure function of a tag and its attributes as they are written. A mark is one bit; an element has those
 of all the elements around it, except that an element which holds most of a page's prose keeps none that speaks
@@ -79,7 +79,7 @@ NEUTRAL = sum(
 )
 
 PATTERNS = tuple((BIT[name], re.compile(pattern)) for name, pattern in WORDS.items())
-SAID = re.compile(
+ATTRIBUTES = re.compile(
     r"(?:^|\s)(class|id|role|itemprop|style|hidden|aria-hidden|data-(?:testid|component|component-name|type|qa|role|"
     r"module|block))(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']+))|(?=\s|/|$))",
     re.IGNORECASE,
@@ -87,7 +87,7 @@ SAID = re.compile(
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 PROSE_CHARACTERS = 80  # a block that is longer and mostly not links counts as prose
-MOST = 0.5  # the share of a page's prose above which an element is no apparatus
+MOST = 0.5  # the share of a page's prose above which an element is not apparatus
 
 
 def marks_of(tree: Tree) -> tuple[list[int], list[int]]:
@@ -102,12 +102,12 @@ def marks_of(tree: Tree) -> tuple[list[int], list[int]]:
     for key, parent, (first, last) in zip(
         zip(tree.tags[1:], tree.attributes[1:], strict=True), tree.parents[1:], tree.spans[1:], strict=True
     ):
-        found = own.get(key)
-        if found is None:
-            found = own[key] = own_marks(*key)
-        if found & ~NEUTRAL and before[last] - before[first] > most:
-            found &= NEUTRAL
-        marks.append(marks[parent] | found)
+        bits = own.get(key)
+        if bits is None:
+            bits = own[key] = own_marks(*key)
+        if bits & ~NEUTRAL and before[last] - before[first] > most:
+            bits &= NEUTRAL
+        marks.append(marks[parent] | bits)
     return marks, before
 
 
@@ -117,13 +117,13 @@ def own_marks(tag: str, attributes: str) -> int:
     >>> own_marks("div", 'class="related-links"') == BIT["related"]
     True
     """
-    found = BIT.get(TAGS.get(tag, ""), 0)
-    for name, *values in SAID.findall(attributes) if attributes else ():
-        found |= _said(name.lower(), "".join(values))
-    return found
+    bits = BIT.get(TAGS.get(tag, ""), 0)
+    for name, *values in ATTRIBUTES.findall(attributes) if attributes else ():
+        bits |= _attribute_marks(name.lower(), "".join(values))
+    return bits
 
 
-def _said(name: str, value: str) -> int:
+def _attribute_marks(name: str, value: str) -> int:
     """The marks that one attribute gives."""
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
@@ -133,10 +133,10 @@ def _said(name: str, value: str) -> int:
         return BIT["not shown"] if NOT_SHOWN.search(value) else 0
     if name == "hidden" or name == "aria-hidden":
         return BIT["not shown"] if name == "hidden" or value == "true" else 0
-    found = 0
+    bits = 0
     for word in value.split():
-        found |= _word_marks(word)
-    return found
+        bits |= _word_marks(word)
+    return bits
 
 
 @lru_cache(maxsize=1 << 16)

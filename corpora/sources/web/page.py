@@ -33,10 +33,10 @@ NO_TEXT = "no main text"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
-    """What a page says.
+    """The content of a page.
 
     date:      of publication, YYYY-MM-DD
-    license:   the address of the licence it links to
+    license:   the address of the license it links to
     language:  the primary subtag of the language it says it is in, in small letters
     canonical: the address that it calls its own
     """

@@ -22,7 +22,7 @@ from corpora.sources.web.warc import OpenedRecord, media_type
 CHUNK = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 STATUS = re.compile(rb"HTTP/[^ ]* \+?([0-9]+)(?: .*)?", re.DOTALL)
 MOST_STATUS = (1 << 16) - 1
-INFLATED_BYTES = 1 << 12  # at a time, for what is behind a gzip member is copied
+INFLATED_BYTES = 1 << 12  # at a time, for what follows a gzip member is copied
 CHARSET = re.compile(r"charset\s*+=\s*+[\"']?\s*+([^\s\"';,]+)", re.IGNORECASE)
 GZIP_START = b"\x1f\x8b"
 ZSTD_START = b"\x28\xb5\x2f\xfd"
@@ -119,24 +119,24 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
 
 def _inflate(body: bytes, wbits: int, max_bytes: int) -> bytes:
     """A zlib, raw or gzip stream; of gzip all members."""
-    found, at = bytearray(), 0
+    unpacked, at = bytearray(), 0
     while True:
         decompressor = zlib.decompressobj(wbits=wbits)
         while at < len(body) and not decompressor.eof:
             piece = body[at : at + INFLATED_BYTES]
-            found += decompressor.decompress(piece, max_bytes + 1 - len(found))
-            if len(found) > max_bytes:
+            unpacked += decompressor.decompress(piece, max_bytes + 1 - len(unpacked))
+            if len(unpacked) > max_bytes:
                 raise TooLarge
             at += len(piece) - len(decompressor.unused_data)
         if not body.startswith(GZIP_START, at):
-            return bytes(found)
+            return bytes(unpacked)
 
 
 def _read_all(reader: BrotliReader | ZstdReader, max_bytes: int) -> bytes:
-    found = reader.read(max_bytes + 1)
-    if len(found) > max_bytes:
+    unpacked = reader.read(max_bytes + 1)
+    if len(unpacked) > max_bytes:
         raise TooLarge
-    return found
+    return unpacked
 
 
 def _joined(values: list[bytes]) -> str:

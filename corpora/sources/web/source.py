@@ -68,7 +68,7 @@ class CcNewsSource:
                 raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         plain = plain_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
@@ -103,7 +103,7 @@ class CcNewsSource:
 
 
 def is_day(text: str) -> bool:
-    """Whether a text is a day of the calendar, YYYY-MM-DD.
+    """Return True if a text is a day of the calendar, YYYY-MM-DD.
 
     >>> is_day("2026-01-31"), is_day("2026-02-30"), is_day("January")
     (True, False, False)

@@ -2,7 +2,7 @@
 
 Promises: one pass over the characters, without recursion and without a tree of objects, so a page costs in
 proportion to its length however it is nested. What breaks the bounds of `PageLimits` is `Refused`, with the bound
-by name. Tags that authors leave out or set wrongly are mended as browsers do in the common cases: a `<p>` ends
+by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common cases: a `<p>` ends
 where a block begins, an `<li>` where the next begins, an end tag without its start says nothing.
 Costs: 4 ms for a page of 160 kB.
 
@@ -39,7 +39,7 @@ class PageLimits:
 
 
 class Refused(NamedTuple):
-    """Why a page is not read: which bound it breaks, and how."""
+    """The reason why a page is not read: the bound it breaks, and how."""
 
     reason: str
     detail: str = ""
@@ -64,7 +64,7 @@ class Block(NamedTuple):
 class Tree:
     """A page. Element 0 is the page itself.
 
-    tags, attributes, parents: of each element that is no mere formatting, in document order
+    tags, attributes, parents: of each element that is not mere formatting, in document order
     spans:                     of each element, the first block inside and the one after the last
     blocks:                    its text in document order
     metas, links, times:       attributes of `<meta>`, `<link>` and `<time>`, as they are written
@@ -151,26 +151,26 @@ def _feed(builder: "_Builder", html: str) -> None:
     last = html.rfind(">")  # after it no tag ends
     find, match, take, start, end = html.find, TOKEN.match, builder.text, builder.start, builder.end
     while 0 <= (at := find("<", position)) < last:
-        found = match(html, at)
-        if found is None and html[at + 1 : at + 2].isalpha():  # quotes that do not end
-            found, faults = LOOSE.match(html, at), faults + 1
+        tag = match(html, at)
+        if tag is None and html[at + 1 : at + 2].isalpha():  # quotes that do not end
+            tag, faults = LOOSE.match(html, at), faults + 1
             match = LOOSE.match if faults >= MOST_FAULTS else TOKEN.match
-        if found is None:  # a mere "<"
+        if tag is None:  # a mere "<"
             position = at + 1
             continue
         if at > after:
             take(html[after:at])
-        closing, name, attributes, other = found.groups()
+        closing, name, attributes, other = tag.groups()
         if other:
             position = builder.behind_comment(html, at, other)
         elif closing:
             end(name.lower())
-            position = found.end()
+            position = tag.end()
         elif (name := name.lower()) in RAW_ENDS:
-            position = builder.behind_raw(html, name, attributes, found.end(), last + 1)
+            position = builder.behind_raw(html, name, attributes, tag.end(), last + 1)
         else:
             start(name, attributes)
-            position = found.end()
+            position = tag.end()
         after = position
     cut = UNENDED.search(html, max(after, last + 1))
     builder.text(html[after : cut.start() if cut else None])
@@ -192,7 +192,7 @@ class _Builder:
         self.in_link = False
         self.parts: list[str] = []
         self.size = self.links = 0
-        self.known_hidden: dict[str, bool] = {}
+        self.hidden_by_attributes: dict[str, bool] = {}
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def text(self, text: str) -> None:
@@ -276,7 +276,7 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Pass over an element whose content is no text of the page; the position after it. stop: of the last tag."""
+        """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
         self._count()
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
             return start
@@ -324,7 +324,7 @@ class _Builder:
             raise _TooLarge("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
-        """Formatting is no element of the table: only links, and what is not shown, are kept in mind."""
+        """Begin a formatting element, which is not in the table: only links, and what is not shown, are noted."""
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
             if "license" in attributes:
@@ -355,10 +355,10 @@ class _Builder:
         tree.spans.append((len(tree.blocks), 0))
 
     def _is_hidden(self, attributes: str) -> bool:
-        known = self.known_hidden.get(attributes)
-        if known is None:
-            known = self.known_hidden[attributes] = HIDDEN.search(attributes) is not None
-        return known
+        hidden = self.hidden_by_attributes.get(attributes)
+        if hidden is None:
+            hidden = self.hidden_by_attributes[attributes] = HIDDEN.search(attributes) is not None
+        return hidden
 
     def _close_open(self, name: str, wall: int) -> None:
         levels = self.levels.get(name)

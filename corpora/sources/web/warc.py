@@ -59,13 +59,13 @@ class CutRecord(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether `data` holds all of the record."""
+        """True if `data` holds all of the record."""
         return len(self.data) == self.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarcHead:
-    """What the head of a record says.
+    """The content of a record's head.
 
     kind:       warcinfo, response, request, ...
     url:        "" where there is none
@@ -122,8 +122,8 @@ def first_member(path: Path) -> tuple[bool, bool]:
 def _check_cut(path: Path, end: int, stop: int) -> None:
     """See that the next slice will begin where this one's last member ends, or none where this one's is the last."""
     expected = end if end >= stop and begins_member(path, end) else None
-    found = next_member(path, stop)
-    if found != expected:
+    actual = next_member(path, stop)
+    if actual != expected:
         raise DamagedBytes(
             f"it cannot be cut near byte {stop}, for a record there holds an archive or is damaged",
             end,
@@ -232,7 +232,7 @@ class OpenedRecord(NamedTuple):
 
 
 def open_record(data: bytes) -> OpenedRecord:
-    """A record's bytes taken apart. Raises BadRecord for a head that is too long, or of a version that is none."""
+    """Parse a record's bytes. Raises BadRecord for a head that is too long, or of an unknown version."""
     try:
         head = read_head(data)
         if not VERSION.fullmatch(head.first_line):
@@ -243,14 +243,14 @@ def open_record(data: bytes) -> OpenedRecord:
 
 
 def _block_bytes(head: Head) -> int:
-    """How long a head says that its block is; 0 where it does not say it, or repeats the fields that say what it is."""
-    said = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
-    length = BLOCK_BYTES.fullmatch(dict(said).get(b"Content-Length", b""))
+    """Return the length that a head gives for its block; 0 if it gives none, or repeats the fields that define it."""
+    stated = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
+    length = BLOCK_BYTES.fullmatch(dict(stated).get(b"Content-Length", b""))
     return int(length[0]) if length else 0
 
 
 def parse_head(head: Head) -> WarcHead:
-    """What a record's head says. Raises BadRecord for a date that is none.
+    """Parse a record's head. Raises BadRecord for an invalid date.
 
     A date may be less exact than a second (WARC 1.1): it means the first second of its year, month or day.
     """

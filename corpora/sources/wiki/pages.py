@@ -38,7 +38,7 @@ class CutPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikiPage:
-    """What an export says of a page and its newest revision.
+    """A page of an export and its newest revision.
 
     namespace: None where the schema had none (before 0.6). redirect: the target, None for other pages.
     """
@@ -55,9 +55,9 @@ class WikiPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInfo:
-    """What the head of an export says of its wiki.
+    """Facts about a wiki from the head of its export.
 
-    base: URL up to the title, None where it is not said. utf16: the export is in UTF-16, as one at times finds them.
+    base: URL up to the title, None where it is not given. utf16: the export is in UTF-16, as one at times finds them.
     """
 
     base: str | None
@@ -213,7 +213,7 @@ def _number(element: etree._Element, tag: str) -> int | None:
 
 
 def parse_head(head: bytes) -> SiteInfo | None:
-    """What the first bytes of an export say of its wiki; None if they are not an export's.
+    """Return what the first bytes of an export say of its wiki; None if they are not an export's.
 
     Read by pattern, not by parser, for the head of a dump cut into pieces may stop anywhere.
     """

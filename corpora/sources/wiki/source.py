@@ -127,25 +127,25 @@ class WikipediaSource:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return what determines the bytes of its documents."""
         return {**plain_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError where there are none, or those of several wikis."""
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
-        found = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
-        wikis = {match["wiki"] for _, path in found if (match := DUMP.fullmatch(path.name))}
-        if len(found) > 1 and len(wikis) > 1:
+        dumps = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
+        wikis = {match["wiki"] for _, path in dumps if (match := DUMP.fullmatch(path.name))}
+        if len(dumps) > 1 and len(wikis) > 1:
             raise InputError(
                 f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose ids would clash: "
                 f"{', '.join(sorted(map(str, wikis)))}. Give each wiki a [[source]] with a name of its own."
             )
-        return found
+        return dumps
 
     def companions(self) -> list[Path]:
         """The indexes that are read with the dumps."""
-        found = (index_beside(path) for _, path in self.files())
-        return [index for index in found if index is not None]
+        indexes = (index_beside(path) for _, path in self.files())
+        return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
@@ -173,11 +173,11 @@ class WikipediaSource:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
     def wikitext(self, site: SiteInfo) -> WikitextSettings:
-        """How the pages of a wiki are read."""
+        """Return the settings by which the pages of a wiki are read."""
         return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden)
 
     def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
-        """What a page's bytes give: an article's prose, or a drop."""
+        """Turn a page's bytes into an article's prose, or a drop."""
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
         )
@@ -215,7 +215,7 @@ class WikipediaSource:
         )
 
     def _judge(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
-        """Why a whole page is no document."""
+        """Return why a whole page is not a document."""
         namespace = site.namespace_of(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
@@ -320,7 +320,7 @@ class _Reading:
 
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
-    """What the head of a dump says of its wiki, read once for each content. Raises InputError."""
+    """Return what the head of a dump says of its wiki, read once for each content. Raises InputError."""
     head, utf16 = _read_head(raw_path(path))
     site = parse_head(head)
     if site is None:
@@ -350,10 +350,10 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 
 
 def _cuts(file: RawFile) -> list[int]:
-    """Where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
+    """Return where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
     is_bz2 = raw_path(file.path).name.endswith(".bz2")
-    found = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
-    return [0, *(start for start in found if 0 < start <= file.size_bytes - LEAST_SLICE)]
+    starts = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
+    return [0, *(start for start in starts if 0 < start <= file.size_bytes - LEAST_SLICE)]
 
 
 @lru_cache(maxsize=256)
@@ -363,7 +363,7 @@ def _streams(path: str, sha256: str) -> tuple[int, ...]:
 
 
 def page_kind(page: WikiPage) -> str:
-    """What a page is: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
+    """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
     if is_disambiguation(page.wikitext, page.title):
@@ -384,7 +384,7 @@ def page_url(site: SiteInfo, title: str) -> str | None:
 
 
 def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
-    """The licence of a Wikimedia wiki's text on the day of the dump, or else of the revision; else None.
+    """The license of a Wikimedia wiki's text on the day of the dump, or else of the revision; else None.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> license_of(site, "enwiki-20120104-pages-articles.xml.bz2", None)
@@ -392,7 +392,7 @@ def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     """
     address = ADDRESS.match(site.base or "")
     host = address[1].lower() if address else ""
-    if not any(host == known or host.endswith("." + known) for known in BY_SA_HOSTS):
+    if not any(host == name or host.endswith("." + name) for name in BY_SA_HOSTS):
         return None
     dated = re.search(r"-(20\d\d)(\d\d)(\d\d)-", dump)
     day = "-".join(dated.groups()) if dated else timestamp

@@ -55,7 +55,7 @@ class RecordCutter:
         self.num_records = 0
         self._name = ""
         self._until = b""  # what ends the comment or CDATA section that we are in
-        self._tail = b""  # bytes that no tag can be told from yet
+        self._tail = b""  # bytes in which no tag can be recognized yet
         self._at = 0  # position of the tail's first byte
         self._held: list[bytes] = []  # the record begun, but for what is still in the tail; empty where it is too large
         self._size = 0
@@ -109,7 +109,7 @@ class RecordCutter:
             at = place + 1
 
     def _tag_found(self, data: bytes, done: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """What a start or end tag of a record makes of the bytes from `done` on."""
+        """Yield what a record's start or end tag makes of the bytes from `done` on."""
         start, stop = self._at + match.start(), self._at + match.end()
         name = match["name"].decode()
         if match["end"]:
@@ -150,7 +150,7 @@ class RecordCutter:
 
 
 def _safe_length(data: bytes) -> int:
-    """How many of the bytes can be searched for tags without cutting one, or the end of a comment, in two."""
+    """Return how many bytes can be searched for tags without cutting one, or the end of a comment, in two."""
     last = data.rfind(b"<")
     if last > data.rfind(b">") and len(data) - last <= MOST_TAG_BYTES:
         return last
@@ -166,7 +166,7 @@ class RecordCount:
         self._until = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
-        """The start tags that are told from this piece; those in comments and CDATA sections are left out."""
+        """Count the start tags recognized in this piece; those in comments and CDATA sections are left out."""
         data = self._tail + piece
         stop = _safe_length(data)
         self._tail = data[stop:]
@@ -178,11 +178,11 @@ class RecordCount:
 
     def _count(self, data: bytes) -> int:
         if self._until or any(opening in data for opening in OPENINGS):
-            data = b"<>".join(self._outside(data))  # so that no tag goes on after a comment in it
+            data = b"<>".join(self._outside(data))  # so that no tag continues after a comment in it
         return sum(self._count_one(data, start) for start in self._starts)
 
     def _outside(self, data: bytes) -> Iterator[bytes]:
-        """What is before, between and after comments and CDATA sections, of which none begins in another."""
+        """Yield what is before, between and after comments and CDATA sections, of which none begins in another."""
         at = 0
         while at < len(data):
             if self._until:
@@ -218,7 +218,7 @@ def root_name(head: bytes) -> bytes:
 
 
 def declared_encoding(head: bytes) -> str:
-    """What the XML declaration says; "utf-8" where it says nothing.
+    """Return the encoding in the XML declaration; "utf-8" if it names none.
 
     >>> declared_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>')
     'ISO-8859-1'
@@ -229,5 +229,5 @@ def declared_encoding(head: bytes) -> str:
 
 def namespaces(head: bytes) -> bytes:
     """The declarations of namespaces before the first record, as attributes; of two of one prefix the last."""
-    found = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
-    return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in found.items())
+    declared = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
+    return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in declared.items())

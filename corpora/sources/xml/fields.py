@@ -47,7 +47,7 @@ class FieldPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """How an element's text is laid out, by names of elements in it: see `XmlSource`."""
+    """The layout of an element's text, by names of elements in it: see `XmlSource`."""
 
     blocks: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ def parse_path(text: str, where: str) -> FieldPath:
 
 
 def _split(text: str) -> list[str]:
-    """The steps of a path, "" for any depth; a slash in brackets is no end of one."""
+    """The steps of a path, "" for any depth; a slash in brackets does not end one."""
     if text.startswith("//"):
         return ["", *_split(text[2:])]
     parts, start, inside = [], 0, False
@@ -107,12 +107,12 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
 
     An element that is below two of the step before, one in the other, is found twice: `//sec//p` where sections nest.
     """
-    found = [record]
+    elements = [record]
     for step in path.steps:
-        found = [child for element in found for child in _below(element, step.deep) if matches(child, step)]
+        elements = [child for element in elements for child in _below(element, step.deep) if matches(child, step)]
     if not path.attribute:
-        return found
-    values = (_attribute(element, path.attribute) for element in found)
+        return elements
+    values = (_attribute(element, path.attribute) for element in elements)
     return [value for value in values if value is not None]
 
 
@@ -121,7 +121,7 @@ def _below(element: Any, deep: bool) -> list[Any]:
 
 
 def matches(element: Any, step: PathStep) -> bool:
-    """Whether an element is one that a step means."""
+    """Return True if an element matches a step."""
     if step.name not in ("*", _local(element.tag)):
         return False
     return not step.attribute or _attribute(element, step.attribute) == step.value
@@ -187,11 +187,11 @@ def paragraphs(element: Any, layout: TextLayout) -> list[str]:
     text = "".join(pieces)
     if layout.marks:
         text = without_marks(text)
-    found = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
+    parts = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
     label = (_attribute(element, layout.label) or "").strip() if layout.label else ""
-    if label and label.upper() not in UNSAID_LABELS and found:
-        found[0] = f"{label}: {found[0]}"
-    return found
+    if label and label.upper() not in UNSAID_LABELS and parts:
+        parts[0] = f"{label}: {parts[0]}"
+    return parts
 
 
 def without_marks(text: str) -> str:
@@ -219,28 +219,28 @@ def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Whether an element is one of `marks` that holds no letter, such as the number of a reference."""
+    """Return True if an element is one of `marks` that holds no letter, such as the number of a reference."""
     if not any(matches(element, step) for step in layout.marks):
         return False
     return not any(letter.isalpha() for letter in "".join(element.itertext()))
 
 
-def plain_text(found: Any) -> str:
-    """What an element or attribute holds, on one line."""
-    text = found if isinstance(found, str) else "".join(found.itertext())
+def plain_text(hit: Any) -> str:
+    """Return what an element or attribute holds, on one line."""
+    text = hit if isinstance(hit, str) else "".join(hit.itertext())
     return SPACES.sub(" ", text).strip()
 
 
-def date_of(found: Any) -> str | None:
+def date_of(hit: Any) -> str | None:
     """A date as YYYY, YYYY-MM or YYYY-MM-DD: of an element with a year, month and day, or of a text.
 
     >>> date_of("20150106"), date_of(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
     """
-    children = {} if isinstance(found, str) else {_local(child.tag).lower(): plain_text(child) for child in found}
+    children = {} if isinstance(hit, str) else {_local(child.tag).lower(): plain_text(child) for child in hit}
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
         return "-".join(part.zfill(2) for part in parts if part.isascii() and part.isdigit()) or None
-    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(found), re.ASCII)
+    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(hit), re.ASCII)
     return "-".join(part for part in match.groups() if part) if match else None

@@ -184,7 +184,7 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents: all that the preset fills in, and not its name."""
+        """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
         limits: dict[str, Json] = {"max_record_bytes": self.max_record_bytes}
         return {**settings_json(self._form), **limits}
 
@@ -214,7 +214,7 @@ class XmlSource:
         return read_again(file, locator.offset, locator.length)
 
     def _cuts(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """What is cut out of a file, its records counted as its bytes pass."""
+        """Yield what is cut out of a file, its records counted as its bytes pass."""
         count = RecordCount(self._form.record)
         at = 0
         with open_raw(raw_path(file.path)) as stream:
@@ -263,28 +263,28 @@ class XmlSource:
             if cut.fault:
                 raise BadRecord(f"a record with {cut.fault} tag")
             element = parse_record(cut.data, declared_encoding(head), namespaces(head))
-            found = self._found(element, file)
+            fields = self._fields(element, file)
         except BadRecord as error:
             return damaged(locator, raw, error)
-        return Record(locator=locator, raw=raw, drop=None if found["text"] else Drop("empty"), **found)
+        return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
-    def _found(self, element: Any, file: RawFile) -> dict[str, Any]:
+    def _fields(self, element: Any, file: RawFile) -> dict[str, Any]:
         """The record's fields by the names of `Record`. Raises BadRecord."""
         texts = [
             part
             for path in self._paths["text"]
-            for found in find_all(element, path)
-            for part in ([plain_text(found)] if isinstance(found, str) else paragraphs(found, self._layout))
+            for hit in find_all(element, path)
+            for part in ([plain_text(hit)] if isinstance(hit, str) else paragraphs(hit, self._layout))
         ]
-        found: dict[str, Any] = {"text": "\n\n".join(part for part in texts if part)}
+        fields: dict[str, Any] = {"text": "\n\n".join(part for part in texts if part)}
         for name in self._paths.keys() - {"text", "version", "revision", "date"}:
-            found[name] = self._first(element, name)
-        if "key" in found and not found["key"]:
+            fields[name] = self._first(element, name)
+        if "key" in fields and not fields["key"]:
             raise BadRecord(f"no {' or '.join(self._form.fields['key'])} (key)")
         if "date" in self._paths:
-            found["date"] = next((date for hit in self._hits(element, "date") if (date := date_of(hit))), None)
-        found["revision"] = self._revision(element, file)
-        return found
+            fields["date"] = next((date for hit in self._hits(element, "date") if (date := date_of(hit))), None)
+        fields["revision"] = self._revision(element, file)
+        return fields
 
     def _hits(self, element: Any, name: str) -> Iterator[Any]:
         return (hit for path in self._paths.get(name, ()) for hit in find_all(element, path))
@@ -349,8 +349,8 @@ class XmlSource:
         try:
             element = parse_record(data, "utf-8", b"")
             version = [path.attribute for path in self._paths.get("version", ()) if path.attribute]
-            said = next((value for name in version for value in find_all(element, FieldPath((), name))), None)
-            revision = _joined(said, number, FILE_UNIT - 1)
+            version_text = next((value for name in version for value in find_all(element, FieldPath((), name))), None)
+            revision = _joined(version_text, number, FILE_UNIT - 1)
             key = plain_text(element)
             if not key:
                 raise BadRecord("it is empty")
@@ -376,11 +376,11 @@ def _joined(version: str | None, file_number: int, own: int) -> int:
     return (1 if version is None else int(version)) * VERSION_UNIT + file_number * FILE_UNIT + own
 
 
-def _number(found: Any) -> int | None:
+def _number(hit: Any) -> int | None:
     """A date as YYYYMMDD, or a whole number; None for anything else."""
-    text = plain_text(found)
-    if isinstance(found, str) or not len(found):
+    text = plain_text(hit)
+    if isinstance(hit, str) or not len(hit):
         if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MOST_REVISION:
             return int(text)
-    date = date_of(found)
+    date = date_of(hit)
     return int((date.replace("-", "") + "0000")[:8]) if date else None

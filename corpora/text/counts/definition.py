@@ -1,4 +1,4 @@
-"""What there is to count in a document: words, marks, lines, paragraphs, and what is repeated of them.
+"""Defines the counts of a document: its words, marks, lines, paragraphs, and what is repeated of them.
 
 Promise: `measure` is the definition of the counts; `corpora.text.counts.kernels.count` gives the same for a
 column. Cost: 0.9 MB a second; the kernels 120.
@@ -40,7 +40,7 @@ _SPACES = "".join(map(chr, range(0x21)))
 
 
 class Counts(NamedTuple):
-    """What the rules compare: integers for one document, int64 columns for many."""
+    """The counts that rules compare: integers for one document, int64 columns for many."""
 
     words: Count
     word_characters: Count

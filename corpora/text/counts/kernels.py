@@ -91,24 +91,24 @@ def _count_rows(
         size = offsets[row + 1] - offsets[row]
         scratch.text[:size] = data[offsets[row] : offsets[row + 1]]
         scratch.text[size : size + 16] = 0
-        found = scan(size, scratch)
-        counts[_WORDS], counts[_WORD_CHARACTERS] = found.words, scratch.before[found.words]
-        counts[_STOP_WORDS], counts[_LOREM], counts[_NEWLINES] = found.stop_words, found.lorem_ipsum, found.newlines
+        totals = scan(size, scratch)
+        counts[_WORDS], counts[_WORD_CHARACTERS] = totals.words, scratch.before[totals.words]
+        counts[_STOP_WORDS], counts[_LOREM], counts[_NEWLINES] = totals.stop_words, totals.lorem_ipsum, totals.newlines
         for place in range(len(_TALLY)):
             counts[_TALLY[place]] = scratch.tally[place]
-        hash_lines(found.lines, scratch)
-        _line_spans(found.lines, scratch, spans)
-        _count_lines(scratch.text, found.lines, spans, counts)
-        repeated, characters = count_repeats(spans, found.lines, scratch, use + 1)
+        hash_lines(totals.lines, scratch)
+        _line_spans(totals.lines, scratch, spans)
+        _count_lines(scratch.text, totals.lines, spans, counts)
+        repeated, characters = count_repeats(spans, totals.lines, scratch, use + 1)
         counts[_REPEATED_LINES], counts[_REPEATED_LINE_CHARACTERS] = repeated, characters
-        hash_paragraphs(found.paragraphs, scratch)
-        counts[_PARAGRAPHS] = found.paragraphs
-        counts[_PARAGRAPH_CHARACTERS] = _join_paragraphs(found.paragraphs, scratch, spans)
-        repeated, characters = count_repeats(spans, found.paragraphs, scratch, use + 2)
+        hash_paragraphs(totals.paragraphs, scratch)
+        counts[_PARAGRAPHS] = totals.paragraphs
+        counts[_PARAGRAPH_CHARACTERS] = _join_paragraphs(totals.paragraphs, scratch, spans)
+        repeated, characters = count_repeats(spans, totals.paragraphs, scratch, use + 2)
         counts[_REPEATED_PARAGRAPHS], counts[_REPEATED_PARAGRAPH_CHARACTERS] = repeated, characters
         use += 2
         if runs:
-            use = count_ngrams(found.words, scratch, use, counts[_RUNS:])
+            use = count_ngrams(totals.words, scratch, use, counts[_RUNS:])
         columns[:, row] = counts
 
 
@@ -145,7 +145,7 @@ def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None
 
 @kernel
 def _is_bullet(text: Bytes, start: int) -> bool:
-    """Whether the character at a byte is a bullet."""
+    """Return True if the character at a byte is a bullet."""
     code, _ = decode(text, start)
     for bullet in _BULLETS:
         if bullet == code:

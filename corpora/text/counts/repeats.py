@@ -1,4 +1,4 @@
-"""What is repeated in a document: runs of two to ten words, and its lines and paragraphs.
+"""Counts what is repeated in a document: runs of two to ten words, and its lines and paragraphs.
 
 Promise: exact, whatever the hashes. A word's number is the place of its first occurrence; the number of a run of n
 words is that of the first run whose two overlapping runs of n - 1 words have the same numbers, and two numbers of
@@ -74,13 +74,13 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
-    mask, found = np.uint64(table_size(active) - 1), 0
+    mask, count = np.uint64(table_size(active) - 1), 0
     most, widest, repeated, covered = 1, 0, 0, 0
     for index in range(active - 1):
         place = np.int64(places[index])
-        places[found] = place
-        found += places[index + 1] == place + 1
-    for index in range(found):
+        places[count] = place
+        count += places[index + 1] == place + 1
+    for index in range(count):
         place = np.int64(places[index])
         key = np.uint64(numbers[place]) << _32 | np.uint64(numbers[place + 1])
         slot = key * GOLDEN_RATIO >> _32 & mask
@@ -102,7 +102,7 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
                 break
             slot = slot + _1 & mask
     kept = 0
-    for index in range(found):
+    for index in range(count):
         place = np.int64(places[index])
         places[kept] = place
         kept += counts[numbers[place]] > 1
@@ -111,7 +111,7 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
 
 @kernel
 def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
-    """How many of the first spans equal one before them, and their characters. `scratch.hashes` has their hashes.
+    """Count the first spans that equal one before them, and their characters. `scratch.hashes` has their hashes.
 
     spans: of each its first byte, the byte after it, and its characters
     """
@@ -137,7 +137,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 @kernel
 def _same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
-    """Whether two stretches of the text are the same."""
+    """Return True if two stretches of the text are the same."""
     for place in range(length):
         if text[one + place] != text[other + place]:
             return False

@@ -1,7 +1,7 @@
 """Words as kernels see them: eight bytes at a time, with what the rules count by word.
 
 Promise: `scan` finds the words, lines and paragraphs of `corpora.text.counts.definition` and counts all that is counted
-by word; it leaves of every word its place, its length and a key, from which the other kernels go on. Words of up to
+by word; it leaves of every word its place, its length and a key, from which the other kernels continue. Words of up to
 eight bytes are their own key; longer ones have a hash, and are compared byte by byte where keys agree.
 
 Cost: 3.3 ns a byte of novels; most words are letters and at most one mark after them, and their bytes are looked at
@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
 
 
 class WordTotals(NamedTuple):
-    """How many there are in a document."""
+    """The totals of a document."""
 
     words: int
     lines: int
@@ -143,13 +143,13 @@ def _word_mask(chunk: np.uint64) -> np.uint64:
 
 @kernel
 def _num_bytes(mask: np.uint64) -> np.int64:
-    """How many bytes a mask of whole bytes has."""
+    """Return how many bytes a mask of whole bytes has."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
 @kernel
 def _all_letters(chunk: np.uint64, mask: np.uint64) -> bool:
-    """Whether the bytes under the mask are ASCII letters."""
+    """Return True if the bytes under the mask are ASCII letters."""
     return bool((ascii_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
@@ -180,8 +180,8 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
     alphabetic, lorem_ipsum, sentences, seen, core, at = 0, 0, 0, _0, _0, np.int64(0)
     scratch.tally[:] = 0
     while True:
-        at, found = _skip_spaces(text, at, size)
-        newlines, breaks = newlines + found, breaks + found
+        at, passed = _skip_spaces(text, at, size)
+        newlines, breaks = newlines + passed, breaks + passed
         if at >= size:
             break
         if breaks:
@@ -222,7 +222,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
 
 @kernel
 def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
-    """Where the next word begins, and the newlines before it."""
+    """Return where the next word begins, and the newlines before it."""
     newlines = 0
     while text[at] <= 32 and at < size:
         newlines += text[at] == 10
@@ -232,7 +232,7 @@ def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
 
 @kernel
 def _num_bits(bits: np.uint64) -> int:
-    """How many bits are set."""
+    """Return how many bits are set."""
     number = 0
     while bits:
         bits &= bits - _1
@@ -272,7 +272,7 @@ def _marked_word(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> 
 
 @kernel
 def _ends_sentence(text: Bytes, start: int, end: int) -> bool:
-    """Whether a word ends with sentence punctuation, closing marks after it left out."""
+    """Return True if a word ends with sentence punctuation, closing marks after it left out."""
     while end > start:
         if 97 <= (text[end - 1] | 32) <= 122:
             return False
@@ -298,13 +298,13 @@ def _core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
 
 @kernel
 def _alphanumeric(byte: int) -> bool:
-    """Whether a byte is an ASCII letter or digit, or belongs to a character beyond ASCII."""
+    """Return True if a byte is an ASCII letter or digit, or belongs to a character beyond ASCII."""
     return byte >= 0x80 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
 
 
 @kernel
 def _among(codes: tuple[int, ...], code: int) -> bool:
-    """Whether a code point is one of some constants."""
+    """Return True if a code point is one of some constants."""
     for member in codes:
         if member == code:
             return True

@@ -118,7 +118,7 @@ def _line_ends_at(
 
 @kernel
 def _dots(data: Bytes, at: int, run_end: int) -> bool:
-    """Whether a run is of full stops and ellipses."""
+    """Return True if a run is of full stops and ellipses."""
     while at < run_end:
         if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
             at += 3
@@ -238,7 +238,7 @@ def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _item_before_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_item_before`, for a full stop or a closing bracket; `sentence` where there is no item."""
+    """The twin of `_item_before`, for a full stop or a closing bracket; `sentence` if there is no item."""
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
         start -= 1
@@ -253,7 +253,7 @@ def _item_before_at(data: Bytes, sentence: int, at: int, stop: int, classes: Byt
 
 @kernel
 def _repeats_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Whether a bullet of three bytes is after white space, in a sentence that opens with it."""
+    """Return True if a bullet of three bytes is after white space, in a sentence that opens with it."""
     if at == sentence or data[sentence] != data[at]:
         return False
     if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
@@ -290,13 +290,13 @@ def _rule_at(data: Bytes, sentence: int, at: int, stop: int, cased: int, classes
 
 @kernel
 def _drawn(byte: int) -> bool:
-    """Whether a byte is of those that lines and tables are drawn with."""
+    """Return True if a byte is one that lines and tables are drawn with."""
     return byte == 124 or byte in _RULED_BYTES
 
 
 @kernel
 def _letter(data: Bytes, at: int, stop: int) -> bool:
-    """Whether an ASCII letter is at a place."""
+    """Return True if an ASCII letter is at a place."""
     return bool(at < stop and 97 <= data[at] | 32 <= 122)
 
 

@@ -1,4 +1,4 @@
-"""What the sentence splitter goes by: the words that precede or follow a full stop, marks, and lengths.
+"""Signs that the sentence splitter uses: the words that precede or follow a full stop, marks, and lengths.
 
 Promise: plain facts, read by the definition and by its kernels alike. The words are English, with the commonest
 abbreviations of other languages' dictionaries; a word of another language that looks like one of them is judged

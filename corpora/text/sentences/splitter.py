@@ -14,10 +14,10 @@ A sentence ends
 - after . ! ? or … with the quotes and brackets that close on it, if white space follows and then what can
   open a sentence: a capital, a digit, a symbol, a letter of a script without case, or one of these after
   opening quotes, brackets or dashes, or a link. So it splits inside quotations, and not before `he said`;
-- after . ! or ? alone before a small letter too, where the word before it is no abbreviation (`_opens_small`): people
-  who do not use capitals, and "?" inside of speech, but not "Yahoo! in" nor "Where? asked she";
+- after . ! or ? alone before a small letter too, if the word before it is not an abbreviation (`_opens_small`):
+  people who do not use capitals, and "?" inside of speech, but not "Yahoo! in" nor "Where? asked she";
 - after 。！？｡ whatever follows;
-- between a word and a capitalised pronoun or the like that a mark alone parts ("Come in.They wait.");
+- between a word and a capitalized pronoun or the like that a mark alone parts ("Come in.They wait.");
 - after a face, as in "I am glad :) Then", and after brackets that open a sentence, as in "(Reuters) Oil fell";
 - before the next item of a numbered list on one line, as in "1) one 2) two", or of one with bullets;
 - around a line that is drawn with * = _ ~ # or -.
@@ -87,7 +87,7 @@ from corpora.text.sentences.words import word_slots
 
 
 def sentence_offsets(data: Bytes, offsets: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Where the sentences of every row begin and end: starts, ends, rows, all int64.
+    """Return where the sentences of every row begin and end: starts, ends, rows, all int64.
 
     Row i is data[offsets[i]:offsets[i + 1]]; its sentences are rows[i] to rows[i + 1], the j-th being
     data[starts[j]:ends[j]]. Raises InputError for rows that are not valid UTF-8.
@@ -132,7 +132,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _boundary(text: str, sentence: int, line: int, at: int, cased: bool) -> tuple[int, int, int]:
-    """What is at a place: the end of the sentence (0: none), where to go on, and the newlines passed."""
+    """Return what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
     kind = character_class(text[at])
     if kind == SPACE:
         following = _after(text, at, (SPACE,))
@@ -153,7 +153,7 @@ def _boundary(text: str, sentence: int, line: int, at: int, cased: bool) -> tupl
 
 
 def _line_ends(text: str, line: int, at: int, following: int, newlines: int, cased: bool) -> bool:
-    """Whether the sentence ends at white space that no sentence punctuation precedes."""
+    """Return True if the sentence ends at white space that no sentence punctuation precedes."""
     if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
         return True
     if not newlines or character_class(text[at - 1]) == COMMA:
@@ -163,7 +163,7 @@ def _line_ends(text: str, line: int, at: int, following: int, newlines: int, cas
 
 
 def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, cased: bool) -> bool:
-    """Whether the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
+    """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
     run = text[at:run_end]
     if any(character_class(character) == WIDE_ENDER for character in run):
         return True
@@ -189,7 +189,7 @@ def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newli
 
 
 def _opens(text: str, at: int, cased: bool) -> bool:
-    """Whether what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
+    """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
     lead = at
     while lead < at + 4 and lead < len(text):
         after_dash = lead > at and character_class(text[lead - 1]) == DASH and text[lead] == " "
@@ -201,14 +201,14 @@ def _opens(text: str, at: int, cased: bool) -> bool:
 
 
 def _opens_dotted(text: str, sentence: int, at: int, run: str, following: int) -> bool:
-    """Whether a full stop at the end of a word is followed by three others that open the next sentence."""
+    """Return True if a full stop at the end of a word is followed by three others that open the next sentence."""
     attached = at > sentence and character_class(text[at - 1]) not in (SPACE, PERIOD)
     dotted = text.startswith(". . . ", following) and following + 6 < len(text)
     return run == "." and attached and dotted and character_class(text[following + 6]) == UPPER
 
 
 def _opens_small(text: str, sentence: int, at: int, run: str, following: int) -> bool:
-    """Whether a small letter opens a sentence here."""
+    """Return True if a small letter opens a sentence here."""
     if character_class(text[following]) != LOWER or not set(run) <= set(".!?"):
         return False
     word = _word_before(text, sentence, at)
@@ -222,7 +222,7 @@ def _opens_small(text: str, sentence: int, at: int, run: str, following: int) ->
 
 
 def _ends_word(text: str, sentence: int, word: str, following: int) -> bool:
-    """Whether a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
+    """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
     if len(word) == 1 or "." in word or _kind_of(word) & ABBREVIATION:
         return False
     ahead = _next_word(text, following)
@@ -235,13 +235,13 @@ def _ends_word(text: str, sentence: int, word: str, following: int) -> bool:
 
 
 def _joined(text: str, sentence: int, at: int, run_end: int) -> bool:
-    """Whether two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
+    """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
     ahead = _next_word(text, run_end)
-    known, end = WORDS.get(ahead.lower(), 0), run_end + len(ahead)
+    ahead_kind, end = WORDS.get(ahead.lower(), 0), run_end + len(ahead)
     behind = text[end : end + 1]
-    if not (known & PRONOUN and behind in (" ", "'")) and not (known & TITLE and behind == "."):
+    if not (ahead_kind & PRONOUN and behind in (" ", "'")) and not (ahead_kind & TITLE and behind == "."):
         return False
     start = at
     while start > sentence and character_class(text[start - 1]) in (UPPER, LOWER, DIGIT, COMMA):
@@ -257,7 +257,7 @@ def _joined(text: str, sentence: int, at: int, run_end: int) -> bool:
 
 
 def _list_item(ahead: str) -> bool:
-    """Whether a line opens with a bullet, or with a number of up to three digits and . or ), and a space."""
+    """Return True if a line opens with a bullet, or with a number of up to three digits and . or ), and a space."""
     head, space, _ = ahead.partition(" ")
     number = head[:-1].encode()
     numbered = 1 <= len(number) <= 3 and number.isdigit() and head[-1] in ".)"
@@ -287,29 +287,29 @@ def _word_before(text: str, sentence: int, at: int) -> str:
 
 
 def _kind_of(word: str) -> int:
-    """What WORDS says of a word."""
+    """Return the kind of a word by WORDS."""
     return WORDS.get(word.encode().lower(), 0)
 
 
 def _abbreviated(text: str, sentence: int, at: int, following: int, cased: bool) -> bool:
-    """Whether the full stop at a place belongs to its word alone."""
+    """Return True if the full stop at a place belongs to its word alone."""
     word = _word_before(text, sentence, at)
     kind = _kind_of(word)
     numbers = bool(kind & BEFORE_NUMBER) or word.endswith(("°", "º"))
     if kind & NEVER_ENDS or (numbers and character_class(text[following]) == DIGIT):
         return True
     ahead = _next_word(text, following)
-    known = WORDS.get(ahead.lower(), 0)
+    ahead_kind = WORDS.get(ahead.lower(), 0)
     if kind & TIME:
-        return bool(known & DAY) or len(text[sentence : at - len(word)].encode()) <= SHORT_TIME
+        return bool(ahead_kind & DAY) or len(text[sentence : at - len(word)].encode()) <= SHORT_TIME
     if word == "I":
         return _named(text, sentence, at - 1)
     stopped = text.startswith(".", following + len(ahead))
-    return bool(kind & BEFORE_STARTER or _initials(word, cased)) and (not known & STARTER or stopped)
+    return bool(kind & BEFORE_STARTER or _initials(word, cased)) and (not ahead_kind & STARTER or stopped)
 
 
 def _named(text: str, sentence: int, at: int) -> bool:
-    """Whether a word with a capital, which does not open the sentence, and a space are before a place."""
+    """Return True if a word with a capital, which does not open the sentence, and a space are before a place."""
     if at <= sentence or text[at - 1] != " ":
         return False
     start = at - 1
@@ -319,12 +319,12 @@ def _named(text: str, sentence: int, at: int) -> bool:
 
 
 def _elided(text: str, sentence: int, at: int) -> bool:
-    """Whether a run of dots follows an opening bracket inside a sentence, as in "[...]"."""
+    """Return True if a run of dots follows an opening bracket inside a sentence, as in "[...]"."""
     return at - 1 > sentence and text[at - 1] in "([" and text[at] in ".…"
 
 
 def _closes(text: str, sentence: int, at: int) -> bool:
-    """Whether a ) can end a sentence: that of a face, ":)" or ";-)", or of brackets that open the sentence."""
+    """Return True if a ) can end a sentence: that of a face, ":)" or ";-)", or of brackets that open the sentence."""
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
     if eyes > sentence and text[eyes] in ":;=" and character_class(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
         return True
@@ -342,27 +342,27 @@ def _closes(text: str, sentence: int, at: int) -> bool:
 
 
 def _head(text: str, sentence: int) -> int:
-    """Where the words of a sentence begin, after a bullet and at most four spaces."""
+    """Return where the words of a sentence begin, after a bullet and at most four spaces."""
     if text[sentence] not in BULLETS + INLINE_BULLETS:
         return sentence
     return min(sentence + 5, _after(text[: sentence + 5], sentence + 1, (SPACE,)))
 
 
 def _enumerated(text: str, sentence: int, at: int) -> bool:
-    """Whether the sentence so far is only a number or letter of a list."""
+    """Return True if the sentence so far is only a number or letter of a list."""
     head = _head(text, sentence)
     return _enumerator(text[head : min(at, head + 6)].encode())
 
 
 def _enumerator(word: bytes) -> bool:
-    """Whether a word can number what follows it: up to three digits, one letter, a small Roman number."""
+    """Return True if a word can number what follows it: up to three digits, one letter, a small Roman number."""
     if word.isdigit():
         return len(word) <= 3
     return (len(word) == 1 and word.isalpha()) or (0 < len(word) <= 5 and not word.strip(b"ivxIVX"))
 
 
 def _item_before(text: str, sentence: int, at: int) -> int:
-    """Where the next item of the list begins that the sentence is an item of, if its mark is at `at`; else 0."""
+    """Return where the next item of the sentence's list begins, if the item's mark is at `at`; else 0."""
     if text[at] in INLINE_BULLETS:
         return at if at > sentence and text[at] == text[sentence] and character_class(text[at - 1]) == SPACE else 0
     start = at
@@ -376,14 +376,14 @@ def _item_before(text: str, sentence: int, at: int) -> int:
 
 def _numbered(text: str, at: int) -> tuple[int, str]:
     """The number at a place ("3" or "c" as 3 and 99) and the mark after it; 0 where there is none."""
-    found = re.compile(r"([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
-    if not found:
+    match = re.compile(r"([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
+    if not match:
         return 0, ""
-    return int(found[1]) if found[1].isdigit() else ord(found[1]), found[2]
+    return int(match[1]) if match[1].isdigit() else ord(match[1]), match[2]
 
 
 def _rule(text: str, sentence: int, at: int, cased: bool) -> tuple[int, int, int]:
-    """What `_boundary` says of a line drawn with characters: it is between sentences."""
+    """Return what `_boundary` does, for a line drawn with characters: it is between sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
@@ -403,14 +403,14 @@ def _rule(text: str, sentence: int, at: int, cased: bool) -> tuple[int, int, int
 
 
 def _before(text: str, at: int) -> int:
-    """Where the white space before a place begins."""
+    """Return where the white space before a place begins."""
     while character_class(text[at - 1]) == SPACE:
         at -= 1
     return at
 
 
 def _initials(word: str, cased: bool) -> bool:
-    """Whether a word is one capital (other than I) or ASCII capitals with full stops between them."""
+    """Return True if a word is one capital (other than I) or ASCII capitals with full stops between them."""
     capitals = (UPPER,) if cased else (UPPER, LOWER)
     letters = word[::2]
     return (

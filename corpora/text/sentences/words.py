@@ -121,7 +121,7 @@ def next_word(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _links(data: Bytes, at: int, stop: int) -> bool:
-    """Whether one of LINKS is at a place."""
+    """Return True if one of LINKS is at a place."""
     if stop - at >= 4 and data[at] == 119:  # www.
         return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
     if stop - at < 7 or data[at] != 104 or data[at + 1] != 116 or data[at + 2] != 116 or data[at + 3] != 112:
@@ -173,17 +173,17 @@ def opens_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: i
 
 @kernel
 def only_marks(data: Bytes, at: int, run_end: int) -> int:
-    """What a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
-    found = 1
+    """Return what a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
+    kinds = 1
     for place in range(at, run_end):
         byte = data[place]
         if byte == 63:
-            found |= 2
+            kinds |= 2
         elif byte == 33:
-            found |= 4
+            kinds |= 4
         elif byte != 46:
             return 0
-    return found
+    return kinds
 
 
 @kernel
@@ -247,10 +247,10 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
     if not 65 <= data[run_end] <= 90 or only_marks(data, at, run_end) == 0:
         return False
     end = next_word(data, run_end, stop)
-    known = look_up(data, run_end, end, words)
+    ahead_kind = look_up(data, run_end, end, words)
     behind = int(data[end]) if end < stop else 0
     spaced = behind == 32 or behind == 39
-    if not (known & PRONOUN and spaced) and not (known & TITLE and behind == 46):
+    if not (ahead_kind & PRONOUN and spaced) and not (ahead_kind & TITLE and behind == 46):
         return False
     start, letters, last = at, 0, OTHER
     while start > sentence:
@@ -303,15 +303,15 @@ def abbreviates(
     if not kind & (TIME | BEFORE_STARTER) and not _initials_at(data, start, at, classes, cased):
         return False
     end = next_word(data, following, stop)
-    known = look_up(data, following, end, words)
+    ahead_kind = look_up(data, following, end, words)
     if kind & TIME:
-        return known & DAY != 0 or start - sentence <= SHORT_TIME
-    return known & STARTER == 0 or (end < stop and data[end] == 46)
+        return ahead_kind & DAY != 0 or start - sentence <= SHORT_TIME
+    return ahead_kind & STARTER == 0 or (end < stop and data[end] == 46)
 
 
 @kernel
 def _ends_in_degree(data: Bytes, start: int, at: int) -> bool:
-    """Whether a word ends in a raised circle or o."""
+    """Return True if a word ends in a raised circle or o."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 

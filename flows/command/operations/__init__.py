@@ -1,4 +1,4 @@
-"""Commands for who keeps it running: `runs` what ran, `status` what runs now, `gc` what nobody needs any more.
+"""Commands for those who operate runs.
 
-`cli.py` has the commands, `display.py` what `runs` and `status` show, `collecting.py` what `gc` does and shows.
+`cli.py` has the commands, `display.py` shows `runs` and `status`, `gc.py` finds and removes what nobody needs.
 """

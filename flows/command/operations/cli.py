@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 if TYPE_CHECKING:
-    from corpora.store.places import Place
+    from corpora.store.places.place import Place
 
 operations_app = App(name="operations")
 
@@ -30,7 +30,7 @@ def runs(
 ) -> int:
     """Say what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
     from flows.command.operations.display import show_runs
-    from flows.run.run_states import run_states
+    from flows.run.record.listed_runs import run_states
 
     if limit < 0:
         raise InputError(f"--limit {limit} must be a whole number from 0 up.")
@@ -48,7 +48,7 @@ def runs(
 def status(store: Store = "store", *, as_json: AsJson = False) -> int:
     """Say what runs now in a store: which stage, how far, how fast, how long yet; and what waits."""
     from flows.command.operations.display import status_lines
-    from flows.run.status import store_status
+    from flows.run.record.status import store_status
 
     place = _place(store)
     found = store_status(place)
@@ -75,7 +75,7 @@ def gc(
     as_json: AsJson = False,
 ) -> int:
     """Show what no run, release or reader of a store needs any more; with --delete, remove it."""
-    from flows.command.operations.collecting import collect
+    from flows.command.operations.gc import collect
 
     if delete and dry_run:
         raise InputError("--delete removes and --dry-run does not: give one of them.")
@@ -84,7 +84,7 @@ def gc(
 
 def _place(store: str) -> "Place":
     """The store at an address. Raises InputError where there is none."""
-    from corpora.store.places import Place
+    from corpora.store.places.place import Place
 
     place = Place(store)
     _refuse_no_store(place)
@@ -100,7 +100,7 @@ def _refuse_no_store(place: "Place") -> None:
 
 def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
     """A store, and the name of the recipe where one was given instead. Raises InputError."""
-    from corpora.store.places import Place
+    from corpora.store.places.place import Place
 
     if not Path(of).is_dir():
         from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes  # with all sources and steps

@@ -8,19 +8,19 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from corpora.store.presence import Present
-from flows.recipes.privacy import printable
-from flows.run.accounts import readable_bytes
-from flows.run.run_states import RunState, new_parts
-from flows.run.status import StoreStatus
-from flows.run.units import counted, readable_seconds
+from corpora.store.leases.active_runs import Present
+from flows.recipes.settings.privacy import printable
+from flows.run.record.counts_text import counted, readable_seconds
+from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.listed_runs import ListedRun, new_parts
+from flows.run.record.status import StoreStatus
 
 NONE = "-"
 KINDS = 3  # named of what was new
 STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
 
 
-def show_runs(states: Sequence[RunState]) -> Table:
+def show_runs(states: Sequence[ListedRun]) -> Table:
     """A line for each run."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("began", "recipe", "state", "new"):
@@ -44,7 +44,7 @@ def show_runs(states: Sequence[RunState]) -> Table:
     return table
 
 
-def what_was_new(state: RunState) -> str:
+def what_was_new(state: ListedRun) -> str:
     """What a run built, in a few words."""
     if state.record is None:
         return NONE
@@ -76,7 +76,7 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
         yield f"{printable(recipe)}: {counted(number, 'record')} in quarantine; its lock names them."
 
 
-def running_lines(state: RunState, present: Present) -> Iterator[str]:
+def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
     """What a run does now."""
     said, process = present.said, present.process
     workers = counted(int(said.get("workers", 0)), "worker")

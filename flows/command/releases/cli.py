@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 releases_app = App(name="releases-and-deployments")
 
@@ -33,9 +33,9 @@ def release(
     import sys
 
     from corpora.errors import InputError
-    from flows.command.asked import load_recipe
+    from flows.command.recipe_argument import load_recipe
     from flows.command.releases.display import show_entry
-    from flows.orchestration.promoting import PersonsWord, promotion_of, run_at, run_of_recipe
+    from flows.orchestration.releases.release import PersonsWord, promotion_of, run_at, run_of_recipe
 
     if wait < 1:
         raise InputError(f"--wait {wait} must be a whole number of seconds from 1 up.")
@@ -55,7 +55,7 @@ def release(
     if promotion.crossed and approve is not None:
         verdict = PersonsWord(approved=True, reason=approve)
     elif promotion.crossed:
-        from flows.orchestration.pausing import ask_a_person
+        from flows.orchestration.releases.approval import ask_a_person
 
         verdict = ask_a_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
     if verdict is not None and not verdict.approved:
@@ -73,9 +73,9 @@ def releases(
     as_json: AsJson = False,
 ) -> int:
     """List what was released, under which name, when, by whom and why; a star is at what a name means now."""
-    from corpora.store.places import Place
+    from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
-    from flows.run.releases import current_release, history, names_of_releases
+    from flows.run.record.releases import current_release, history, names_of_releases
 
     place = Place(store)
     if name is not None:
@@ -101,9 +101,9 @@ def rollback(
     as_json: AsJson = False,
 ) -> int:
     """Let a name mean again what was released before; the history keeps both."""
-    from corpora.store.places import Place
+    from corpora.store.places.place import Place
     from flows.command.releases.display import show_entry
-    from flows.run.releases import roll_back
+    from flows.run.record.releases import roll_back
 
     place = Place(store)
     show_entry(place, roll_back(place, name, to, reason), as_json)
@@ -129,9 +129,9 @@ def deploy(
 ) -> int:
     """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
     from corpora.errors import InputError
-    from flows.command.asked import load_recipe
-    from flows.orchestration.deploying import prefect_yaml, write_prefect_yaml
-    from flows.orchestration.timetables import timetable
+    from flows.command.recipe_argument import load_recipe
+    from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
+    from flows.orchestration.schedules.timetables import timetable
     from flows.recipes.recipe import settle_recipe
 
     if not recipes:
@@ -154,7 +154,7 @@ def next_steps(output: Path, pool: str) -> list[str]:
     """What comes after the file, as commands."""
     from shlex import quote
 
-    from flows.orchestration.deploying import worker_command
+    from flows.orchestration.schedules.prefect_yaml import worker_command
 
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from rich.table import Table
 
 from corpora.store.manifest import Json
-from corpora.store.places import Place
-from flows.command.output import console
-from flows.recipes.privacy import visible
-from flows.run.releases import Release
+from corpora.store.places.place import Place
+from flows.command.terminal.output import console
+from flows.recipes.settings.privacy import visible
+from flows.run.record.releases import Release
 
 CELL_CHARACTERS = 200
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 shards_app = App(name="shards", help="Work with shards: write what an epoch sees.")
 
@@ -28,7 +28,7 @@ def materialise(
 ) -> int:
     """Write what an epoch sees: ids with their masks put in, masked positions, targets, as Arrow files."""
     from flows.command.shards.materialise import write_epoch
-    from flows.run.addresses import find_artifacts, newest
+    from flows.run.store_address import find_artifacts, newest
 
     for line in write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed):
         console.print(line, markup=False)

@@ -12,11 +12,11 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range
 from flows.export.folder import new_folder
-from flows.run.addresses import Artifact
-from flows.run.units import counted
+from flows.run.record.counts_text import counted
+from flows.run.store_address import Artifact
 from shards.build import SPLITS
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.materialised import epoch_rows, epoch_schema
-from shards.reading.shard_set import ShardSet
 
 FILE_ROWS = 1 << 18
 LAST_EPOCH = 1 << 32

@@ -1,7 +1,5 @@
-"""What a checkpoint is for: `cloze finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`,
-`generate` and `fill`.
+"""Commands for tasks: `cloze finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`, `generate`, `fill`.
 
-`cli` reads arguments and calls one module each: `finetuning`, `predicting`, `evaluating`, `portable`, `embedding` and
-`searching` write down what is asked for, have the trainer do it in a process of its own, and tell what it says.
-`gridding` runs one recipe in several forms, and evaluates each.
+`cli.py` reads arguments and calls the module of the command, which writes a job, has the trainer do it in a process of
+its own, and reports what it says. `overlap.py` counts what of a suite the pre-training corpus holds.
 """

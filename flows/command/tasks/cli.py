@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings
@@ -39,7 +39,7 @@ class FileAsked:
 
     def of(self, path: Path | None) -> "FileSettings":
         """The settings of a file, or of one that is named later. Raises InputError."""
-        from flows.command.asked import read_override
+        from flows.command.recipe_argument import read_override
         from trainer.tasks.formats.records import FileSettings
 
         return FileSettings(
@@ -86,8 +86,8 @@ def finetune(
     ] = None,
 ) -> int:
     """Fine-tune a model on a task; the same command again goes on where it was ended."""
-    from flows.command.asked import read_override
-    from flows.command.tasks.finetuning import finetune_model, published_task, task_files
+    from flows.command.recipe_argument import read_override
+    from flows.command.tasks.finetune import finetune_model, published_task, task_files
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or evaluate is None or "/" in task:  # a published set
@@ -112,7 +112,7 @@ def predict(
     int8: Annotated[bool, Parameter(help="By the weights of eight bits of a folder of ONNX.", negative=())] = False,
 ) -> int:
     """Say what a fine-tuned model makes of every record of a file."""
-    from flows.command.tasks.predicting import predict_file
+    from flows.command.tasks.predict import predict_file
 
     predict_file(model, reading.of(file), output, labelled, _tell, official=official, int8=int8)
     return 0
@@ -133,7 +133,7 @@ def evaluate(
     ] = False,
 ) -> int:
     """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
-    from flows.command.tasks.evaluating import Asked, evaluate_model
+    from flows.command.tasks.evaluate import Asked, evaluate_model
 
     asked = Asked(
         model=model, suite=suite, data=data, output=output, compare=compare, card=card, license=license, onnx=onnx
@@ -152,7 +152,7 @@ def onnx(
     reading: FileAsked = FILE_ASKED,
 ) -> int:
     """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
-    from flows.command.tasks.portable import write_onnx
+    from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, _tell)
     return 0
@@ -176,8 +176,8 @@ def embed(
     max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None,
 ) -> int:
     """Make vectors of texts, or of their words or tokens, by any model."""
-    from flows.command.tasks.embedding import embed_texts, layers_of
-    from trainer.tasks.vector_settings import EmbedSettings
+    from flows.command.tasks.embed import embed_texts, layers_of
+    from trainer.tasks.vectors.settings import EmbedSettings
 
     asked = EmbedSettings(
         by=by,
@@ -214,10 +214,10 @@ def search(
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
 ) -> int:
     """Find the documents most like each query, by vectors; score, and make training rows, by judgements."""
-    from flows.command.tasks.searching import is_query
-    from flows.command.tasks.searching import search as search_for
+    from flows.command.tasks.search import is_query
+    from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
-    from trainer.tasks.vector_settings import SearchJob
+    from trainer.tasks.vectors.settings import SearchJob
 
     def named(path: Path | None) -> str:
         return "" if path is None else str(path.resolve())
@@ -256,7 +256,7 @@ def grid(
     workers: Annotated[int | None, Parameter(help="Processes that build parts.")] = None,
 ) -> int:
     """Train a recipe in several forms as one flow, evaluate each, and tell one table next to what was published."""
-    from flows.command.tasks.gridding import grid_of
+    from flows.command.tasks.grid import grid_of
 
     grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, _tell)
     return 0
@@ -281,7 +281,7 @@ def generate(
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
     """Let texts go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
-    from flows.command.models import generate as generate_text
+    from flows.command.trainer_process import generate as generate_text
 
     drawn = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
     said = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
@@ -298,7 +298,7 @@ def fill(
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
     """Show the most probable words for every [MASK] of a text."""
-    from flows.command.models import fill as fill_text
+    from flows.command.trainer_process import fill as fill_text
 
     fill_text(model, text, top, as_json, print)
     return 0
@@ -315,7 +315,7 @@ def import_checkpoint(
     ] = None,
 ) -> int:
     """Bring a checkpoint of an older form (pytorch_model.bin, a bare vocab.txt) to the one that models begin with."""
-    from flows.command.models import import_folder
+    from flows.command.trainer_process import import_folder
 
     import_folder(source, output, family, lowercase, _tell)
     return 0

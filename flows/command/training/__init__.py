@@ -1,6 +1,5 @@
-"""What the trainer does without a run of the flow: `cloze train JOB`, and a checkpoint as a folder.
+"""Training without a flow around it.
 
-cli           the command `train`
-jobs          a job, trained here; needs the trainer's packages alone
-checkpoints   the work folder that an address means, and `cloze export --step`
+`cli.py` has the command, `train.py` runs a job on this machine, `checkpoints.py` exports a checkpoint as a folder,
+`gpu_findings.py` says what would make a recipe's training slow on the GPUs of this machine.
 """

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.place_address import is_object_address, plain_address
-from corpora.store.places import Place
-from flows.command.models import trainer_process
-from flows.run.addresses import find_artifacts, newest
-from flows.run.releases import release_address
+from corpora.store.places.address import is_object_address, plain_address
+from corpora.store.places.place import Place
+from flows.command.trainer_process import trainer_process
+from flows.run.record.releases import release_address
+from flows.run.store_address import find_artifacts, newest
 from trainer.jobs.job import CACHE, JOB
 from trainer.launching.output import events
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 training_app = App(name="training")
 
@@ -32,7 +32,7 @@ def train(
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
 ) -> int:
     """Train a model as a job's file says, without a run around it; the same command again goes on."""
-    from flows.command.training.jobs import train_file
+    from flows.command.training.train import train_file
     from trainer.launching.nodes import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.output import console
+from flows.command.terminal.output import console
 
 
 def add_adapt(vocabulary_app: App) -> None:
@@ -44,7 +44,7 @@ def adapt(
     from dataclasses import replace
 
     from corpora.errors import InputError
-    from flows.command.models import model_folder
+    from flows.command.trainer_process import model_folder
     from flows.command.vocabulary.adaptation import adapt_vocabulary, adaptation_facts, number_wanted, write_adaptation
     from flows.command.vocabulary.adaptation_display import show_adaptation
     from flows.command.vocabulary.domain_counts import count_domain

@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.output import console
+from flows.command.terminal.output import console
 from flows.command.vocabulary.adapt import add_adapt
 
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")

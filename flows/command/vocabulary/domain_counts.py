@@ -20,9 +20,9 @@ from corpora.errors import InputError
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
 from corpora.sources.contract import RawFile, Tally
 from corpora.sources.files.source import FilesSource
-from corpora.store.places import Place
-from flows.run.addresses import find_artifacts, newest, split_address
-from flows.run.releases import release_address
+from corpora.store.places.place import Place
+from flows.run.record.releases import release_address
+from flows.run.store_address import find_artifacts, newest, split_address
 from tokenizers_train.adapting.adapt import known_rule
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import count_by, merge_counts

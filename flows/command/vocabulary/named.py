@@ -10,9 +10,9 @@ news                                 the vocabulary of that name in the store
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.places import Place
-from flows.run.addresses import find_artifacts, newest
-from flows.run.releases import release_address
+from corpora.store.places.place import Place
+from flows.run.record.releases import release_address
+from flows.run.store_address import find_artifacts, newest
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.files import bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Colours, Plot, around, from_zero
-from flows.report.terms import MAIN, main_term, words_of
+from flows.report.model.terms import MAIN, main_term, words_of
 
 POINTS = 400
 WIDTH = 460.8

@@ -12,8 +12,8 @@ import numpy as np
 from corpora.store.manifest import Manifest
 from shards.masks.masking import Masks
 from shards.masks.plain import masks_plain, settings_at
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import mask_settings, mask_vocabulary
-from shards.reading.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 

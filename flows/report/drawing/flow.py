@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from corpora.store.manifest import Manifest
-from flows.recipes.privacy import visible
-from flows.run.accounts import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
+from flows.recipes.settings.privacy import visible
+from flows.run.record.ledger_balance import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
 
 LEAST = 1.5  # width of the narrowest band
 TALLEST = 210.0  # of the bands of the fullest column together

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
-from flows.recipes.privacy import visible
+from flows.recipes.settings.privacy import visible
 
 ACROSS = 4  # boxes in a row
 WIDTH, GAP, BETWEEN, MARGIN = 164.0, 14.0, 34.0, 10.0  # of a box; to its right; below its row; around all

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flows.recipes.privacy import printable
+from flows.recipes.settings.privacy import printable
 from tokenizers_train.measures.measure import piece_key
 from tokenizers_train.measures.texts import CutText, TextPiece
 from tokenizers_train.vocabularies.vocabulary import Vocabulary

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from corpora.judging.documents import most_dropped, rules_over_limit
-from flows.run.accounts import readable_bytes
 from flows.run.estimates.estimator import Estimator
 from flows.run.estimates.figures import StageEstimate
-from flows.run.rule_limits import template_hint
-from flows.run.units import counted
+from flows.run.faults.rule_limits import template_hint
+from flows.run.record.counts_text import counted
+from flows.run.record.ledger_balance import readable_bytes
 
 MOST_DROPS = 8
 

@@ -6,13 +6,13 @@ from functools import cached_property
 
 from corpora.store.manifest import Manifest, Part
 from flows.recipes.recipe import Recipe
-from flows.run.accounts import num_tokens
 from flows.run.estimates import work
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rehearsal import Built, Rehearsal
 from flows.run.estimates.sampling import SourceSample
 from flows.run.estimates.scaling import UNSEEN, WORDS_POWER, Older, Scale, distinct_words, kept_share, scale_of
-from flows.run.planning import Planned
+from flows.run.plan.plan import Planned
+from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
 

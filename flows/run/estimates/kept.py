@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.store.damage import Damaged
-from corpora.store.files import replaced_file
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.files import replaced_file
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
-from flows.run.accounts import num_tokens
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
-from flows.run.records import RunRecord, StageRecord
+from flows.run.record.ledger_balance import num_tokens
+from flows.run.record.run_record import RunRecord, StageRecord
 
 FILE = "estimates.json"
 FOLDER = "estimates"

@@ -16,13 +16,13 @@ from typing import Any, cast
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.store.manifest import Manifest, fingerprint
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.estimates.sampling import SourceSample
 from flows.run.pipeline import run_recipe
-from flows.stopping import scratch_folder
+from flows.signals import scratch_folder
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 
 FIRST = 6  # records of each source, in the run before the one that is timed

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
-from corpora.store.places import Place
-from flows.recipes.engine import LOCAL
+from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
-from flows.run.accounts import readable_bytes
+from flows.recipes.settings.engine import LOCAL
 from flows.run.estimates.figures import Estimates
 from flows.run.estimates.work import DRIVER_BYTES, WORKER_BYTES, cores, usable_memory
+from flows.run.record.ledger_balance import readable_bytes
 
 LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
 SPARE_BYTES = 200_000_000  # of a disk that is as good as full

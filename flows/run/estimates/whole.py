@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpora.sources.contract import RawFile
-from corpora.store.places import Place
-from flows.recipes.guessed_fields import reading
+from corpora.store.places.place import Place
+from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import work
@@ -20,9 +20,9 @@ from flows.run.estimates.figures import Estimates
 from flows.run.estimates.rehearsal import rehearse
 from flows.run.estimates.sampling import SECONDS, sample_source
 from flows.run.estimates.scaling import Older
+from flows.run.inputs.start_model import begun
 from flows.run.pipeline import readable
-from flows.run.planning import Planned
-from flows.run.starting import begun
+from flows.run.plan.plan import Planned
 
 
 def estimate_run(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_server import NewHosts, ScriptedServer, scripted_server
+from scripted_server import NewHosts, Site, scripted_server
 
 from corpora.acquire.download import download
 from corpora.acquire.hosts import Hosts
@@ -25,10 +25,11 @@ CHANGED = formatdate(1_700_000_000, usegmt=True)
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    """A server with an empty script, asked directly and not through a proxy."""
+def server(monkeypatch: pytest.MonkeyPatch, new_hosts: NewHosts, tmp_path: Path) -> Iterator[Site]:
+    """A server with an empty script, asked directly and not through a proxy; clients for it, and an empty folder."""
     monkeypatch.setenv("NO_PROXY", "*")
     with scripted_server() as running:
+        running.new_hosts, running.folder = new_hosts, tmp_path
         yield running
 
 

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+from corpora.acquire.download import download
 from corpora.acquire.hosts import Hosts
+from corpora.acquire.remote import RemoteFile
+from corpora.sources.contract import RawFile
 
 BLOCK = 16_384
 PATIENCE = 60.0  # seconds that an event is waited for which comes at once
@@ -182,10 +186,21 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.close()
 
 
+class Site(ScriptedServer):
+    """A server with what its tests need besides: makers of clients, and an empty folder for what they download."""
+
+    new_hosts: NewHosts
+    folder: Path
+
+    def get(self, url: str, **known: Any) -> RawFile:
+        """Download a file called a.bin of which this is known, by a new client."""
+        return download(RemoteFile(url=url, name="a.bin", **known), self.folder, self.new_hosts())
+
+
 @contextmanager
-def scripted_server() -> Iterator[ScriptedServer]:
+def scripted_server() -> Iterator[Site]:
     """A running server, gone at the end."""
-    server = ScriptedServer()
+    server = Site()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

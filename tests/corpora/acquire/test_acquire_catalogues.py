@@ -90,13 +90,6 @@ def test_a_dump_and_its_index_are_one_for_a_limit(limit: int | None, num_files: 
     assert first_files(files, limit) == files[:num_files]
 
 
-def test_a_small_wiki_has_one_dump_and_one_index() -> None:
-    names = [f"testwiki-20261101-pages-articles-multistream{end}.bz2" for end in (".xml", "-index.txt")]
-    assert sorted(file.name for file in first_files(dump_files(status(names), "testwiki", "20261101"), 1)) == sorted(
-        names
-    )
-
-
 def test_md5_stands_in_for_sha1() -> None:
     (file, *_) = dump_files(status(sha1=None), "testwiki", "20261101")
     assert list(file.digests) == ["md5"]
@@ -129,14 +122,6 @@ WRONG_STATUS = {
 def test_a_status_of_another_form_is_refused(what: str) -> None:
     with pytest.raises(InputError):
         dump_files(WRONG_STATUS[what], "testwiki", "20261101")
-
-
-@pytest.mark.parametrize(("end", "facts"), [("x.bz2", {"sha1": "none"}), ("x.bz2", {"size": -1}), ("a/x.bz2", {})])
-def test_what_a_status_says_wrong_of_a_file_is_told_of_the_status(end: str, facts: dict[str, object]) -> None:
-    """Fails where the user is told of a file's name or digest and not of the document that has it."""
-    jobs = {"articlesmultistreamdump": {"status": "done", "files": {f"testwiki-20261101-{end}": facts}}}
-    with pytest.raises(InputError, match=r"^https://dumps.wikimedia.org/testwiki/20261101/dumpstatus.json: "):
-        dump_files(json.dumps({"jobs": jobs}).encode(), "testwiki", "20261101")
 
 
 def test_lists_of_digests_are_read_by_name() -> None:

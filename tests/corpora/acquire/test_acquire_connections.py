@@ -9,7 +9,7 @@ import httpcore
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_server import Answer, NewHosts, ScriptedServer
+from scripted_server import Answer, Site
 
 from corpora.acquire.connections import Guard, NotPublic, is_public
 from corpora.acquire.wanted import AcquireSettings
@@ -73,35 +73,33 @@ def test_an_address_within_an_address_is_judged_as_itself(address: IPv4Address) 
     "127.0.0.1 127.1 2130706433 0x7f000001 0177.0.0.1 localhost LOCALHOST [::1] [::ffff:127.0.0.1] 0.0.0.0 [::] "
     "169.254.169.254 10.1.2.3 [fd00::1] [fe80::1]".split(),
 )
-def test_no_spelling_of_a_private_address_is_asked(host: str, server: ScriptedServer, new_hosts: NewHosts) -> None:
+def test_no_spelling_of_a_private_address_is_asked(host: str, server: Site) -> None:
     """Fails where one is connected to, or the remedy is not named."""
     port = server.server_address[1]
     with pytest.raises(InputError, match=r"no public address.*fetch\.private_hosts = |Invalid IPv4"):
-        new_hosts(private_hosts=()).document(f"http://{host}:{port}/a")
+        server.new_hosts(private_hosts=()).document(f"http://{host}:{port}/a")
     assert server.asked == []
 
 
-def test_a_redirect_leads_to_no_private_address(server: ScriptedServer, new_hosts: NewHosts) -> None:
+def test_a_redirect_leads_to_no_private_address(server: Site) -> None:
     """Fails where only the first address of a request is looked at."""
     port = server.server_address[1]
     inside = server.serve("/inside", Answer(body=b"secret")).replace("127.0.0.1", "localhost")
     away = server.serve("/away", Answer(status=302, headers={"Location": inside}))
-    hosts = new_hosts(private_hosts=(f"127.0.0.1:{port}",))
+    hosts = server.new_hosts(private_hosts=(f"127.0.0.1:{port}",))
     with pytest.raises(InputError, match=r"localhost is (127\.0\.0\.1|::1), which is no public address"):
         hosts.document(away)
     assert [asked.path for asked in server.asked] == ["/away"]
-    assert new_hosts(private_hosts=("127.0.0.1", "LocalHost")).document(away) == b"secret"
+    assert server.new_hosts(private_hosts=("127.0.0.1", "LocalHost")).document(away) == b"secret"
 
 
 @pytest.mark.parametrize("scheme", ["file", "gopher", "https"])
-def test_a_redirect_to_no_server_or_with_a_password_is_refused(
-    scheme: str, server: ScriptedServer, new_hosts: NewHosts
-) -> None:
+def test_a_redirect_to_no_server_or_with_a_password_is_refused(scheme: str, server: Site) -> None:
     """Fails where a redirect is followed into the disk, or the secret of its address is shown."""
     target = f"{scheme}://me:{SECRET}@example.org/etc/passwd"
     url = server.serve("/away", Answer(status=302, headers={"Location": target}))
     with pytest.raises(InputError, match=r"the server points to .*\*\*\*@example\.org") as refused:
-        new_hosts().document(url)
+        server.new_hosts().document(url)
     assert SECRET not in str(refused.value)
 
 
@@ -124,15 +122,13 @@ def test_of_several_addresses_only_public_ones_are_asked(monkeypatch: pytest.Mon
     assert sockets.asked == ["93.184.216.34"]
 
 
-def test_a_proxy_is_asked_for_what_is_public_or_unknown_here(
-    server: ScriptedServer, new_hosts: NewHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_is_asked_for_what_is_public_or_unknown_here(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the environment's proxy is not used, or is asked for a private address."""
     for name in ("NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", server.base)
     server.serve("http://no-such-host.invalid/a", Answer(body=b"by the proxy"))
-    hosts = new_hosts(private_hosts=())
+    hosts = server.new_hosts(private_hosts=())
     assert hosts.document("http://no-such-host.invalid/a") == b"by the proxy"
     with pytest.raises(InputError, match="no public address"):
         hosts.document("http://169.254.169.254/latest/meta-data")

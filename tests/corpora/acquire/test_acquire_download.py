@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from scripted_server import Answer, NewHosts, ScriptedServer
+from scripted_server import Answer, NewHosts, Site
 
 from corpora.acquire.download import download
 from corpora.acquire.hosts import Absent, _redirected
@@ -29,20 +29,13 @@ pytestmark = pytest.mark.server
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
 
 
-def test_a_file_comes_with_its_time_and_in_its_own_bytes(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_file_comes_with_its_time_and_in_its_own_bytes(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, modified=CHANGED))
-    hosts = new_hosts(user_agent="cloze-test (mail@example.org)")
-    assert is_right(get(url, tmp_path / "new" / "raw", hosts, sha1=SHA1), tmp_path / "new" / "raw")
-    assert (tmp_path / "new" / "raw" / "a.bin").stat().st_mtime == 1_700_000_000
+    hosts = server.new_hosts(user_agent="cloze-test (mail@example.org)")
+    assert is_right(get(url, server.folder / "new" / "raw", hosts, sha1=SHA1), server.folder / "new" / "raw")
+    assert (server.folder / "new" / "raw" / "a.bin").stat().st_mtime == 1_700_000_000
     asked = server.asked[0].headers
     assert (asked["user-agent"], asked["accept-encoding"]) == ("cloze-test (mail@example.org)", "identity")
-
-
-@pytest.mark.parametrize("body", [b"", b"x"])
-def test_files_of_no_and_of_one_byte(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, body: bytes) -> None:
-    assert is_right(get(server.serve("/a", Answer(body=body)), tmp_path, new_hosts()), tmp_path, body)
 
 
 BROKEN = {
@@ -54,90 +47,71 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_what_breaks_off_is_continued_where_it_stands(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, fault: str
-) -> None:
+def test_what_breaks_off_is_continued_where_it_stands(server: Site, fault: str) -> None:
     whole = Answer(body=BODY, etag=BROKEN[fault].etag, modified=BROKEN[fault].modified)
     url = server.serve("/a", BROKEN[fault], whole)
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     first, second = server.asked
     assert first.range is None and second.range is not None
     assert second.headers["if-range"] == (whole.etag or whole.modified)
     assert 0 < int(second.range.removeprefix("bytes=").rstrip("-")) <= 100_000
 
 
-def test_a_stall_is_noticed_and_continued(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_stall_is_noticed_and_continued(server: Site) -> None:
     stalled = Answer(body=BODY, etag='"1"', cut=100_000, stall=120)
     url = server.serve("/a", stalled, Answer(body=BODY, etag='"1"'))
     begun = time.monotonic()
-    assert is_right(get(url, tmp_path, new_hosts(timeout_seconds=2.0)), tmp_path)
+    assert is_right(get(url, server.folder, server.new_hosts(timeout_seconds=2.0)), server.folder)
     assert time.monotonic() - begun < 60
     assert server.ranges("/a") == [None, "bytes=100000-"]
 
 
-def test_a_server_that_never_ends_a_file_is_given_up_and_the_part_is_kept(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_server_that_never_ends_a_file_is_given_up_and_the_part_is_kept(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, etag='"1"', cut=1_000))
     with pytest.raises(InputError, match=r"given up after 4 failed attempts.*try again later"):
-        get(url, tmp_path, new_hosts())
+        server.get(url)
     assert server.ranges("/a") == [None, "bytes=1000-", "bytes=2000-", "bytes=3000-"]
-    assert names(tmp_path) == ["a.bin.part", "a.bin.part.json"]
+    assert names(server.folder) == ["a.bin.part", "a.bin.part.json"]
     url = server.serve("/a", Answer(body=BODY, etag='"1"'))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     assert server.ranges("/a")[-1] == "bytes=4000-"
 
 
-def test_failures_are_forgotten_when_a_megabyte_is_gained(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_failures_are_forgotten_when_a_megabyte_is_gained(server: Site) -> None:
     body = random.Random(3).randbytes(12_000_000)
     url = server.serve("/a", Answer(body=body, etag='"1"', cut=1_500_000))
-    assert is_right(get(url, tmp_path, new_hosts(attempts=2)), tmp_path, body)
+    assert is_right(get(url, server.folder, server.new_hosts(attempts=2)), server.folder, body)
     assert len(server.asked) == 8
 
 
-def test_429_waits_as_long_as_it_is_told(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    busy = Answer(status=429, headers={"Retry-After": "1"}, body=b"slow down")
-    assert is_right(get(server.serve("/a", busy, Answer(body=BODY)), tmp_path, new_hosts()), tmp_path)
-    first, second = (asked.seconds for asked in server.asked)
-    assert second - first >= 1.0
-
-
-def test_retry_after_may_be_a_date_and_is_bounded(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_retry_after_may_be_a_date_and_is_bounded(server: Site) -> None:
     late = Answer(status=503, headers={"Retry-After": formatdate(time.time() + 86_400, usegmt=True)})
     url = server.serve("/a", late, Answer(body=BODY))
-    assert is_right(get(url, tmp_path, new_hosts(most_seconds=0.3)), tmp_path)
+    assert is_right(get(url, server.folder, server.new_hosts(most_seconds=0.3)), server.folder)
     first, second = (asked.seconds for asked in server.asked)
     assert 0.29 <= second - first < 3_600  # a day was asked for
 
 
 @pytest.mark.parametrize("status", [408, 500, 502, 503])
-def test_a_server_in_trouble_is_asked_again_ever_later(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, status: int
-) -> None:
+def test_a_server_in_trouble_is_asked_again_ever_later(server: Site, status: int) -> None:
     ill = Answer(status=status, body=b"<html>")
-    assert is_right(get(server.serve("/a", ill, ill, Answer(body=BODY)), tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(server.serve("/a", ill, ill, Answer(body=BODY))), server.folder)
     times = [asked.seconds for asked in server.asked]
     assert times[2] - times[1] >= 0.015 and times[1] - times[0] >= 0.0075  # 0.01 and 0.02 s at jitter 0.5
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "password"), (403, "user_agent"), (404, "no such"), (410, "gone")])
-def test_a_refusal_is_an_error_at_once(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, status: int, said: str
-) -> None:
+def test_a_refusal_is_an_error_at_once(server: Site, status: int, said: str) -> None:
     with pytest.raises(Absent, match=f"answers {status}.*{said}"):
-        get(server.serve("/a", Answer(status=status, body=b"<html>")), tmp_path, new_hosts())
+        server.get(server.serve("/a", Answer(status=status, body=b"<html>")))
     assert len(server.asked) == 1
-    assert not (tmp_path / "a.bin").exists()
+    assert not (server.folder / "a.bin").exists()
 
 
 @pytest.mark.parametrize("promise", [{}, {"sha1": hashlib.sha1(OTHER).hexdigest()}])
-def test_a_file_that_changes_between_attempts_is_begun_anew(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, promise: dict[str, str]
-) -> None:
+def test_a_file_that_changes_between_attempts_is_begun_anew(server: Site, promise: dict[str, str]) -> None:
     url = server.serve("/a", Answer(body=BODY, etag='"1"', cut=100_000), Answer(body=OTHER, etag='"2"'))
-    assert is_right(get(url, tmp_path, new_hosts(), **promise), tmp_path, OTHER)
+    assert is_right(server.get(url, **promise), server.folder, OTHER)
     assert server.ranges("/a") == [None, "bytes=100000-"]
 
 
@@ -152,176 +126,105 @@ def test_a_file_that_changes_between_attempts_is_begun_anew(
     ],
     ids=["etag", "weak etag", "length", "wrong place", "no range"],
 )
-def test_a_range_of_another_version_or_place_is_never_joined(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, second: Answer
-) -> None:
+def test_a_range_of_another_version_or_place_is_never_joined(server: Site, second: Answer) -> None:
     """A server that ignores If-Range, or miscounts: what it sends is told by its own headers."""
     first, final = Answer(body=BODY, etag='"1"', modified=CHANGED, cut=100_000), Answer(body=OTHER, etag='"3"')
-    assert is_right(get(server.serve("/a", first, second, final), tmp_path, new_hosts()), tmp_path, OTHER)
+    assert is_right(server.get(server.serve("/a", first, second, final)), server.folder, OTHER)
     assert server.ranges("/a") == [None, "bytes=100000-", None]
 
 
-def test_a_weak_etag_is_no_condition(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_weak_etag_is_no_condition(server: Site) -> None:
     """Bytes of one weak ETag may differ (RFC 9110, 8.8.1): the time of the last change decides, or all comes again."""
     weak = Answer(body=BODY, etag='W/"1"', cut=100_000), Answer(body=BODY, etag='W/"1"')
-    assert is_right(get(server.serve("/a", *weak), tmp_path / "a", new_hosts()), tmp_path / "a")
+    assert is_right(get(server.serve("/a", *weak), server.folder / "a", server.new_hosts()), server.folder / "a")
     assert server.ranges("/a") == [None, None]
     timed = (replace(answer, modified=CHANGED) for answer in weak)
-    assert is_right(get(server.serve("/b", *timed), tmp_path / "b", new_hosts()), tmp_path / "b")
+    assert is_right(get(server.serve("/b", *timed), server.folder / "b", server.new_hosts()), server.folder / "b")
     assert server.asked[-1].headers["if-range"] == CHANGED
 
 
-def test_a_server_without_ranges_begins_anew(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    url = server.serve("/a", Answer(body=BODY, etag='"1"', cut=100_000), Answer(body=BODY, etag='"1"', ranges=False))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
-    assert len(server.asked) == 2 and server.num_sent == 400_000
-
-
-def test_a_version_that_cannot_be_told_is_resumed_only_on_a_promise(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    parts = Answer(body=BODY, cut=100_000), Answer(body=BODY)
-    assert is_right(get(server.serve("/a", *parts), tmp_path / "a", new_hosts()), tmp_path / "a")
-    assert is_right(get(server.serve("/b", *parts), tmp_path / "b", new_hosts(), sha1=SHA1), tmp_path / "b")
-    assert (server.ranges("/a"), server.ranges("/b")) == ([None, None], [None, "bytes=100000-"])
-
-
-def test_a_promise_catches_two_versions_in_one_part(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    url = server.serve("/a", Answer(body=OTHER, cut=100_000), Answer(body=BODY))
-    assert is_right(get(url, tmp_path, new_hosts(), sha1=SHA1), tmp_path)
-    assert server.ranges("/a") == [None, "bytes=100000-", None]
-
-
-def test_416_begins_anew(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    cut = Answer(body=BODY, etag='"1"', cut=100_000)
-    url = server.serve("/a", cut, Answer(status=416, etag='"1"', body=OTHER[:50_000]), Answer(body=OTHER[:50_000]))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path, OTHER[:50_000])
-    assert server.ranges("/a") == [None, "bytes=100000-", None]
-
-
-def test_416_of_a_shorter_file_begins_anew_also_where_no_length_was_known(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    short = Answer(body=OTHER[:50_000], modified=CHANGED, conditions=False)
-    url = server.serve("/a", Answer(body=BODY, modified=CHANGED, chunked=True, cut=100_000), short)
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path, OTHER[:50_000])
-    assert server.ranges("/a") == [None, "bytes=100000-", None]
-
-
-def test_416_at_the_end_of_the_file_means_that_all_is_here(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_416_at_the_end_of_the_file_means_that_all_is_here(server: Site) -> None:
     """The chunks are all here, only the last, empty one was not seen."""
     cut = Answer(body=BODY, etag='"1"', chunked=True, cut=len(BODY))
-    assert is_right(get(server.serve("/a", cut, Answer(body=BODY, etag='"1"')), tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(server.serve("/a", cut, Answer(body=BODY, etag='"1"'))), server.folder)
     assert server.ranges("/a") == [None, "bytes=300000-"] and server.num_sent == 300_000
 
 
-def test_wrong_bytes_are_downloaded_once_more(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    assert is_right(
-        get(server.serve("/a", Answer(body=OTHER), Answer(body=BODY)), tmp_path, new_hosts(), sha1=SHA1), tmp_path
-    )
-
-
 @pytest.mark.parametrize("kind", ["sha256", "sha1", "md5"])
-def test_wrong_bytes_twice_are_an_error_with_both_digests(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, kind: str
-) -> None:
+def test_wrong_bytes_twice_are_an_error_with_both_digests(server: Site, kind: str) -> None:
     promised, came = hashlib.new(kind, BODY).hexdigest(), hashlib.new(kind, OTHER).hexdigest()
     with pytest.raises(InputError) as failed:
-        get(server.serve("/a", Answer(body=OTHER, etag='"1"')), tmp_path, new_hosts(), **{kind: promised})
+        server.get(server.serve("/a", Answer(body=OTHER, etag='"1"')), **{kind: promised})
     assert promised in str(failed.value) and came in str(failed.value) and "--refresh" in str(failed.value)
     assert len(server.asked) == 2
-    assert not (tmp_path / "a.bin").exists()
+    assert not (server.folder / "a.bin").exists()
 
 
 @pytest.mark.parametrize("promise", [{"size_bytes": 300_000}, {"sha1": SHA1}])
-def test_an_error_page_under_the_files_name_is_not_the_file(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, promise: dict[str, object]
-) -> None:
+def test_an_error_page_under_the_files_name_is_not_the_file(server: Site, promise: dict[str, object]) -> None:
     page = Answer(body=b"<html>We are sorry</html>", headers={"Content-Type": "text/html"})
-    assert is_right(get(server.serve("/a", page, Answer(body=BODY)), tmp_path, new_hosts(), **promise), tmp_path)
+    assert is_right(server.get(server.serve("/a", page, Answer(body=BODY)), **promise), server.folder)
     with pytest.raises(InputError, match="promised"):
-        get(server.serve("/b", page), tmp_path / "b", new_hosts(), **promise)
+        get(server.serve("/b", page), server.folder / "b", server.new_hosts(), **promise)
 
 
-def test_an_error_page_of_which_nothing_was_promised_is_told_by_its_beginning(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_an_error_page_of_which_nothing_was_promised_is_told_by_its_beginning(server: Site) -> None:
     url = server.serve("/a", Answer(body=b"<html>We are sorry</html>"))
     with pytest.raises(InputError, match=r"begins with b'<html>.*no .gz file"):
-        download(RemoteFile(url=url, name="a.warc.gz"), tmp_path, new_hosts())
+        download(RemoteFile(url=url, name="a.warc.gz"), server.folder, server.new_hosts())
 
 
-def test_a_length_that_is_a_lie_is_no_file(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_length_that_is_a_lie_is_no_file(server: Site) -> None:
     """Too long: the body ends early for ever. Too short: caught by the promise."""
     url = server.serve("/long", Answer(body=BODY, length=300_001, etag='"1"', ranges=False))
     with pytest.raises(InputError, match="given up after 4 failed attempts"):
-        get(url, tmp_path, new_hosts())
+        server.get(url)
     url = server.serve("/short", Answer(body=BODY, length=200_000, etag='"1"'))
     with pytest.raises(InputError, match="200000 bytes where 300000 were promised"):
-        get(url, tmp_path, new_hosts(), size_bytes=300_000)
+        server.get(url, size_bytes=300_000)
     with pytest.raises(InputError, match="the sha1 of what came"):
-        get(url, tmp_path, new_hosts(), sha1=SHA1)
-    assert not (tmp_path / "a.bin").exists()
+        server.get(url, sha1=SHA1)
+    assert not (server.folder / "a.bin").exists()
 
 
-def test_more_than_was_announced_is_an_error(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_more_than_was_announced_is_an_error(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, chunked=True))
     with pytest.raises(InputError, match="more than the 250000 bytes"):
-        get(url, tmp_path, new_hosts(), size_bytes=250_000)
+        server.get(url, size_bytes=250_000)
 
 
-def test_chunks_need_no_length(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    assert is_right(get(server.serve("/a", Answer(body=BODY, chunked=True)), tmp_path, new_hosts()), tmp_path)
-
-
-def test_chunks_that_end_early_are_not_the_promised_file(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    short, whole = Answer(body=BODY[:1000], chunked=True, etag='"1"'), Answer(body=BODY, etag='"1"')
-    assert is_right(get(server.serve("/a", short, whole), tmp_path, new_hosts(), size_bytes=300_000), tmp_path)
-    assert server.ranges("/a") == [None, "bytes=1000-"]
-
-
-def test_a_body_whose_end_nobody_announces_needs_a_promise(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_body_whose_end_nobody_announces_needs_a_promise(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, framed=False))
     with pytest.raises(InputError, match="Give its sha256 or its size"):
-        get(url, tmp_path / "a", new_hosts())
-    assert is_right(get(url, tmp_path / "b", new_hosts(), sha1=SHA1), tmp_path / "b")
+        get(url, server.folder / "a", server.new_hosts())
+    assert is_right(get(url, server.folder / "b", server.new_hosts(), sha1=SHA1), server.folder / "b")
     cut = Answer(body=BODY, framed=False, cut=9_999, modified=CHANGED)
     url = server.serve("/c", cut, Answer(body=BODY, modified=CHANGED))
-    assert is_right(get(url, tmp_path / "c", new_hosts(), size_bytes=300_000), tmp_path / "c")
+    assert is_right(get(url, server.folder / "c", server.new_hosts(), size_bytes=300_000), server.folder / "c")
     assert server.ranges("/c") == [None, "bytes=9999-"]
 
 
-def test_a_file_that_is_too_long_is_refused(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_file_that_is_too_long_is_refused(server: Site) -> None:
     for name, answer in (("/a", Answer(body=BODY)), ("/b", Answer(body=BODY, chunked=True))):
         with pytest.raises(InputError, match=r"fetch.max_bytes = 100000"):
-            get(server.serve(name, answer), tmp_path, new_hosts(max_bytes=100_000))
-    assert (tmp_path / "a.bin.part").stat().st_size == 0
+            get(server.serve(name, answer), server.folder, server.new_hosts(max_bytes=100_000))
+    assert (server.folder / "a.bin.part").stat().st_size == 0
 
 
-def test_an_encoded_body_is_refused(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_an_encoded_body_is_refused(server: Site) -> None:
     with pytest.raises(InputError, match="Content-Encoding: gzip"):
-        get(server.serve("/a", Answer(body=BODY, headers={"Content-Encoding": "gzip"})), tmp_path, new_hosts())
+        server.get(server.serve("/a", Answer(body=BODY, headers={"Content-Encoding": "gzip"})))
 
 
-def test_redirects_are_followed_and_circles_are_not(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_redirects_are_followed_and_circles_are_not(server: Site) -> None:
     server.serve("/b", Answer(body=BODY, etag='"1"', cut=100_000), Answer(body=BODY, etag='"1"'))
     url = server.serve("/a", Answer(status=302, headers={"Location": "/b"}))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     assert server.ranges("/b") == [None, "bytes=100000-"]
     with pytest.raises(InputError, match="circles"):
-        get(server.serve("/c", Answer(status=301, headers={"Location": "/c"})), tmp_path / "c", new_hosts())
+        get(server.serve("/c", Answer(status=301, headers={"Location": "/c"})), server.folder / "c", server.new_hosts())
     with pytest.raises(InputError, match="no http address"):
-        get(server.serve("/d", Answer(status=301, headers={"Location": "file:///etc/hosts"})), tmp_path, new_hosts())
+        server.get(server.serve("/d", Answer(status=301, headers={"Location": "file:///etc/hosts"})))
 
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:
@@ -344,15 +247,13 @@ def certificate(folder: Path) -> Path:
     return folder / "server.pem"
 
 
-def test_a_certificate_that_is_not_trusted_is_an_error_at_once(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_certificate_that_is_not_trusted_is_an_error_at_once(server: Site) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate(tmp_path))
+    context.load_cert_chain(certificate(server.folder))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     url = server.serve("/a", Answer(body=BODY)).replace("http://", "https://")
     with pytest.raises(InputError, match=r"certificate is not valid.*clock"):
-        get(url, tmp_path / "raw", new_hosts())
+        get(url, server.folder / "raw", server.new_hosts())
     assert server.asked == []
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import acquire_fixtures
 import pytest
-from scripted_server import Answer, NewHosts, ScriptedServer, scripted_server
+from scripted_server import Answer, NewHosts, ScriptedServer, Site, scripted_server
 
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.hosts import Later, Stopped, Tries
+from corpora.acquire.hosts import Later, Tries
 from corpora.acquire.remote import RemoteFile
 from corpora.errors import InputError
 
@@ -34,11 +34,14 @@ def body(number: int) -> bytes:
     return number.to_bytes(4, "big") * 25_000
 
 
-def test_files_come_in_order_by_few_connections(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_files_come_in_order_by_few_connections(server: Site) -> None:
     files = publish(server, 20, pause=0.005)
     told: dict[str, int] = {}
     landed = fetch_files(
-        files, tmp_path, new_hosts(connections_per_host=3), progress=lambda name, here, whole: told.update({name: here})
+        files,
+        server.folder,
+        server.new_hosts(connections_per_host=3),
+        progress=lambda name, here, whole: told.update({name: here}),
     )
     assert [(file.name, file.sha256) for file in landed] == [
         (f"{n}.bin", hashlib.sha256(body(n)).hexdigest()) for n in range(20)
@@ -47,7 +50,7 @@ def test_files_come_in_order_by_few_connections(server: ScriptedServer, new_host
     assert told == {f"{n}.bin": 100_000 for n in range(20)}
 
 
-def test_each_host_has_its_own_connections(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_each_host_has_its_own_connections(server: Site) -> None:
     """A host with many files that has not ended one does not hold up another one."""
     fetched = threading.Event()
     with scripted_server() as quick:
@@ -62,27 +65,23 @@ def test_each_host_has_its_own_connections(server: ScriptedServer, new_hosts: Ne
                 fetched.set()
 
         files = [*slow, RemoteFile(url=url, name="quick")]
-        fetch_files(files, tmp_path, new_hosts(connections_per_host=1), progress=note)
+        fetch_files(files, server.folder, server.new_hosts(connections_per_host=1), progress=note)
         assert seen[0] == "quick" and len(seen) == 5
         assert server.most_at_once == 1
 
 
-def test_a_redirect_counts_with_the_host_that_it_leads_to(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_redirect_counts_with_the_host_that_it_leads_to(server: Site) -> None:
     with scripted_server() as front:
         for file in publish(server, 6, pause=0.005):
             path = file.url.removeprefix(server.base)
             front.serve(path, Answer(status=302, headers={"Location": file.url}))
         files = [RemoteFile(url=f"{front.base}/{n}", name=f"{n}.bin") for n in range(6)]
-        assert len(fetch_files(files, tmp_path, new_hosts(connections_per_host=2))) == 6
+        assert len(fetch_files(files, server.folder, server.new_hosts(connections_per_host=2))) == 6
     assert server.most_at_once <= 2
 
 
-def test_429_for_one_file_holds_back_the_whole_host(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosts, held, times = new_hosts(), threading.Event(), list[float]()
+def test_429_for_one_file_holds_back_the_whole_host(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts, held, times = server.new_hosts(), threading.Event(), list[float]()
     hold_back = hosts.hold_back
 
     def noted(host: str, seconds: float) -> None:
@@ -94,7 +93,7 @@ def test_429_for_one_file_holds_back_the_whole_host(
     files = publish(server, 6)
     server.script["/0"].insert(0, Answer(status=429, headers={"Retry-After": "1"}))
     server.script["/1"][0] = Answer(body=body(1), until=held)  # on its way when the 429 comes
-    fetch_files(files, tmp_path, hosts)
+    fetch_files(files, server.folder, hosts)
     _, _, *later = sorted(asked.seconds for asked in server.asked)
     assert len(later) == 5 and len(times) == 1
     assert min(later) >= times[0] + 1
@@ -111,33 +110,19 @@ def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
     assert held == [("example.org", 3.0)]
 
 
-def test_what_fails_is_named_and_the_others_come(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_what_fails_is_named_and_the_others_come(server: Site) -> None:
     files = publish(server, 5)
     server.serve("/1", Answer(status=404))
     server.serve("/3", Answer(status=500))
     with pytest.raises(NotAllFetched) as failed:
-        fetch_files(files, tmp_path, new_hosts())
+        fetch_files(files, server.folder, server.new_hosts())
     assert [file.name for file in failed.value.landed] == ["0.bin", "2.bin", "4.bin"]
-    assert all((tmp_path / file.name).read_bytes() for file in failed.value.landed)
+    assert all((server.folder / file.name).read_bytes() for file in failed.value.landed)
     said = str(failed.value)
     assert "2 of 5 files" in said and "/1: the server answers 404" in said and "/3: given up" in said
     server.serve("/1", Answer(body=body(1)))
     server.serve("/3", Answer(body=body(3)))
-    assert len(fetch_files(files, tmp_path, new_hosts())) == 5
-
-
-def test_nothing_to_fetch_is_fetched(new_hosts: NewHosts, tmp_path: Path) -> None:
-    assert fetch_files([], tmp_path, new_hosts()) == []
-
-
-def test_work_that_is_called_off_ends_soon(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    """As soon as a byte of it is there: most files are never asked for, and none comes to its end."""
-    files = publish(server, 6, pause=0.05)
-    hosts = new_hosts()
-    with pytest.raises(Stopped):
-        fetch_files(files, tmp_path, hosts, progress=lambda name, here, whole: hosts.stop())
-    assert len(server.asked) < 6
-    assert list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.bin"))
+    assert len(fetch_files(files, server.folder, server.new_hosts())) == 5
 
 
 # A shell starts what it sends to the background with SIGINT ignored, and children inherit that.
@@ -158,21 +143,19 @@ fetch_files(files, Path(folder), Hosts(settings))
 """
 
 
-def test_ctrl_c_ends_at_once_and_leaves_parts_to_resume(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_at_once_and_leaves_parts_to_resume(server: Site) -> None:
     """Also where a server has stalled, which a thread would wait for: here an hour."""
     files = publish(server, 4)
     for n in range(2):
         server.script[f"/{n}"].insert(0, Answer(body=body(n), etag=f'"{n}"', cut=50_000, stall=3_600))
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, server.base, str(tmp_path)],
+        [sys.executable, "-c", INTERRUPTED, server.base, str(server.folder)],
         cwd=Path(__file__).parents[3],
         stderr=subprocess.PIPE,
     )
     try:
         deadline = time.monotonic() + 120
-        while sum(path.stat().st_size for path in tmp_path.glob("*.part")) < 100_000:
+        while sum(path.stat().st_size for path in server.folder.glob("*.part")) < 100_000:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
@@ -181,7 +164,7 @@ def test_ctrl_c_ends_at_once_and_leaves_parts_to_resume(
         process.kill()
     assert b"KeyboardInterrupt" in said
     before = server.num_sent
-    landed = fetch_files(files, tmp_path, new_hosts())
+    landed = fetch_files(files, server.folder, server.new_hosts())
     assert [file.sha256 for file in landed] == [hashlib.sha256(body(n)).hexdigest() for n in range(4)]
     assert sum(asked.range == "bytes=50000-" for asked in server.asked) == 2
     assert server.num_sent - before == 300_000

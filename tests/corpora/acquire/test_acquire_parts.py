@@ -16,7 +16,7 @@ from pathlib import Path
 import acquire_fixtures
 import pytest
 from acquire_fixtures import BODY, CHANGED, OTHER, SHA1, get, is_right
-from scripted_server import Answer, NewHosts, ScriptedServer
+from scripted_server import Answer, NewHosts, Site
 
 from corpora.acquire.download import download
 from corpora.acquire.hosts import Stopped
@@ -30,76 +30,64 @@ pytestmark = pytest.mark.server
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
 
 
-def test_what_is_there_already_is_not_downloaded_again(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    (tmp_path / "a.bin").write_bytes(BODY)
+def test_what_is_there_already_is_not_downloaded_again(server: Site) -> None:
+    (server.folder / "a.bin").write_bytes(BODY)
     for kind in ("sha256", "sha1", "md5"):
         known = {kind: hashlib.new(kind, BODY).hexdigest(), "size_bytes": len(BODY)}
-        assert is_right(get(server.base + "/a", tmp_path, new_hosts(), **known), tmp_path)
+        assert is_right(server.get(server.base + "/a", **known), server.folder)
     assert server.asked == []
 
 
-def test_what_came_is_known_and_not_hashed_again(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
-    cache, target = StatCache(), tmp_path / "a.bin"
+def test_what_came_is_known_and_not_hashed_again(server: Site) -> None:
+    cache, target = StatCache(), server.folder / "a.bin"
     remote = RemoteFile(url=server.serve("/a", Answer(body=BODY, modified=CHANGED)), name="a.bin")
-    landed = download(remote, tmp_path, new_hosts(), cache)
-    assert list(cache.known) == [landed.path] == [str(target)]
-    cache.known[landed.path][-1] = "what the cache says"
+    landed = download(remote, server.folder, server.new_hosts(), cache)
+    assert list(cache.entries) == [landed.path] == [str(target)]
+    cache.entries[landed.path][-1] = "what the cache says"
     assert cache.sha256(target) == (len(BODY), "what the cache says")
     target.write_bytes(OTHER)
     assert cache.sha256(target) == (len(BODY), hashlib.sha256(OTHER).hexdigest())
 
 
 @pytest.mark.parametrize("there", [OTHER, BODY[:1000]])
-def test_what_is_there_and_is_not_the_file_is_replaced(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, there: bytes
-) -> None:
-    (tmp_path / "a.bin").write_bytes(there)
-    assert is_right(get(server.serve("/a", Answer(body=BODY)), tmp_path, new_hosts(), sha1=SHA1), tmp_path)
+def test_what_is_there_and_is_not_the_file_is_replaced(server: Site, there: bytes) -> None:
+    (server.folder / "a.bin").write_bytes(there)
+    assert is_right(server.get(server.serve("/a", Answer(body=BODY)), sha1=SHA1), server.folder)
 
 
-def test_a_file_of_which_nothing_is_known_stays_while_the_servers_looks_the_same(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_file_of_which_nothing_is_known_stays_while_the_servers_looks_the_same(server: Site) -> None:
     big = random.Random(5).randbytes(16_000_000)
     url = server.serve("/a", Answer(body=big, modified=CHANGED))
-    get(url, tmp_path, new_hosts())
+    server.get(url)
     sent = server.num_sent
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path, big)
+    assert is_right(server.get(url), server.folder, big)
     assert server.num_sent - sent < len(big)  # its head was looked at
     url = server.serve("/a", Answer(body=BODY, modified=formatdate(1_700_000_001, usegmt=True)))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
 
 
-def test_a_part_of_another_address_is_not_continued(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_part_of_another_address_is_not_continued(server: Site) -> None:
     with pytest.raises(InputError, match="given up"):
-        get(server.serve("/a", Answer(body=OTHER, etag='"1"', cut=1_000)), tmp_path, new_hosts(attempts=1))
-    assert is_right(get(server.serve("/b", Answer(body=BODY, etag='"1"')), tmp_path, new_hosts()), tmp_path)
+        get(server.serve("/a", Answer(body=OTHER, etag='"1"', cut=1_000)), server.folder, server.new_hosts(attempts=1))
+    assert is_right(server.get(server.serve("/b", Answer(body=BODY, etag='"1"'))), server.folder)
     assert server.ranges("/b") == [None]
 
 
 @pytest.mark.parametrize("note", [b"", b"{}", b"[]", b'{"url": 3}', b"\xff", None])
-def test_a_part_without_a_note_that_can_be_read_is_begun_anew(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path, note: bytes | None
-) -> None:
-    (tmp_path / "a.bin.part").write_bytes(OTHER[:1000])
+def test_a_part_without_a_note_that_can_be_read_is_begun_anew(server: Site, note: bytes | None) -> None:
+    (server.folder / "a.bin.part").write_bytes(OTHER[:1000])
     if note is not None:
-        (tmp_path / "a.bin.part.json").write_bytes(note)
-    assert is_right(get(server.serve("/a", Answer(body=BODY, etag='"1"')), tmp_path, new_hosts()), tmp_path)
+        (server.folder / "a.bin.part.json").write_bytes(note)
+    assert is_right(server.get(server.serve("/a", Answer(body=BODY, etag='"1"'))), server.folder)
     assert server.ranges("/a") == [None]
 
 
-def test_a_part_that_is_longer_than_its_version_is_begun_anew(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_part_that_is_longer_than_its_version_is_begun_anew(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, etag='"1"'))
-    (tmp_path / "a.bin.part").write_bytes(BODY + b"x")
+    (server.folder / "a.bin.part").write_bytes(BODY + b"x")
     version = {"url": url, "etag": '"1"', "modified": None, "size_bytes": len(BODY)}
-    (tmp_path / "a.bin.part.json").write_text(json.dumps(version))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    (server.folder / "a.bin.part.json").write_text(json.dumps(version))
+    assert is_right(server.get(url), server.folder)
     assert server.ranges("/a") == [None]
 
 
@@ -110,48 +98,46 @@ def test_a_part_that_is_whole_needs_no_server(new_hosts: NewHosts, tmp_path: Pat
     assert is_right(get("http://127.0.0.1:9/a", tmp_path, new_hosts(), sha1=SHA1), tmp_path)
 
 
-def test_a_part_has_one_owner(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_part_has_one_owner(server: Site) -> None:
     remote = RemoteFile(url=server.serve("/a", Answer(body=BODY)), name="a.bin")
-    with open_part(tmp_path / "a.bin", remote), pytest.raises(InputError, match="by another process"):
-        download(remote, tmp_path, new_hosts())
-    assert is_right(download(remote, tmp_path, new_hosts()), tmp_path)
+    with open_part(server.folder / "a.bin", remote), pytest.raises(InputError, match="by another process"):
+        download(remote, server.folder, server.new_hosts())
+    assert is_right(download(remote, server.folder, server.new_hosts()), server.folder)
 
 
-def test_what_the_disk_refuses_is_a_paragraph(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_what_the_disk_refuses_is_a_paragraph(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY))
-    (tmp_path / "file").write_bytes(b"")
+    (server.folder / "file").write_bytes(b"")
     with pytest.raises(InputError, match="a file is where a folder is needed"):
-        get(url, tmp_path / "file", new_hosts())
-    (tmp_path / "raw" / "a.bin").mkdir(parents=True)
+        get(url, server.folder / "file", server.new_hosts())
+    (server.folder / "raw" / "a.bin").mkdir(parents=True)
     with pytest.raises(InputError, match="is in the way"):
-        get(url, tmp_path / "raw", new_hosts())
-    with pytest.raises(InputError, match=r"the disk is full.*fetch.folder"), writable(tmp_path / "a"):
+        get(url, server.folder / "raw", server.new_hosts())
+    with pytest.raises(InputError, match=r"the disk is full.*fetch.folder"), writable(server.folder / "a"):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_file_that_the_disk_cannot_hold_leaves_what_it_could(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_file_that_the_disk_cannot_hold_leaves_what_it_could(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, etag='"1"'))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         with pytest.raises(InputError, match=r"larger than is allowed here.*What was received is kept"):
-            get(url, tmp_path, new_hosts())
+            server.get(url)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     assert server.ranges("/a") == [None, "bytes=100000-"]
 
 
-def test_work_that_is_called_off_leaves_a_part(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_work_that_is_called_off_leaves_a_part(server: Site) -> None:
     url = server.serve("/a", Answer(body=BODY, etag='"1"', pause=0.05), Answer(body=BODY, etag='"1"'))
-    hosts, file = new_hosts(), RemoteFile(url=url, name="a.bin")
+    hosts, file = server.new_hosts(), RemoteFile(url=url, name="a.bin")
     with pytest.raises(Stopped):
-        download(file, tmp_path, hosts, progress=lambda name, here, whole: hosts.stop())
-    left = part_paths(tmp_path / "a.bin")[0].stat().st_size
+        download(file, server.folder, hosts, progress=lambda name, here, whole: hosts.stop())
+    left = part_paths(server.folder / "a.bin")[0].stat().st_size
     assert 0 < left < len(BODY)
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     assert server.ranges("/a")[-1] == f"bytes={left}-"
 
 
@@ -173,22 +159,20 @@ def any_answer(draw: random.Random) -> Answer:
     )
 
 
-def test_whatever_a_server_does_the_bytes_are_those_of_one_version(
-    server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_whatever_a_server_does_the_bytes_are_those_of_one_version(server: Site) -> None:
     outcomes: Counter[str] = Counter()
-    hosts = new_hosts(attempts=8, most_seconds=0.01)
+    hosts = server.new_hosts(attempts=8, most_seconds=0.01)
     for seed in range(60):
         draw = random.Random(seed)
         url = server.serve(f"/{seed}", *(any_answer(draw) for _ in range(draw.randrange(1, 8))))
         promise = {"sha1": hashlib.sha1(BODY[:60_000]).hexdigest()} if seed % 2 else {}
         try:
-            landed = get(url, tmp_path / str(seed), hosts, **promise)
+            landed = get(url, server.folder / str(seed), hosts, **promise)
         except InputError:
             outcomes["an error"] += 1
-            assert not (tmp_path / str(seed) / "a.bin").exists()
+            assert not (server.folder / str(seed) / "a.bin").exists()
             continue
-        here = (tmp_path / str(seed) / "a.bin").read_bytes()
+        here = (server.folder / str(seed) / "a.bin").read_bytes()
         assert here == BODY[:60_000] or (not promise and here == OTHER[:70_000]), seed
         assert landed.sha256 == hashlib.sha256(here).hexdigest()
         outcomes["right, by " + ("a range" if any(server.ranges(f"/{seed}")) else "one reply")] += 1
@@ -209,11 +193,11 @@ download(RemoteFile(url=url, name="a.bin"), Path(folder), Hosts(settings))
 """
 
 
-def test_a_killed_download_is_continued(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_killed_download_is_continued(server: Site) -> None:
     stalled = Answer(body=BODY, etag='"1"', cut=150_000, stall=3_600)
     url = server.serve("/a", stalled, Answer(body=BODY, etag='"1"'))
-    part = tmp_path / "a.bin.part"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, url, str(tmp_path)], cwd=Path(__file__).parents[3])
+    part = server.folder / "a.bin.part"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, url, str(server.folder)], cwd=Path(__file__).parents[3])
     try:
         deadline = time.monotonic() + 120
         while not (server.num_sent == 150_000 and part.exists() and part.stat().st_size > 100_000):
@@ -224,7 +208,7 @@ def test_a_killed_download_is_continued(server: ScriptedServer, new_hosts: NewHo
     assert process.wait() == -signal.SIGKILL
     left, before = part.stat().st_size, server.num_sent
     assert 100_000 < left < len(BODY)
-    assert is_right(get(url, tmp_path, new_hosts()), tmp_path)
+    assert is_right(server.get(url), server.folder)
     assert server.num_sent - before == len(BODY) - left
     assert server.ranges("/a") == [None, f"bytes={left}-"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import acquire_fixtures
 import pytest
-from scripted_server import Answer, NewHosts, ScriptedServer
+from scripted_server import Answer, NewHosts, ScriptedServer, Site
 
 from corpora.acquire.fetch import fetch_files
 from corpora.acquire.remote import RemoteFile
@@ -45,7 +45,7 @@ def publish_listing(server: ScriptedServer, *dates: str) -> None:
 
 
 @pytest.fixture
-def wikimedia(server: ScriptedServer) -> ScriptedServer:
+def wikimedia(server: Site) -> Site:
     """A wiki with a dump that has only begun, one that runs, and two that are finished."""
     publish_dump(server, "20260901", "done")
     publish_dump(server, "20261001", "done")
@@ -54,66 +54,66 @@ def wikimedia(server: ScriptedServer) -> ScriptedServer:
     return server
 
 
+def dumps(server: Site, dump: str) -> Any:
+    return server.new_hosts(catalogue="wikipedia", urls=(), dump=dump, mirror=server.base + "/dumps/")
+
+
 def again(resolved: Resolved) -> Resolved:
     """Through the lock and back."""
     return Resolved.from_json(json.loads(json.dumps(resolved.to_json())), "the lock")
 
 
-def test_latest_is_the_newest_dump_that_is_finished_and_stays_so(
-    wikimedia: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    hosts = new_hosts(catalogue="wikipedia", urls=(), dump="testwiki-latest", mirror=wikimedia.base + "/dumps")
-    first = resolve(hosts.settings, hosts, tmp_path)
+def test_latest_is_the_newest_dump_that_is_finished_and_stays_so(wikimedia: Site) -> None:
+    hosts = dumps(wikimedia, "testwiki-latest")
+    first = resolve(hosts.settings, hosts, wikimedia.folder)
     assert first.fixed == ("testwiki-20261001",)
-    landed = fetch_files(first.wanted(None), tmp_path, hosts)
+    landed = fetch_files(first.wanted(None), wikimedia.folder, hosts)
     assert {file.name for file in landed} == {*dump_names("20261001")}
-    assert all((tmp_path / name).read_bytes() == b"BZh" + name.encode() * 100 for name in dump_names("20261001"))
+    assert all(
+        (wikimedia.folder / name).read_bytes() == b"BZh" + name.encode() * 100 for name in dump_names("20261001")
+    )
     first = first.with_landed(landed)
 
     publish_dump(wikimedia, "20261101", "done")
     num_asked = len(wikimedia.asked)
-    assert resolve(hosts.settings, hosts, tmp_path, again(first)) == first
-    assert fetch_files(first.wanted(None), tmp_path, hosts) == landed
+    assert resolve(hosts.settings, hosts, wikimedia.folder, again(first)) == first
+    assert fetch_files(first.wanted(None), wikimedia.folder, hosts) == landed
     assert len(wikimedia.asked) == num_asked  # nothing was asked at all
-    later = resolve(hosts.settings, hosts, tmp_path, again(first), refresh=True)
+    later = resolve(hosts.settings, hosts, wikimedia.folder, again(first), refresh=True)
     assert later.fixed == ("testwiki-20261101",)
 
 
-def test_files_stand_under_their_publishers_address_whatever_the_mirror(
-    wikimedia: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    hosts = new_hosts(catalogue="wikipedia", urls=(), dump="testwiki-20260901", mirror=wikimedia.base + "/dumps/")
-    resolved = resolve(hosts.settings, hosts, tmp_path)
+def test_files_stand_under_their_publishers_address_whatever_the_mirror(wikimedia: Site) -> None:
+    hosts = dumps(wikimedia, "testwiki-20260901")
+    resolved = resolve(hosts.settings, hosts, wikimedia.folder)
     assert {file.url.rpartition("/")[0] for file in resolved.files} == {"https://dumps.wikimedia.org/testwiki/20260901"}
-    elsewhere = new_hosts(catalogue="wikipedia", urls=(), dump="testwiki-20260901", mirror="http://127.0.0.1:9")
-    assert resolve(elsewhere.settings, elsewhere, tmp_path, again(resolved)) == resolved
+    elsewhere = wikimedia.new_hosts(
+        catalogue="wikipedia", urls=(), dump="testwiki-20260901", mirror="http://127.0.0.1:9"
+    )
+    assert resolve(elsewhere.settings, elsewhere, wikimedia.folder, again(resolved)) == resolved
 
 
-def test_digests_come_from_the_list_where_the_status_has_none(
-    wikimedia: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    hosts = new_hosts(catalogue="wikipedia", urls=(), dump="testwiki-20261001", mirror=wikimedia.base + "/dumps")
-    told = resolve(hosts.settings, hosts, tmp_path)
+def test_digests_come_from_the_list_where_the_status_has_none(wikimedia: Site) -> None:
+    hosts = dumps(wikimedia, "testwiki-20261001")
+    told = resolve(hosts.settings, hosts, wikimedia.folder)
     publish_dump(wikimedia, "20261001", "done", digests=False)
-    listed = resolve(hosts.settings, hosts, tmp_path)
+    listed = resolve(hosts.settings, hosts, wikimedia.folder)
     assert listed == told and all(file.sha1 for file in listed.files)
 
 
-def test_a_dump_that_runs_or_is_not_there_is_an_error(
-    wikimedia: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
+def test_a_dump_that_runs_or_is_not_there_is_an_error(wikimedia: Site) -> None:
     for dump, said in (
         ("testwiki-20261101", "not written yet"),
         ("testwiki-20261120", "no such file"),
         ("otherwiki-latest", "no such file"),
     ):
-        hosts = new_hosts(catalogue="wikipedia", urls=(), dump=dump, mirror=wikimedia.base + "/dumps")
+        hosts = dumps(wikimedia, dump)
         with pytest.raises(InputError, match=said):
-            resolve(hosts.settings, hosts, tmp_path)
+            resolve(hosts.settings, hosts, wikimedia.folder)
     publish_listing(wikimedia, "20261101", "20261120")
-    hosts = new_hosts(catalogue="wikipedia", urls=(), dump="testwiki-latest", mirror=wikimedia.base + "/dumps")
+    hosts = dumps(wikimedia, "testwiki-latest")
     with pytest.raises(InputError, match="lists 2 dumps, and none"):
-        resolve(hosts.settings, hosts, tmp_path)
+        resolve(hosts.settings, hosts, wikimedia.folder)
 
 
 def news_names(month: str, num_files: int) -> list[str]:
@@ -130,7 +130,7 @@ def publish_month(server: ScriptedServer, month: str, num_files: int) -> None:
 
 
 @pytest.fixture
-def common_crawl(server: ScriptedServer) -> ScriptedServer:
+def common_crawl(server: Site) -> Site:
     """News of two years; the newest month has no file yet."""
     years = '<a href="./2025/index.html">2025</a> <a href="./2026/index.html">2026</a>'
     server.serve("/crawl-data/CC-NEWS/index.html", Answer(body=f"<html>{years}</html>".encode()))
@@ -139,68 +139,62 @@ def common_crawl(server: ScriptedServer) -> ScriptedServer:
     return server
 
 
-def news(new_hosts: NewHosts, server: ScriptedServer, **settings: Any) -> Any:
-    return new_hosts(catalogue="cc-news", urls=(), mirror=server.base, **settings)
+def news(server: Site, **settings: Any) -> Any:
+    return server.new_hosts(catalogue="cc-news", urls=(), mirror=server.base, **settings)
 
 
-def test_the_newest_month_with_files_is_fetched_whole(
-    common_crawl: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    hosts = news(new_hosts, common_crawl, months=("latest",))
-    resolved = resolve(hosts.settings, hosts, tmp_path)
+def test_the_newest_month_with_files_is_fetched_whole(common_crawl: Site) -> None:
+    hosts = news(common_crawl, months=("latest",))
+    resolved = resolve(hosts.settings, hosts, common_crawl.folder)
     assert resolved.fixed == ("2026-10",) and resolved.complete
-    landed = fetch_files(resolved.wanted(None), tmp_path, hosts)
+    landed = fetch_files(resolved.wanted(None), common_crawl.folder, hosts)
     assert [file.name for file in landed] == news_names("2026-10", 3)
     assert all(gzip.decompress(Path(file.path).read_bytes()) == file.name.encode() for file in landed)
     publish_month(common_crawl, "2026-11", 1)
-    assert resolve(hosts.settings, hosts, tmp_path, again(resolved)) == resolved
-    assert resolve(hosts.settings, hosts, tmp_path, again(resolved), refresh=True).fixed == ("2026-11",)
+    assert resolve(hosts.settings, hosts, common_crawl.folder, again(resolved)) == resolved
+    assert resolve(hosts.settings, hosts, common_crawl.folder, again(resolved), refresh=True).fixed == ("2026-11",)
 
 
-def test_months_are_taken_in_order_and_each_once(
-    common_crawl: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    hosts = news(new_hosts, common_crawl, months=("2026-10", "2025-12", "2026-10"))
-    resolved = resolve(hosts.settings, hosts, tmp_path)
+def test_months_are_taken_in_order_and_each_once(common_crawl: Site) -> None:
+    hosts = news(common_crawl, months=("2026-10", "2025-12", "2026-10"))
+    resolved = resolve(hosts.settings, hosts, common_crawl.folder)
     assert [file.name for file in resolved.files] == news_names("2025-12", 2) + news_names("2026-10", 3)
-    hosts = news(new_hosts, common_crawl, months=("2026-11",))
+    hosts = news(common_crawl, months=("2026-11",))
     with pytest.raises(InputError, match="names no file"):
-        resolve(hosts.settings, hosts, tmp_path)
+        resolve(hosts.settings, hosts, common_crawl.folder)
 
 
-def test_a_limit_that_grows_reads_the_list_again_and_keeps_what_it_had(
-    common_crawl: ScriptedServer, new_hosts: NewHosts, tmp_path: Path
-) -> None:
-    one = news(new_hosts, common_crawl, months=("latest",), limit=1)
-    first = resolve(one.settings, one, tmp_path)
+def test_a_limit_that_grows_reads_the_list_again_and_keeps_what_it_had(common_crawl: Site) -> None:
+    one = news(common_crawl, months=("latest",), limit=1)
+    first = resolve(one.settings, one, common_crawl.folder)
     assert (len(first.files), first.complete) == (1, False)
-    pinned = first.with_landed(fetch_files(first.wanted(1), tmp_path, one))
+    pinned = first.with_landed(fetch_files(first.wanted(1), common_crawl.folder, one))
     assert pinned.files[0].sha256 is not None
-    assert resolve(one.settings, one, tmp_path, again(pinned)) == pinned
+    assert resolve(one.settings, one, common_crawl.folder, again(pinned)) == pinned
 
     publish_month(common_crawl, "2026-11", 5)
     publish_month(common_crawl, "2026-10", 4)  # it has grown meanwhile
-    two = news(new_hosts, common_crawl, months=("latest",), limit=2)
-    grown = resolve(two.settings, two, tmp_path, again(pinned))
+    two = news(common_crawl, months=("latest",), limit=2)
+    grown = resolve(two.settings, two, common_crawl.folder, again(pinned))
     assert grown.fixed == ("2026-10",)
     assert grown.files[0] == pinned.files[0] and [file.name for file in grown.files] == news_names("2026-10", 2)
-    assert resolve(one.settings, one, tmp_path, again(grown)).wanted(1) == [pinned.files[0]]
-    every = news(new_hosts, common_crawl, months=("latest",))
-    assert len(resolve(every.settings, every, tmp_path, again(grown)).files) == 4
+    assert resolve(one.settings, one, common_crawl.folder, again(grown)).wanted(1) == [pinned.files[0]]
+    every = news(common_crawl, months=("latest",))
+    assert len(resolve(every.settings, every, common_crawl.folder, again(grown)).files) == 4
 
     paths = "crawl-data/CC-NEWS/2026/10/other.warc.gz\n" * 3
     common_crawl.serve("/crawl-data/CC-NEWS/2026/10/warc.paths.gz", Answer(body=gzip.compress(paths.encode())))
     with pytest.raises(InputError, match="begins otherwise"):
-        resolve(every.settings, every, tmp_path, again(grown))
+        resolve(every.settings, every, common_crawl.folder, again(grown))
 
 
-def test_wet_files_of_a_crawl(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_wet_files_of_a_crawl(server: Site) -> None:
     paths = [f"crawl-data/CC-MAIN-2026-40/segments/17.1/wet/CC-MAIN-2026-{n:05}.warc.wet.gz" for n in range(5)]
     body = gzip.compress("".join(f"{path}\n" for path in paths).encode())
     server.serve("/cc/crawl-data/CC-MAIN-2026-40/wet.paths.gz", Answer(status=503), Answer(body=body))
     mirror = server.base + "/cc"
-    hosts = new_hosts(catalogue="wet", urls=(), crawl="CC-MAIN-2026-40", mirror=mirror, limit=3)
-    resolved = resolve(hosts.settings, hosts, tmp_path)
+    hosts = server.new_hosts(catalogue="wet", urls=(), crawl="CC-MAIN-2026-40", mirror=mirror, limit=3)
+    resolved = resolve(hosts.settings, hosts, server.folder)
     assert [file.url for file in resolved.files] == [f"https://data.commoncrawl.org/{path}" for path in paths[:3]]
     assert not resolved.complete
 
@@ -226,11 +220,11 @@ def test_a_list_beside_the_recipe_is_read_every_time_and_keeps_what_is_known(
         resolve(hosts.settings, hosts, tmp_path)
 
 
-def test_a_list_at_an_address_is_read_once(server: ScriptedServer, new_hosts: NewHosts, tmp_path: Path) -> None:
+def test_a_list_at_an_address_is_read_once(server: Site) -> None:
     url = server.serve("/list.txt", Answer(body=b"https://example.org/a.txt 3\n"))
-    hosts = new_hosts(urls=(), list=url)
-    resolved = resolve(hosts.settings, hosts, tmp_path)
-    assert resolve(hosts.settings, hosts, tmp_path, again(resolved)) == resolved
+    hosts = server.new_hosts(urls=(), list=url)
+    resolved = resolve(hosts.settings, hosts, server.folder)
+    assert resolve(hosts.settings, hosts, server.folder, again(resolved)) == resolved
     assert len(server.asked) == 1 and resolved.files[0].size_bytes == 3
 
 

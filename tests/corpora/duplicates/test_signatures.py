@@ -1,7 +1,5 @@
 """Signatures: datasketch's bits, an order-independent set hash, and estimates as good as the theory says."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +16,6 @@ from corpora.duplicates.signatures import (
     signature,
     signatures,
 )
-from corpora.duplicates.verify import shingle_sets
 from corpora.errors import InputError
 from corpora.text.shingles import shingle_hashes
 
@@ -62,17 +59,6 @@ def test_datasketch_reads_and_compares_our_signatures() -> None:
     assert ours.jaccard(theirs) == np.mean(batch.signature[0] == batch.signature[1])
 
 
-def test_bits_equal_datasketch_on_real_text(shared: Path) -> None:
-    """Typographic quotes, accents and long words, as books have them."""
-    books = sorted((shared / "data" / "books" / "txt").glob("*.txt"))[:12]
-    pieces = [book.read_text(encoding="utf-8", errors="replace")[20_000:26_000] for book in books]
-    batch = signatures(pa.array(pieces, pa.large_string()), SignatureSettings())
-    assert sum(len(piece) for piece in pieces) > 40_000
-    for row, piece in enumerate(pieces):
-        assert np.array_equal(batch.signature[row], signature(piece, SignatureSettings()))
-        assert int(batch.set_hash[row]) == set_hash(shingle_hashes(piece))
-
-
 def test_set_hash_sees_the_set_and_not_its_order() -> None:
     """Six words in a circle, read from anywhere for six shingles, have one set; a step less, another."""
     circle = "a b c d e f".split()
@@ -87,30 +73,6 @@ def test_set_hash_of_no_shingles_is_reserved() -> None:
     assert (batch.set_hash == EMPTY_SET).tolist() == [True, True, False]
     assert (batch.signature == NOTHING).all(axis=1).tolist() == [True, True, False]
     assert batch.num_shingles.tolist() == [0, 0, 1]
-
-
-def test_estimates_are_unbiased_and_as_close_as_theory_says() -> None:
-    """400 pairs of exact similarity 1/3 to 1; the standard error of an estimate is sqrt(J (1 - J) / 128)."""
-    texts = [
-        " ".join(f"{pair}x{word}" for word in range(start, start + 200))
-        for pair in range(400)
-        for start in (0, pair // 4)
-    ]
-    sketches = signatures(pa.array(texts, pa.large_string()), SignatureSettings()).signature
-    sets = shingle_sets(pa.array(texts, pa.large_string()))
-    overlaps = sets.overlaps(np.arange(0, 800, 2), np.arange(1, 800, 2))
-    exact = overlaps.intersection / overlaps.union
-    assert exact.min() < 0.4 and exact.max() == 1
-    errors = np.mean(sketches[::2] == sketches[1::2], axis=1) - exact
-    theory = np.sqrt(np.mean(exact * (1 - exact)) / 128)
-    assert abs(errors.mean()) < 4 * theory / np.sqrt(len(errors))
-    assert 0.85 * theory < np.sqrt(np.mean(errors**2)) < 1.15 * theory
-
-
-@pytest.mark.parametrize("wrong", [{"permutations": 0}, {"permutations": 5000}, {"shingle_words": 0}, {"seed": -1}])
-def test_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        SignatureSettings(**wrong)
 
 
 def test_columns_with_nulls_are_refused() -> None:

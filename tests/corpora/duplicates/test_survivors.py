@@ -16,7 +16,6 @@ from corpora.duplicates.signatures import signatures
 from corpora.duplicates.survivors import DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
 from corpora.duplicates.sweep import BLOCK, KEPT
 from corpora.duplicates.verify import Overlaps, ShingleSets, ShingleStore, jaccard
-from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s, UInt64s
 
 UNIVERSE = 9
@@ -148,30 +147,6 @@ def test_no_chain_removes_both_its_ends() -> None:
     assert verdicts.similarity.tolist() == [0, np.float32(0.8), 0, np.float32(0.8)]
 
 
-def test_survivor_is_the_most_similar_then_the_earliest() -> None:
-    a, b, c = run(0, 8) | {30}, run(2, 12), run(0, 6) | run(20, 24)
-    closer_to_b = in_one_bucket([a, b, run(1, 12)], threshold=0.5)
-    assert closer_to_b.survivor.tolist() == [KEPT, KEPT, 1]
-    assert closer_to_b.similarity[2] == np.float32(10 / 11)
-    equally = in_one_bucket([run(0, 4), run(4, 8), c, run(0, 8)], threshold=0.5)
-    assert equally.survivor.tolist() == [KEPT, KEPT, KEPT, 0]
-
-
-def test_copies_of_a_kept_document_are_exact() -> None:
-    verdicts = in_one_bucket([run(0, 9), run(20, 30), run(0, 9), run(0, 9)])
-    assert verdicts.survivor.tolist() == [KEPT, KEPT, 0, 0]
-    assert verdicts.similarity.tolist() == [0, 0, 1, 1]
-    assert verdicts.exact.tolist() == [False, False, True, True]
-
-
-def test_copies_of_a_removed_document_go_to_a_kept_one() -> None:
-    """The last is equal to the second, which is gone; its survivor is the most similar of the kept."""
-    sets = [run(0, 10), run(1, 10), run(2, 11) | run(40, 42), run(1, 10)]
-    verdicts = in_one_bucket(sets, threshold=0.8)
-    assert verdicts.survivor.tolist() == [KEPT, 0, KEPT, 0]
-    assert verdicts.similarity[3] == np.float32(0.9) and not verdicts.exact[3]
-
-
 def test_documents_without_shingles_are_kept() -> None:
     empty: frozenset[int] = frozenset()
     verdicts = judge([empty, empty, frozenset({1}), frozenset({1}), empty], DuplicateSettings(threshold=0.1))
@@ -237,29 +212,3 @@ def test_from_text_to_verdicts() -> None:
     assert num_there > 100
     assert 0.97 * num_there <= num_found <= num_there
     assert verdicts.exact.sum() > 30
-
-
-def test_disabled_keeps_everything() -> None:
-    verdicts = in_one_bucket([run(0, 9), run(0, 9)], enabled=False)
-    assert verdicts.survivor.tolist() == [KEPT, KEPT]
-
-
-def test_nothing_to_judge() -> None:
-    assert len(judge([], DuplicateSettings()).survivor) == 0
-
-
-@pytest.mark.parametrize(
-    ("wrong", "word"),
-    [
-        ({"threshold": 0}, "threshold"),
-        ({"threshold": 0.12345678}, "decimals"),
-        ({"bands": 19}, "permutations"),
-        ({"permutations": 100}, "bands"),
-        ({"rows": 0}, "rows"),
-        ({"shingle_words": 0}, "shingle_words"),
-        ({"max_bucket_comparisons": 0}, "max_bucket_comparisons"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, float], word: str) -> None:
-    with pytest.raises(InputError, match=word):
-        DuplicateSettings(**wrong)  # type: ignore[arg-type]

@@ -18,50 +18,16 @@ from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_and_count, clean_text, fixes
 from corpora.sources.contract import Locator, Record
-from corpora.text.normal_form import nfc
-from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy_text
+from corpora.text.whitespace import INVISIBLE, tidy_text
 
 CASED = CleanSettings()
 AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
 TOKENIZED = "data/gold/tokenization/bert-base-uncased.jsonl"
 SPOILT = ["â€™", "Ã©", "Ã ", "â€œ", "&amp;", "&lt;", "&#39;", "<b>", "<", "&c.", "\x1b[31m", "ﬁ", "e\u0301", "\u0301"]
-SPACES = [
-    " ",
-    "  ",
-    "\t",
-    "\r",
-    "\n",
-    "\r\n",
-    "\v",
-    "\f",
-    "\x85",
-    "\xa0",
-    "\u2003",
-    "\u2028",
-    "\u3000",
-    "\ufeff",
-    "\xad",
-]
-PLAIN = [
-    "word",
-    "Word",
-    "Œ",
-    "œ",
-    "Â",
-    "É",
-    "ß",
-    "”",
-    "—",
-    "é”",
-    "日本。",
-    "А",
-    "яЂ",
-    "K\u030c",
-    "H\u0331",
-    "ΑΣ",
-    "İ",
-    "$_",
-]
+SPACES = [*" \t\r\n\v\f\x85\xa0\u2003\u2028\u3000\ufeff\xad", "  ", "\r\n"]
+PLAIN = [*"ŒœÂÉß”—А", "word", "Word", "é”", "日本。", "яЂ", "K\u030c", "H\u0331", "ΑΣ", "İ", "$_"]
+MIXED = ["", "\n", "œ\n", "œ", "<\n&amp;", "&amp;<", "&amp;\n<\n&lt;", "a\r\n\r\n\r\nb", "x\xad\u0301"]
+MIXED += ["\u1100\u1161", "0\r☃\n0"]
 TEXTS = st.one_of(
     st.text(),
     st.lists(st.sampled_from(SPOILT + SPACES + PLAIN), max_size=30).map("".join),
@@ -79,21 +45,7 @@ def column(texts: list[str]) -> pa.Array:
 @pytest.mark.parametrize("profile", PROFILES)
 @examples(200)
 @given(st.lists(TEXTS, max_size=4))
-@example(
-    [
-        "",
-        "\n",
-        "œ\n",
-        "œ",
-        "<\n&amp;",
-        "&amp;<",
-        "&amp;\n<\n&lt;",
-        "a\r\n\r\n\r\nb",
-        "x\xad\u0301",
-        "\u1100\u1161",
-        "0\r☃\n0",
-    ]
-)
+@example(MIXED)
 def test_the_fast_form_equals_the_definition(profile: str, texts: list[str]) -> None:
     chosen = CleanSettings(profile=profile)
     assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
@@ -117,20 +69,6 @@ def test_with_quotes_and_widths_repair_is_ftfys_own(shared: Path) -> None:
     texts = [text for text in texts if not INVISIBLE.search(fix_text(text))]
     assert len(texts) > 400 and sum(fix_text(text) != text for text in texts) > 60
     assert clean(column(texts), AS_FTFY).to_pylist() == [tidy_text(fix_text(text)) for text in texts]
-
-
-@settings(deadline=None)
-@given(
-    st.text(
-        st.sampled_from("ab &lt;<>â€™Ã©“’\u200b\ufeff\xad\v\f\x85\u2028\u2029\r\nﬁＡ\x1be\u0301\xa0\x07\t"), max_size=12
-    )
-)
-@example("\u2028\x85â€™")
-@example("a\v\u0301")
-def test_repair_is_ftfys_own_on_lines_that_end_in_line_feeds(text: str) -> None:
-    """Fails where anything but breaks, what shows nothing and white space differs from `ftfy.fix_text`."""
-    fixed = nfc(INVISIBLE.sub("", fix_text(LINE_BREAK.sub("\n", text))))
-    assert clean(column([text]), AS_FTFY).to_pylist() == [tidy_text(fixed)]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -207,24 +145,6 @@ def test_marks_that_meet_once_others_are_gone_are_in_order() -> None:
         cleaned = clean_text(text, CleanSettings(profile=profile))
         assert unicodedata.is_normalized("NFC", cleaned)
         assert clean(column([text]), CleanSettings(profile=profile)).to_pylist() == [cleaned]
-
-
-def test_real_text_is_cleaned_alike(shared: Path) -> None:
-    sample, size = shared / "data" / "sample", 60_000 if LONG else 3_000
-    paths = [
-        *sorted((sample / "books" / "txt").glob("*.txt"))[: 6 if LONG else 2],
-        *sorted(sample.rglob("*.jsonl")),
-        sample / "stories" / "PDP.txt",
-    ]
-    texts = [path.read_bytes().decode(encoding, "replace")[:size] for path in paths for encoding in ("utf-8", "cp1252")]
-    texts += [
-        path.read_text(encoding="utf-8")[:size]
-        for path in sorted((shared / "data" / "gold" / "languages").glob("*.txt"))
-    ]
-    assert len(texts) > 20
-    for profile in PROFILES:
-        chosen = CleanSettings(profile=profile)
-        assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
 
 
 def test_mojibake_from_the_wild_is_repaired(shared: Path) -> None:

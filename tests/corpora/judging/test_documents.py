@@ -3,7 +3,7 @@
 import errno
 import json
 from collections import Counter
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,14 @@ from corpora.judging.documents import check_damage, in_batches, naming_file, pla
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import PLACES
 from corpora.judging.steps.rules import GopherRules, RulesSettings, quality
-from corpora.schema import Locator, keyed_id, record_id
+from corpora.schema import Locator, keyed_id
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
 from corpora.sources.files.source import FilesSource
-from corpora.store.content import Content, content_of
+from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage, survey_stage
-from corpora.store.tables import read_table
 
 SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=8)))
 GOOD = "The keeper of the lighthouse and his cat watch over the bay. It is a quiet life. They have a boat with oars."
@@ -97,13 +96,6 @@ def test_rows_carry_what_the_record_said() -> None:
     assert kept.column("quality").to_pylist() == quality(kept.column("text")).tolist()
 
 
-def test_a_record_without_a_key_is_named_by_its_bytes() -> None:
-    """Fails where the id is made of the cleaned text, so that a changed step would change identities."""
-    bare = Record(locator=Locator(file="f", sha256="00", length=1), text=GOOD, raw=b"the raw bytes")
-    [row] = judge_records([bare], "own", SETTINGS).documents.to_pylist()
-    assert (row["id"], row["keyed"]) == (record_id("own", b"the raw bytes"), False)
-
-
 KINDS = (
     GOOD,
     GERMAN,
@@ -163,26 +155,6 @@ def build(source: FilesSource, folder: Path, **changes: Any) -> Manifest:
     return build_stage(Place(str(folder)), plan_documents(source, files, chosen))
 
 
-def test_the_ledger_is_of_the_rows(source: FilesSource, tmp_path: Path) -> None:
-    """Fails where an account is not what is in the tables."""
-    manifest = build(source, tmp_path / "store")
-    account = manifest.ledger.account("records")
-    assert account.total == 42
-    assert account.outcomes == {
-        "documents": 30,
-        "dropped: parse: damaged": 6,
-        "dropped: parse: empty": 3,
-        "dropped: language: other language": 3,
-    }
-    assert (manifest.rows("documents"), manifest.rows("dropped")) == (30, 12)
-    texts = [
-        t
-        for b in read_table(Place(str(tmp_path / "store")), manifest, "documents")
-        for t in b.column("text").to_pylist()
-    ]
-    assert manifest.ledger.figures == {"damaged records": 6, "text bytes": sum(len(t.encode()) for t in texts)}
-
-
 def test_parts_change_no_row(source: FilesSource, tmp_path: Path) -> None:
     """Fails where a cut into parts changes, drops or doubles a row."""
     one, three = build(source, tmp_path / "a", part_bytes=10**9), build(source, tmp_path / "b", part_bytes=1)
@@ -207,16 +179,6 @@ def test_the_bound_on_damage(source: FilesSource, tmp_path: Path) -> None:
     said = r"Source 'own': 6 of 42 records are damaged, more than documents\.max_damaged_share = 0\.14 allows"
     with pytest.raises(InputError, match=said):
         check_damage(Place(str(tmp_path / "store")), manifest, DocumentsSettings(max_damaged_share=0.14))
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("part_bytes", 0), ("max_document_bytes", 0), ("max_damaged_share", 1.5), ("max_damaged_share", -0.1)],
-)
-def test_settings_out_of_range(key: str, value: float) -> None:
-    """Fails where a value that cannot be meant is taken."""
-    with pytest.raises(InputError, match=f"documents.{key} = {value} is out of range"):
-        replace(DocumentsSettings(), **{key: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from corpora.judging.steps.selection import (
     Histogram,
     Question,
     ScoreCut,
-    StoriesScoreSettings,
     cut,
     histogram,
     index_questions,
@@ -57,30 +56,6 @@ def test_a_score_worked_by_hand() -> None:
     assert score_text("A b! x", questions) == pytest.approx(expected * WHOLE, abs=1)
     assert score_text("a b c d", questions) == WHOLE
     assert score_text("x y", questions) == score_text("", questions) == 0
-
-
-def test_an_ngram_counts_as_often_as_the_questions_have_it() -> None:
-    questions = [("a b",), ("a c",)]
-    twice, thrice = (score_text(text, questions) for text in ("a x a x y", "a x a x a"))
-    assert twice == thrice > score_text("a x y x y", questions)
-
-
-def test_no_ngram_crosses_a_gap_or_the_end_of_a_question() -> None:
-    apart, joined = [("a b", "c d")], [("a b c d",)]
-    assert score_text("b c", apart) < score_text("b c", joined)
-    assert score_text("b c", [("a b",), ("c d",)]) == score_text("b c", apart)
-
-
-def test_longer_overlaps_score_higher_and_writing_does_not_matter() -> None:
-    texts = [
-        "THE TROPHY -- does not\nfit into the suitcase, because it is too large!",
-        "large too is it because suitcase the into fit not does trophy the",
-        "The trophy was of gold.",
-        "Nobody knows.",
-    ]
-    found = scores(column(texts), index_questions([TROPHY])).tolist()
-    assert found == sorted(found, reverse=True)
-    assert found[0] > 2 * found[1] > 0 == found[3]
 
 
 def test_the_digest_tells_the_words_and_nothing_else() -> None:
@@ -174,12 +149,6 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str, sa
         read_questions([write(tmp_path / name, text)])
     with pytest.raises(InputError, match=r"there is no .*absent\.txt"):
         read_questions([str(tmp_path / "absent.txt")])
-
-
-@pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
-def test_a_share_that_is_none_is_refused(share: float) -> None:
-    with pytest.raises(InputError, match=r"selection\.share"):
-        StoriesScoreSettings(share=share)
 
 
 def test_the_real_questions_find_the_document_that_quotes_them(shared: Path) -> None:

@@ -12,8 +12,6 @@ import io
 import zipfile
 from pathlib import Path
 
-from corpora.errors import InputError
-
 FOLDER = Path(__file__).resolve().parents[3] / "corpora" / "samples" / "books"
 CONTENTS = FOLDER / "epub"
 EPUB_NAME = "the-map-of-hollin-marsh.epub"
@@ -25,13 +23,8 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def read_entries(folder: Path) -> list[tuple[str, bytes]]:
-    """The files below a folder as (name in the archive, bytes), the container first, then by name.
-
-    Raises InputError when the folder has no container file.
-    """
+    """The files below a folder as (name in the archive, bytes), the container first, then by name."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    if CONTAINER not in names:
-        raise InputError(f"{folder}: there is no {CONTAINER} in it; give the folder that holds an unpacked EPUB.")
     names.sort(key=lambda name: name != CONTAINER)
     return [(name, (folder / name).read_bytes()) for name in names]
 
@@ -41,24 +34,12 @@ def pack(entries: list[tuple[str, bytes]]) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as target:
         for name, data in [MIMETYPE, *entries]:
-            target.writestr(_entry(name), data)
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.create_system = 3  # Unix, which `external_attr` speaks of; Python writes the system it runs on
+            entry.external_attr = 0o100644 << 16
+            target.writestr(entry, data)
     return archive.getvalue()
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    """What the archive says about an entry: the same on every system."""
-    entry = zipfile.ZipInfo(name, DATE)
-    entry.create_system = 3  # Unix, which `external_attr` speaks of; Python writes the system it runs on
-    entry.external_attr = 0o100644 << 16
-    return entry
-
-
-def main() -> None:
-    """Rewrite the EPUB of the sample."""
-    data = pack(read_entries(CONTENTS))
-    (FOLDER / EPUB_NAME).write_bytes(data)
-    print(f"{EPUB_NAME}: {len(data):,} bytes")
-
-
 if __name__ == "__main__":
-    main()
+    (FOLDER / EPUB_NAME).write_bytes(pack(read_entries(CONTENTS)))

@@ -11,17 +11,13 @@ subsets, each of them again a tar in xz. A page's name is its number and the MD5
 import hashlib
 import io
 import lzma
-import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from corpora.errors import InputError
-
 FOLDER = Path(__file__).resolve().parents[3] / "corpora" / "samples" / "openwebtext"
 PAGES = FOLDER / "pages"
 ARCHIVE_NAME = "openwebtext.tar.xz"
-PAGE_NAME = re.compile(r"(\d{7})-[a-z0-9-]+\.txt")
 
 # The real subsets hold some four hundred pages; of so few, the archive has two subsets.
 PAGES_PER_SUBSET = 14
@@ -31,21 +27,12 @@ MODIFIED = 1_546_300_800  # of every member: the first second of 2019, in UTC
 def read_pages(folder: Path) -> list[tuple[str, bytes]]:
     """All pages of a folder as (name in the archive, text), in the order of their numbers.
 
-    The newline that ends a file is not part of the text. Raises InputError when the folder has no pages, or a
-    file's name is not a number of seven digits and a slug.
+    A file's name is a number of seven digits and a slug; the newline that ends it is not part of the text.
     """
-    paths = sorted(folder.glob("*.txt"))
-    if not paths:
-        raise InputError(f"{folder}: no file here ends in .txt; give the folder that holds the pages.")
-    return [_page(path) for path in paths]
-
-
-def _page(path: Path) -> tuple[str, bytes]:
-    name = PAGE_NAME.fullmatch(path.name)
-    if not name:
-        raise InputError(f"{path}: its name is not like 0000031-leek-soup.txt. Rename it.")
-    text = path.read_bytes().removesuffix(b"\n")
-    return f"{name[1]}-{hashlib.md5(text, usedforsecurity=False).hexdigest()}.txt", text
+    texts = {path.name[:7]: path.read_bytes().removesuffix(b"\n") for path in sorted(folder.glob("*.txt"))}
+    return [
+        (f"{number}-{hashlib.md5(text, usedforsecurity=False).hexdigest()}.txt", text) for number, text in texts.items()
+    ]
 
 
 def tar(members: Mapping[str, bytes | None]) -> bytes:
@@ -71,12 +58,5 @@ def pack(pages: Sequence[tuple[str, bytes]]) -> bytes:
     return lzma.compress(tar({"openwebtext": None, **files}))
 
 
-def main() -> None:
-    """Rewrite the archive of the sample."""
-    archive = pack(read_pages(PAGES))
-    (FOLDER / ARCHIVE_NAME).write_bytes(archive)
-    print(f"{ARCHIVE_NAME}: {len(archive):,} bytes")
-
-
 if __name__ == "__main__":
-    main()
+    (FOLDER / ARCHIVE_NAME).write_bytes(pack(read_pages(PAGES)))

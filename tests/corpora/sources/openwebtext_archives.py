@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from hashlib import md5
 from pathlib import Path
 
-from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files, whole_file
+from source_reading import raw_files
+
+from corpora.sources.contract import Record, Tally, whole_file
 from corpora.sources.openwebtext import OpenWebTextSource
 
 PAGES = [f"Page {number}.\n\nIts second paragraph{'!' * (number * 97 % 900)}\n" for number in range(12)]
@@ -51,10 +53,6 @@ def nested() -> bytes:
     return out.getvalue()
 
 
-def raw_files(source: OpenWebTextSource) -> list[RawFile]:
-    return hash_files(source.files(), StatCache())
-
-
 def read(source: OpenWebTextSource, whole: bool = False) -> list[Record]:
     """All records, the tally and every locator checked."""
     tally, records = Tally(), []
@@ -68,10 +66,6 @@ def read(source: OpenWebTextSource, whole: bool = False) -> list[Record]:
                     assert raw == record.raw or json.loads(raw)["text"] == record.text
     assert tally.records == len(records)
     return records
-
-
-def reasons(records: list[Record]) -> list[str | None]:
-    return [record.drop.reason if record.drop else None for record in records]
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -57,7 +57,7 @@ def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> N
     path.write_bytes(b"abc")
     fresh = StatCache()
     fresh.sha256(path)
-    assert fresh.known == {}, "a file that was just written may change within its time stamp"
+    assert fresh.entries == {}, "a file that was just written may change within its time stamp"
     stat = path.stat()
     stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
     cache = StatCache({str(path): [*stamp, "remembered"]})

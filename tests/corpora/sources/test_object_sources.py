@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from faulty_proxy import FaultyProxy, faulty_proxy
+from source_reading import raw_files
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.judging.documents import naming_file
@@ -19,8 +20,8 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
 from corpora.sources.passed_over import look
 from corpora.sources.registry import OBJECT_KINDS, make_source
-from corpora.store import object_store
-from corpora.store.places import Place
+from corpora.store.places import object_store
+from corpora.store.places.place import Place
 
 pytestmark = pytest.mark.server
 
@@ -84,11 +85,6 @@ def source_at(kind: str, path: str) -> Source:
 def address(place: Place, name: str) -> str:
     """The address of an object, or of a pattern of some."""
     return place.at(name)
-
-
-def raw_files(source: Source) -> list[RawFile]:
-    """Its raw files, hashed."""
-    return hash_files(source.files(), StatCache())
 
 
 def all_records(source: Source, files: list[RawFile]) -> list[Any]:

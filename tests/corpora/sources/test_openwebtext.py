@@ -18,14 +18,13 @@ from openwebtext_archives import (
     nested,
     odd_members,
     page_name,
-    raw_files,
     read,
-    reasons,
     subset,
     subsets,
     tar,
     write,
 )
+from source_reading import raw_file, raw_files, reasons
 
 from corpora.errors import InputError
 from corpora.sources import openwebtext as openwebtext_module
@@ -55,7 +54,7 @@ def test_every_packing_gives_the_same_pages_and_keys(tmp_path: Path) -> None:
 
 def test_a_plain_tar_is_cut_at_its_subsets_and_else_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = OpenWebTextSource(path=str(write(tmp_path / "a.tar", nested())))
-    (file,) = raw_files(source)
+    file = raw_file(source)
     slices = source.slices(file)
     assert len(slices) == 3 + 1 and [slices[0].start, slices[-1].stop] == [0, file.size_bytes]
     assert [len(list(source.records(piece, Tally()))) for piece in slices] == [0, 5, 1, 6]
@@ -75,7 +74,7 @@ def test_parquet_is_cut_at_its_row_groups(tmp_path: Path) -> None:
     table = pa.table({"url": [str(number) for number in range(12)], "text": PAGES})
     pq.write_table(table, path, row_group_size=5, compression="zstd")
     source = OpenWebTextSource(path=str(path))
-    (file,) = raw_files(source)
+    file = raw_file(source)
     slices = source.slices(file)
     assert [len(list(source.records(piece, Tally()))) for piece in slices] == [5, 5, 2]
     assert [slices[0].start, slices[-1].stop] == [0, file.size_bytes]
@@ -146,7 +145,7 @@ def test_a_page_that_is_too_large_is_never_in_memory(tmp_path: Path) -> None:
     data = b"long " * 8_000_000
     path = write(tmp_path / "a.xz", lzma.compress(tar([(page_name(0), data), (page_name(1), b"next")]), preset=0))
     source = OpenWebTextSource(path=str(path), max_record_bytes=1_000_000)
-    (file,) = raw_files(source)
+    file = raw_file(source)
     tracemalloc.start()
     try:
         records = list(source.records(whole_file(file), Tally()))

@@ -3,40 +3,22 @@
 import gzip
 import io
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from source_reading import raw_file, read, reasons
 
 from corpora.errors import InputError
 from corpora.sources import stories as stories_module
 from corpora.sources.bytes.raw_files import Line
-from corpora.sources.contract import RawFile, Record, Slice, StatCache, Tally, hash_files
+from corpora.sources.contract import Tally
 from corpora.sources.stories import StoriesSource, join_lines, line_start, lines_around, story_lines
 
 STORIES = [
     f"Story {number} began.\nThen it went on{' and on' * (number * 37 % 30)}.\nIt ended." for number in range(60)
 ]
-
-
-def raw_files(source: StoriesSource) -> list[RawFile]:
-    return hash_files(source.files(), StatCache())
-
-
-def read(source: StoriesSource, pieces: list[Slice] | None = None) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    slices = [piece for file in raw_files(source) for piece in source.slices(file)] if pieces is None else pieces
-    records = [record for piece in slices for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
-
-
-def reasons(records: list[Record]) -> list[str | None]:
-    return [record.drop.reason if record.drop else None for record in records]
 
 
 def test_a_line_is_a_story(tmp_path: Path) -> None:
@@ -91,7 +73,7 @@ def test_stories_of_any_slicing_are_those_of_the_file(
     source = StoriesSource(path=str(path), form=form)
     whole = read(source)
     assert [record.text for record in whole] == (STORIES if form == "blank-line" else "\n".join(STORIES).split("\n"))
-    (file,) = raw_files(source)
+    file = raw_file(source)
     assert len(source.slices(file)) == 1
     for size in (7, 100, 1000):
         monkeypatch.setattr(stories_module, "SLICE_BYTES", size)
@@ -156,28 +138,6 @@ def test_bad_stories_are_drops_and_cost_no_other(tmp_path: Path, form: str) -> N
     path.write_bytes(b"many\n" * 25 + b"\nfew\nlines")
     found = reasons(read(StoriesSource(path=str(path), form="blank-line", max_record_bytes=100)))
     assert found == ["too large", None]
-
-
-@pytest.mark.parametrize("form", ["line", "blank-line", "file"])
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path, form: str) -> None:
-    path = tmp_path / "a.txt.gz"
-    good = gzip.compress("\n\n".join(STORIES).encode(), mtime=0)
-    path.write_bytes(good)
-    source = StoriesSource(path=str(path), form=form)
-    assert len(read(source)) > 0
-    for bad in (*(good[:size] for size in range(1, len(good), 7)), good[:60] + b"\0\xff\0" + good[63:], b"no gzip"):
-        path.write_bytes(bad)
-        with pytest.raises(InputError, match=re.escape(str(path))):
-            read(source)
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [({"form": "lines"}, "form = 'lines' is not known: .*'blank-line'"), ({"max_record_bytes": 0}, "max_record_bytes")],
-)
-def test_settings_are_checked(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        StoriesSource(path="x", **settings)
 
 
 def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 
 @pytest.fixture
@@ -19,3 +19,12 @@ def calls(tmp_path: Path) -> Path:
     folder = tmp_path / "calls"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(params=["folder", pytest.param("object store", marks=pytest.mark.server)])
+def either_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty store of either kind."""
+    if request.param == "folder":
+        return Place(str(tmp_path / "store"))
+    store: Place = request.getfixturevalue("s3_store")
+    return store

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 from test_tables import LIES, put
 
-from corpora.store.arrow_layout import check_table, find_lie
-from corpora.store.checking import check_file, describe_part, side_by_side
-from corpora.store.content import content_of
+from corpora.store.digests.arrow_layout import check_table, find_lie
+from corpora.store.digests.content import content_of
+from corpora.store.file_check import check_file, describe_part, side_by_side
 from corpora.store.ledger import Ledger
 from corpora.store.part_record import checks_of
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 
 NUMBERS = pa.schema([pa.field("id", pa.binary(4), nullable=False), pa.field("number", pa.int64())])

@@ -96,14 +96,6 @@ def test_ledgers_come_back_from_json_and_from_other_processes(ledger: Ledger) ->
     assert pickle.loads(pickle.dumps(ledger)) == ledger
 
 
-def test_json_is_ordered_by_name() -> None:
-    one = Ledger(
-        accounts=(documents(3, a=1, b=2), Account(unit="books", total=0, outcomes={})), figures={"z": 1, "y": 2}
-    )
-    other = Ledger(accounts=(one.accounts[1], documents(3, b=2, a=1)), figures={"y": 2, "z": 1})
-    assert json.dumps(one.to_json()) == json.dumps(other.to_json())
-
-
 def test_outcomes_are_summed_by_the_beginning_of_their_names() -> None:
     account = Account(unit="records", total=9, outcomes={"dropped: a": 2, "dropped: b": 3, "documents": 4})
     assert (account.starting("dropped"), account.starting("dropped: a"), account.starting("x")) == (5, 2, 0)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.store.content import content_of
 from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger, LedgerError
 from corpora.store.manifest import FORMAT_VERSION, Manifest, Parent, Part, StoredFile, fingerprint
 
@@ -167,10 +167,3 @@ def test_a_bit_flipped_anywhere_in_a_manifest_is_noticed(bit: int) -> None:
         flipped[place] ^= 1 << bit
         with pytest.raises(Damaged):
             Manifest.from_bytes(bytes(flipped), "manifest.json")
-
-
-def test_a_manifest_that_was_cut_is_noticed() -> None:
-    data = manifest_of(4).to_bytes()
-    for length in range(len(data)):
-        with pytest.raises(Damaged):
-            Manifest.from_bytes(data[:length], "manifest.json")

@@ -15,7 +15,7 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.store.ledger import LedgerError
-from corpora.store.pool import PoolClosed, WorkerDied, WorkerPool
+from corpora.store.workers.pool import PoolClosed, WorkerDied, WorkerPool
 
 PATIENCE = 120.0  # seconds; what is waited for comes within a tenth of one, or on a busy machine some time later
 FOREVER = 3_600.0
@@ -110,10 +110,6 @@ def test_calls_run_on_other_processes_and_return(pool: WorkerPool) -> None:
     assert pid != os.getpid() and is_running(pid)
 
 
-def test_workers_are_kept_from_call_to_call(pool: WorkerPool) -> None:
-    assert len({pool.run(os.getpid) for _ in range(20)}) <= 2
-
-
 def test_workers_inherit_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOZE_TEST_VARIABLE", "as it is here")
     with WorkerPool(1) as pool:
@@ -135,13 +131,6 @@ def test_errors_come_back_as_themselves(pool: WorkerPool) -> None:
     with pytest.raises(LedgerError, match="3 documents came in"):
         pool.run(lose)
     assert pool.run(double, 1) == 2
-
-
-def test_a_killed_worker_fails_its_call_and_the_pool_works_again(pool: WorkerPool) -> None:
-    for _ in range(2):
-        with pytest.raises(WorkerDied, match=r"while it ran die \(out of memory, or killed\)"):
-            pool.run(die)
-        assert pool.run(double, 5) == 10
 
 
 def test_a_killed_worker_fails_its_own_call_only_and_at_once(pool: WorkerPool, tmp_path: Path) -> None:
@@ -235,7 +224,7 @@ PARENT = """
 import sys, threading, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from corpora.store.pool import WorkerPool
+from corpora.store.workers.pool import WorkerPool
 from test_pool import FOREVER, note_and_wait
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import pytest
 from corpora.errors import InputError
 from corpora.kernels import compiling
 from corpora.store.current_record import NOTHING, Activity, building, each_watched, reading
-from corpora.store.pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
+from corpora.store.workers.pool import MOST_STALLS, Limits, WorkerDied, WorkerPool, _Ended, _Watch
 
 TIGHT = Limits(record_cpu_seconds=0.5, memory_bytes=400_000_000)
 BRISK = Limits(stall_seconds=1.0)
@@ -102,14 +102,6 @@ def stop_at_first(folder: Path, times: int, record: str) -> int:
         (folder / str(os.getpid())).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
     return done
-
-
-def block(folder: Path) -> int:
-    """Wait for a pipe that nobody writes into, but for the first time."""
-    if any(folder.iterdir()):
-        return 7
-    os.mkfifo(folder / "pipe")
-    return len((folder / "pipe").read_bytes())
 
 
 def wait_for_child(seconds: float, record: str = "") -> int:
@@ -216,10 +208,6 @@ def test_an_idle_worker_that_was_stopped_is_replaced(brisk: WorkerPool) -> None:
     """Fails where sending a call waits for a worker that does not take it."""
     os.kill(brisk.run(os.getpid), signal.SIGSTOP)
     assert brisk.run(length, bytes(10_000_000)) == 10_000_000
-
-
-def test_a_worker_that_waits_for_what_does_not_come_is_replaced(tmp_path: Path, brisk: WorkerPool) -> None:
-    assert brisk.run(block, tmp_path) == 7
 
 
 def test_a_worker_whose_child_works_does_not_stand_still() -> None:

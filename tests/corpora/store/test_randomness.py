@@ -5,23 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store import randomness
 from corpora.store.randomness import below, draw, fold, stream, uniform
 
 words = st.integers(0, 2**64 - 1)
 PURPOSES = ("label", "target", "mask", "order")
-
-
-def normal_score(counts: Int64s, expected: float, freedom: int) -> float:
-    """How many standard deviations chi-square lies from its mean."""
-    return float((((counts - expected) ** 2 / expected).sum() - freedom) / np.sqrt(2 * freedom))
-
-
-def dependence(left: UInt64s, right: UInt64s) -> float:
-    """Chi-square score of the 16 x 16 table of two columns of four-bit values."""
-    table = np.bincount((left * np.uint64(16) + right).astype(np.int64), minlength=256)
-    return normal_score(table, len(left) / 256, 255)
 
 
 def test_draws_are_the_published_splitmix64_sequence() -> None:
@@ -80,57 +68,3 @@ def test_a_bound_out_of_range_is_refused(bound: int) -> None:
 def test_every_part_of_the_address_counts() -> None:
     addresses = [(s, p, e, i) for s in (0, 1) for p in PURPOSES for e in (0, 1) for i in (0, 1)]
     assert len({int(stream(*one)) for one in addresses}) == len(addresses) == 32
-
-
-def test_items_never_share_a_key() -> None:
-    keys = stream(42, "mask", 0, np.arange(200_000))
-    assert len(np.unique(keys)) == 200_000
-
-
-@pytest.mark.parametrize("bound", [2, 7, 100, 4096])
-def test_values_below_a_bound_are_equally_frequent(bound: int) -> None:
-    """Over items (first draw of each) and over counters (one long stream)."""
-    over_items = below(stream(42, "label", 0, np.arange(200_000)), 0, bound)
-    over_counters = below(stream(42, "label", 0, 0), np.arange(200_000), bound)
-    for values in (over_items, over_counters):
-        counts = np.bincount(values.astype(np.int64), minlength=bound)
-        assert len(counts) == bound
-        assert abs(normal_score(counts, 200_000 / bound, bound - 1)) < 4
-
-
-def test_uniform_has_the_moments_of_the_unit_interval() -> None:
-    values = uniform(stream(42, "label", 0, np.arange(200_000)), 0)
-    assert 0 <= values.min() < 1e-4 and 1 - 1e-4 < values.max() < 1
-    assert abs(values.mean() - 1 / 2) < 4 * np.sqrt(1 / 12 / 200_000)
-    assert abs(values.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / 200_000)
-
-
-@pytest.mark.parametrize("shift", [0, 30, 60])
-def test_neighbouring_addresses_are_independent(shift: int) -> None:
-    """Four bits of a draw say nothing about those of the next item, epoch, seed, counter or purpose."""
-    items = np.arange(200_000)
-
-    def bits(keys: UInt64s, counter: int = 0) -> UInt64s:
-        return (draw(keys, counter) >> np.uint64(shift)) & np.uint64(15)
-
-    here = bits(stream(42, "mask", 0, items))
-    neighbours = {
-        "item": bits(stream(42, "mask", 0, items + 1)),
-        "epoch": bits(stream(42, "mask", 1, items)),
-        "seed": bits(stream(43, "mask", 0, items)),
-        "purpose": bits(stream(42, "label", 0, items)),
-        "counter": bits(stream(42, "mask", 0, items), 1),
-        "power of two": bits(stream(42, "mask", 0, items ^ 65536)),
-    }
-    scores = {name: dependence(here, there) for name, there in neighbours.items()}
-    assert {name: score for name, score in scores.items() if abs(score) > 4} == {}
-    assert dependence(here, here) > 100
-
-
-def test_one_changed_bit_of_an_item_changes_half_the_bits_of_its_key() -> None:
-    items = stream(1, "item", 0, np.arange(2_000))
-    keys = stream(42, "mask", 0, items)
-    for bit in range(64):
-        changed = keys ^ stream(42, "mask", 0, items ^ np.uint64(1 << bit))
-        mean = float(np.bitwise_count(changed).mean())
-        assert abs(mean - 32) < 5 * 4 / np.sqrt(2_000), bit

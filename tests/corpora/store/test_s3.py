@@ -1,33 +1,22 @@
 """A stage on an object store: the same manifest as in a folder, and the store's refusals said plainly."""
 
 import re
-import threading
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from toy_stage import Job, build_squares, calls_of, toy_stage
+from toy_stage import toy_stage
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage, survey_stage
 from corpora.store.tables import read_table
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def calls(tmp_path: Path) -> Path:
-    """A folder where the toy stage's build function leaves a file for each call."""
-    folder = tmp_path / "calls"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -56,27 +45,6 @@ def test_a_stage_is_the_same_on_an_object_store(s3_store: Place, tmp_path: Path)
     assert survey_stage(s3_store, stage).manifest == there
 
 
-def test_an_interrupted_or_damaged_stage_is_mended(s3_store: Place, calls: Path, tmp_path: Path) -> None:
-    stage = toy_stage(job=Job(calls=calls))
-
-    def stop(writer: PartWriter, plan: PartPlan) -> Ledger:
-        ledger = build_squares(writer, plan)
-        if plan is stage.parts[2]:
-            raise KeyboardInterrupt
-        return ledger
-
-    with pytest.raises(KeyboardInterrupt):
-        build_stage(s3_store, replace(stage, build=stop))
-    assert list(survey_stage(s3_store, stage).done) == ["part-00", "part-01"]
-    before = build_stage(s3_store, stage).to_bytes()
-    assert before == build_stage(Place(str(tmp_path / "store")), toy_stage()).to_bytes()
-    s3_store.delete(f"toys/squares/{stage.fingerprint}/part-01.squares.arrow")
-    s3_store.write(f"toys/squares/{stage.fingerprint}/part-03.numbers.arrow", b"cut short")
-    assert survey_stage(s3_store, stage).damaged == ("part-01", "part-03")
-    assert build_stage(s3_store, stage).to_bytes() == before
-    assert calls_of(calls) == ["part-00", *["part-01"] * 2, *["part-02"] * 2, *["part-03"] * 2]
-
-
 def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None:
     def fail(writer: PartWriter, plan: PartPlan) -> Ledger:
         with writer.table("blobs", pa.schema([("blob", pa.binary())]), compression=None) as rows:
@@ -87,24 +55,6 @@ def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None
     with pytest.raises(RuntimeError, match="half way"):
         build_stage(s3_store, toy_stage(build=fail))
     assert s3_store.sizes("") == {}
-
-
-def test_two_publishers_both_end_right(s3_store: Place, calls: Path, tmp_path: Path) -> None:
-    stage = toy_stage(parts=3, job=Job(calls=calls, company=2))
-    manifests: list[bytes] = []
-    with WorkerPool(2) as pool:
-
-        def run() -> None:
-            manifests.append(pool.run(build_stage, s3_store, stage).to_bytes())
-
-        threads = [threading.Thread(target=run) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    expected = build_stage(Place(str(tmp_path / "alone")), toy_stage(parts=3)).to_bytes()
-    assert manifests == [expected, expected]
-    assert len(calls_of(calls)) == 6  # both were at work on the same parts
 
 
 def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> None:

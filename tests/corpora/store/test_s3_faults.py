@@ -13,10 +13,10 @@ from faulty_proxy import FaultyProxy, faulty_proxy
 from toy_stage import build_squares, toy_stage
 
 from corpora.errors import InputError
-from corpora.store import object_store
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places import object_store
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage
 
 pytestmark = pytest.mark.server

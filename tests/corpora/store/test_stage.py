@@ -1,6 +1,5 @@
 """Stages: the same manifest whatever happened on the way, and nothing done that is not complete."""
 
-import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,12 @@ import pyarrow as pa
 import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
-from corpora.store.content import Content, content_of
 from corpora.store.damage import Damaged
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Parent, fingerprint
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import (
     NotReproducible,
     PartPlan,
@@ -99,40 +98,6 @@ def test_a_survey_tells_the_other_artifacts_that_it_read(place: Place) -> None:
     assert survey_stage(place, toy_stage(facts={}, parents=())).others == ()
 
 
-def test_mending_many_parts_reads_the_manifest_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where each part that is built again reads the manifest that promises it."""
-    stage = toy_stage(name="mended")
-    manifest = build_stage(place, stage)
-    for part in manifest.parts:
-        place.delete(f"{stage.stage_folder}/{part.files[0].path}")
-    survey = survey_stage(place, stage)
-    assert survey.damaged == ("part-00", "part-01", "part-02", "part-03")
-    reads: list[str] = []
-    read = Place.read
-    monkeypatch.setattr(Place, "read", lambda self, path: (reads.append(path), read(self, path))[1])
-    build_parts(place, stage, survey.missing)
-    assert reads.count(f"{stage.folder}/manifest.json") == 1
-    assert publish(place, stage, survey) == manifest
-
-
-def test_every_file_is_what_the_manifest_says(place: Place) -> None:
-    manifest = build_stage(place, toy_stage())
-    files = [file for part in manifest.parts for file in part.files]
-    assert len(files) == 8
-    for file in files:
-        data = place.read(f"toys/squares/{file.path}")
-        assert (file.size_bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
-
-
-def test_what_is_whole_is_not_built_again(place: Place, calls: Path) -> None:
-    stage = toy_stage(job=Job(calls=calls))
-    first = build_stage(place, stage)
-    survey = survey_stage(place, stage)
-    assert (survey.manifest, survey.missing, survey.damaged) == (first, (), ())
-    assert build_stage(place, stage) == first
-    assert len(calls_of(calls)) == 4
-
-
 @pytest.mark.parametrize("finished", [0, 1, 3, 4])
 def test_an_interrupted_build_goes_on_with_the_rest(place: Place, calls: Path, tmp_path: Path, finished: int) -> None:
     stage = toy_stage(job=Job(calls=calls))
@@ -199,14 +164,6 @@ def test_a_damaged_part_is_named_and_only_it_is_rebuilt(place: Place, calls: Pat
     assert calls_of(calls) == ["part-00", "part-01", "part-02", "part-02", "part-03"]
 
 
-def test_a_lost_manifest_is_written_again_from_the_records(place: Place, calls: Path) -> None:
-    stage = toy_stage(job=Job(calls=calls))
-    before = build_stage(place, stage).to_bytes()
-    place.delete(f"toys/squares/{stage.fingerprint}/manifest.json")
-    assert build_stage(place, stage).to_bytes() == before
-    assert len(calls_of(calls)) == 4
-
-
 def test_a_part_whose_record_is_lost_is_built_again(place: Place, calls: Path) -> None:
     """Its tables could not be checked any more."""
     stage = toy_stage(job=Job(calls=calls))
@@ -256,21 +213,6 @@ def test_a_part_rebuilt_with_other_rows_is_refused_every_time(place: Place, shif
         assert survey_stage(place, stage).damaged == ("part-02",)  # never taken for whole
     assert place.read(f"toys/squares/{stage.fingerprint}/manifest.json") == before
     assert build_stage(place, stage).to_bytes() == before
-
-
-def test_a_part_for_comparison_goes_elsewhere(place: Place, tmp_path: Path) -> None:
-    stage = toy_stage()
-    manifest = build_stage(place, stage)
-    before = place.sizes("")
-    other = Place(str(tmp_path / "beside"))
-    assert build_part(place, stage, stage.parts[1], other) == manifest.parts[1]
-    changed = build_part(place, with_job(stage, Job(shift=1)), replace(stage.parts[2], job=Job(shift=1)), other)
-    assert changed.files[0].content != manifest.parts[2].files[0].content
-    assert place.sizes("") == before
-    assert {path.rsplit("/", 1)[1] for path in other.sizes("")} == {
-        *("part-01.json", "part-01.numbers.arrow", "part-01.squares.arrow"),
-        *("part-02.json", "part-02.numbers.arrow", "part-02.squares.arrow"),
-    }
 
 
 def test_the_build_function_reads_from_the_store_and_writes_elsewhere(place: Place, tmp_path: Path) -> None:
@@ -386,37 +328,9 @@ def test_fingerprints_do_not_change_with_anything_else() -> None:
     assert one.part_fingerprint(renamed) == one.part_fingerprint(one.parts[0])
 
 
-def test_part_fingerprints_know_key_labels_and_part_settings() -> None:
-    stage = toy_stage()
-    first, second = stage.parts[:2]
-    relabelled = replace(first, labels={"split": "held-out"})
-    fewer = replace(stage, part_settings={"rule": 3})
-    prints = [
-        *(stage.part_fingerprint(first), stage.part_fingerprint(second), stage.part_fingerprint(relabelled)),
-        fewer.part_fingerprint(first),
-    ]
-    assert len({*prints}) == 4
-    cut_otherwise = replace(fewer, settings={**stage.settings, "per_part": 20})
-    assert cut_otherwise.fingerprint != fewer.fingerprint
-    assert cut_otherwise.part_fingerprint(first) == fewer.part_fingerprint(first)
-
-
-def test_labels_are_kept(place: Place) -> None:
-    manifest = build_stage(place, toy_stage(parts=1))
-    assert manifest.parts[0].labels == {"split": "train"}
-    read = read_manifest(place, manifest.folder)
-    assert read is not None and read.parts[0].labels == {"split": "train"}
-
-
 def test_a_stage_without_parts_is_a_whole_artifact(place: Place) -> None:
     stage = toy_stage(parts=0)
     manifest = build_stage(place, stage)
     assert (manifest.parts, manifest.tables, manifest.ledger) == ((), {}, Ledger())
     assert survey_stage(place, stage).manifest == manifest
     assert list(read_table(place, manifest, "numbers")) == []
-
-
-def test_a_part_without_rows_keeps_its_tables(place: Place) -> None:
-    manifest = build_stage(place, toy_stage(parts=1, per_part=1))  # 0 is divisible by 3
-    assert manifest.tables == {"numbers": Content(), "squares": Content()}
-    assert pa.Table.from_batches(read_table(place, manifest, "numbers")).num_rows == 0

@@ -10,13 +10,9 @@ import pyarrow as pa
 import pytest
 from toy_stage import Job, build_squares, calls_of, toy_stage
 
-from corpora.store.content import content_of
 from corpora.store.ledger import Account, Ledger, LedgerError
-from corpora.store.manifest import Manifest
-from corpora.store.part_record import read_record
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import (
     PartPlan,
     Stage,
@@ -27,6 +23,7 @@ from corpora.store.stage import (
     publish,
     survey_stage,
 )
+from corpora.store.workers.pool import WorkerPool
 
 
 def one_by_one(place: Place, stage: Stage) -> None:
@@ -59,37 +56,13 @@ def test_grouping_and_order_of_building_do_not_matter(
     assert str(tmp_path).encode() not in expected
 
 
-def test_two_publishers_on_threads_both_end_right(place: Place, calls: Path, tmp_path: Path) -> None:
-    stage = toy_stage(job=Job(calls=calls))
-    together = threading.Barrier(2, timeout=120)
-
-    def in_step(writer: PartWriter, plan: PartPlan) -> Ledger:
-        together.wait()
-        ledger = build_squares(writer, plan)
-        together.wait()
-        return ledger
-
-    manifests: list[Manifest] = []
-    racing = replace(stage, build=in_step)
-    threads = [threading.Thread(target=lambda: manifests.append(build_stage(place, racing))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    expected = build_stage(Place(str(tmp_path / "alone")), toy_stage()).to_bytes()
-    assert [manifest.to_bytes() for manifest in manifests] == [expected, expected]
-    assert calls_of(calls) == sorted(["part-00", "part-01", "part-02", "part-03"] * 2)
-    left = {path.suffix for path in Path(place.address).rglob("*") if path.is_file()}
-    assert left == {".arrow", ".json"}
-
-
-def test_two_publishers_on_processes_both_end_right(place: Place, calls: Path, tmp_path: Path) -> None:
+def test_two_publishers_both_end_right(either_place: Place, calls: Path, tmp_path: Path) -> None:
     stage = toy_stage(parts=3, job=Job(calls=calls, company=2))
     manifests: list[bytes] = []
     with WorkerPool(2) as pool:
 
         def run() -> None:
-            manifests.append(pool.run(build_stage, place, stage).to_bytes())
+            manifests.append(pool.run(build_stage, either_place, stage).to_bytes())
 
         threads = [threading.Thread(target=run) for _ in range(2)]
         for thread in threads:
@@ -112,27 +85,6 @@ def test_a_part_whose_ledger_does_not_balance_is_not_finished(place: Place) -> N
     assert survey_stage(place, stage).done == {}
 
 
-def test_a_table_that_fails_half_way_is_not_there(place: Place) -> None:
-    def fail(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("numbers", pa.schema([("number", pa.int64())])) as rows:
-            rows.write(pa.record_batch({"number": [1]}))
-            raise RuntimeError("half way")
-
-    with pytest.raises(RuntimeError, match="half way"):
-        build_stage(place, toy_stage(build=fail))
-    assert place.sizes("") == {}
-
-
-def test_rows_of_another_schema_are_refused(place: Place) -> None:
-    def mistake(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("numbers", pa.schema([("number", pa.int64())])) as rows:
-            rows.write(pa.record_batch({"number": pa.array([1], pa.int32())}))
-        return Ledger()
-
-    with pytest.raises(pa.ArrowInvalid, match="schema"):
-        build_stage(place, toy_stage(build=mistake))
-
-
 def test_a_part_writes_each_table_once_and_a_stage_names_each_part_once(place: Place) -> None:
     def twice(writer: PartWriter, plan: PartPlan) -> Ledger:
         for data in (b"one", b"other"):
@@ -144,30 +96,6 @@ def test_a_part_writes_each_table_once_and_a_stage_names_each_part_once(place: P
     stage = toy_stage()
     with pytest.raises(AssertionError, match="two parts of toys/squares have one name"):
         replace(stage, parts=(stage.parts[0], stage.parts[0]))
-
-
-def test_batches_and_compression_are_the_writers_choice_and_content_is_not(place: Place) -> None:
-    def cut(writer: PartWriter, plan: PartPlan) -> Ledger:
-        with writer.table("numbers", pa.schema([("number", pa.int64())]), compression=plan.job[0]) as rows:
-            rows.write(pa.table({"number": range(100)}).combine_chunks())
-        with writer.table("again", pa.schema([("number", pa.int64())]), compression=plan.job[0]) as rows:
-            for start in range(0, 100, plan.job[1]):
-                rows.write(pa.record_batch({"number": range(start, start + plan.job[1])}))
-        return Ledger()
-
-    contents = set()
-    for job in (("zstd", 10), (None, 50), ("lz4", 100)):
-        part = build_part(place, toy_stage(build=cut), PartPlan(name="p", key=0, job=job))
-        contents |= {file.content for file in part.files}
-    assert contents == {content_of(pa.table({"number": range(100)}))}
-
-
-def test_the_record_is_the_part(place: Place) -> None:
-    stage = toy_stage(parts=1)
-    part = build_part(place, stage, stage.parts[0])
-    record = read_record(place, "toys/squares", f"{stage.fingerprint}/parts/part-00.json")
-    assert record.part == part
-    assert record.part.fingerprint == stage.part_fingerprint(stage.parts[0])
 
 
 def test_library_versions_are_those_installed() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store import files
-from corpora.store.files import UNFINISHED, open_unfinished, remove_abandoned, replaced_file, unfinished
+from corpora.store.places import files
+from corpora.store.places.files import UNFINISHED, open_unfinished, remove_abandoned, replaced_file, unfinished
+from corpora.store.places.place import Place
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -57,8 +58,8 @@ def test_who_is_alone_finds_what_a_killed_process_left(tmp_path: Path) -> None:
 WRITERS = """
 import sys
 from pathlib import Path
-from corpora.store.files import replaced_file
-from corpora.store.places import Place
+from corpora.store.places.files import replaced_file
+from corpora.store.places.place import Place
 
 with Place(sys.argv[1]).create("deep/table.arrow") as sink, replaced_file(Path(sys.argv[1]) / "lock") as new:
     sink.write(b"half")
@@ -84,6 +85,7 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
         assert len(list(tmp_path.rglob("*.tmp"))) == 4
         killed.kill()
         killed.wait()
+        assert Place(str(tmp_path)).sizes("") == {}, "what is half written is seen"
         assert remove_abandoned(tmp_path.rglob("*")) == 2
         assert remove_abandoned(tmp_path.rglob("*")) == 0
         os.kill(stopped.pid, signal.SIGCONT)
@@ -140,7 +142,7 @@ def test_a_file_system_without_locks_is_written_and_not_cleared(
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("corpora.store.locks.fcntl.flock", refuse)
+    monkeypatch.setattr("corpora.store.places.locks.fcntl.flock", refuse)
     with open_unfinished(unfinished(tmp_path / "file")) as file:
         assert remove_abandoned([Path(file.name)]) == 0
         assert Path(file.name).exists()

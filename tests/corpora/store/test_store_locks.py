@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.locks import SharedLock, held, is_at, try_lock
+from corpora.store.places.locks import SharedLock, held, is_at, try_lock
 
 SOON = 120.0  # seconds, on a busy machine
 

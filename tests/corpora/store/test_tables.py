@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tiers import LONG
 
 from corpora.store import tables
-from corpora.store.arrow_layout import TableChecks, check_table
-from corpora.store.content import content_of
 from corpora.store.damage import Damaged
+from corpora.store.digests.arrow_layout import TableChecks
+from corpora.store.digests.content import content_of
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.part_record import PartRecord, checks_of, read_record
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from corpora.store.tables import contents_between, open_table, read_file, rows_between
 
@@ -268,18 +268,6 @@ def test_a_record_that_its_manifest_does_not_name_is_not_believed(tmp_path: Path
     rewritten(place, part, LIES["fewer batches"])
     with pytest.raises(Damaged, match="not the one that the manifest names"):
         list(open_table(place, "toys/rows", part, "rows"))
-
-
-@pytest.mark.parametrize("compression", ["zstd", None])
-def test_checks_of_a_finished_file_are_those_that_were_noted_while_it_was_written(
-    tmp_path: Path, compression: str | None
-) -> None:
-    place = Place(str(tmp_path))
-    part = put(place, compression)
-    noted = checks_of(place, "toys/rows", part)
-    for file in part.files[:2]:
-        data = np.fromfile(place.full_path(f"toys/rows/{file.path}"), np.uint8)
-        assert check_table(memoryview(data), content_of, "key") == noted[file.path]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -160,10 +159,3 @@ def test_more_sentences_than_the_first_buffers_hold() -> None:
     texts = ["A. " * 3000, "。" * 10, "B! " * 5000]
     assert [len(spans) for spans in of_kernel(texts)] == [1, 1, 5000]
     assert [len(split_sentences(text)) for text in texts] == [1, 1, 5000]
-
-
-def test_real_books_are_split_alike(shared: Path) -> None:
-    paths = sorted((shared / "data" / "sample" / "books" / "txt").glob("*.txt"))[:5]
-    assert paths
-    texts = [path.read_bytes().decode("utf-8", "replace")[:100_000] for path in paths]
-    assert of_kernel(texts) == [split_sentences(text) for text in texts]

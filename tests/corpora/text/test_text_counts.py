@@ -1,8 +1,6 @@
 """The counts: the kernels count what the definition counts, and that is what a person counts."""
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
-from pathlib import Path
-
 import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -74,19 +72,6 @@ def test_runs_of_few_words_are_counted_alike(texts: list[str]) -> None:
     assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
 
 
-def test_documents_follow_one_another_in_the_same_room() -> None:
-    """Fails where something of one document is taken for the next one's."""
-    texts = ["the sea " * 40, "", "x", "the sea " * 3, "a\n" * 50, "sea the"]
-    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]
-
-
 def test_slices_are_read_where_they_are() -> None:
     text = "The ferry left at seven.\n\nNobody waved."
     assert rows(count(column("x", text, "y")[1:2])) == [tuple(measure(text))]
-
-
-def test_real_text_is_counted_alike(shared: Path) -> None:
-    paths = sorted((shared / "data" / "sample" / "books" / "txt").glob("*.txt"))[:4]
-    assert paths
-    texts = [path.read_bytes().decode("utf-8", "replace")[:100_000] for path in paths]
-    assert rows(count(column(*texts))) == [tuple(measure(text)) for text in texts]

@@ -16,29 +16,7 @@ from corpora.text.repair import MOST_READINGS, Repaired, repair
 KEPT = TextFixerConfig(explain=False, uncurl_quotes=False, fix_character_width=False)
 AS_IT_COMES = TextFixerConfig(explain=False)
 ENCODINGS = ("latin-1", "sloppy-windows-1252", "sloppy-windows-1251", "macroman", "cp437")
-PIECES = [
-    "Ã",
-    "Â",
-    "â",
-    "€",
-    "™",
-    "ƒ",
-    "\x83",
-    "ð",
-    "Ÿ",
-    "œ",
-    "ï",
-    "¿",
-    "½",
-    "í",
-    "\xa0",
-    "\x80",
-    "À",
-    "µ",
-    " ",
-    "a",
-    "é",
-]
+PIECES = [*"ÃÂâ€™ƒ\x83ðŸœï¿½í\xa0\x80Àµ aé"]
 PIECES += ["&amp;", "&amp;lt;", "amp;", "&semi;", "&#38;", "<", "\n", "\ud83d", "\udca9", "ﬁ", "\u0301", "\u0316", "日"]
 PIECES += ["\x1b[1m", "\x1a", "\ufffd", "?", "’", "ｆ", "я", "\x85", "\x07"]
 NESTED = "&" + "amp;" * 40_000

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiers import examples
 
+from corpora.kernels import array_cache as kept_arrays
 from corpora.kernels.hashing import GOLDEN_RATIO
-from corpora.store import kept_arrays
 from corpora.text.buffers import read_only
 from corpora.text.word_kernels import behind_words, hash_words, most_words
 from corpora.text.words import (

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 import flows.command.vocabulary.adapt
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.vocabulary.adapt import add_adapt
 from flows.command.vocabulary.domain_counts import count_domain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary

@@ -14,7 +14,7 @@ from launched import Site, cloze, new_home
 from small_recipe import World
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "corpora/samples/wikipedia"

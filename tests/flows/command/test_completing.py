@@ -8,8 +8,8 @@ import pytest
 from corpora.errors import InputError
 from corpora.sources.files.endings import ENDINGS, KNOWN
 from flows.command.cli import app
-from flows.command.completing import write_completion
 from flows.command.reference import command_of
+from flows.command.terminal.completion import write_completion
 
 
 def test_bash_completes_a_command_with_the_script(tmp_path: Path) -> None:

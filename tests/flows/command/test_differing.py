@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.command.differing import find_run
+from flows.command.diff import find_run
 from flows.recipes.lock import Lock
-from flows.run.figures import COUNT, SHARE, Figure, keep_figures
-from flows.run.records import RunRecord, write_run
+from flows.run.record.figures import COUNT, SHARE, Figure, keep_figures
+from flows.run.record.run_record import RunRecord, write_run
 
 
 def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunRecord:

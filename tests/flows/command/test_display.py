@@ -17,7 +17,8 @@ from corpora.build import Corpus
 from corpora.schema import Dropped, Locator, dropped_rows
 from corpora.store.ledger import Account, Ledger
 from corpora.store.tables import read_table
-from flows.command.display import (
+from flows.command.preview import Passed, Preview
+from flows.command.terminal.display import (
     MOST_BYTES,
     MOST_LINES,
     ROWS,
@@ -32,11 +33,10 @@ from flows.command.display import (
     show_preview,
     show_trace,
 )
-from flows.command.previewing import Passed, Preview
 from flows.report.drawing.examples import example_masks
 from flows.run.pipeline import stages_without
 from shards.masks.masking import apply_masks
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS

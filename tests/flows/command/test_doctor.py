@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows.command import doctor
+from flows.command.machine import doctor
 
 
 @pytest.fixture
@@ -85,9 +85,10 @@ def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts(
 
 def test_the_environment_judged_is_the_one_the_process_was_started_with() -> None:
     code = (
-        "import os; os.environ['no_proxy'] = 'x'; from flows.command.doctor import first_environment as f; print(f())"
+        "import os; os.environ['no_proxy'] = 'x'; "
+        "from flows.command.machine.doctor import first_environment as f; print(f())"
     )
-    environ = {"no_proxy": "before", "PATH": "", "PYTHONPATH": str(Path(doctor.__file__).parents[2])}
+    environ = {"no_proxy": "before", "PATH": "", "PYTHONPATH": str(Path(doctor.__file__).parents[3])}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert ast.literal_eval(done.stdout)["no_proxy"] == "before"
 
@@ -156,7 +157,7 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
         asked.append(folder)
         return SimpleNamespace(free=free)
 
-    monkeypatch.setattr("flows.command.doctor.shutil.disk_usage", usage)
+    monkeypatch.setattr("flows.command.machine.doctor.shutil.disk_usage", usage)
     assert doctor.disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
     assert asked == [tmp_path]
 

@@ -13,12 +13,12 @@ from small_suites import answered
 
 from corpora.errors import InputError
 from corpora.store.tables import read_table
-from flows.command.tasks import evaluating
-from flows.command.tasks.evaluating import Asked
-from flows.command.tasks.overlapping import began_elsewhere, overlaps, provenance_at
-from flows.export.model_card import TUNED
+from flows.command.tasks import evaluate as evaluating
+from flows.command.tasks.evaluate import Asked
+from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
+from flows.export.cards.model_card import TUNED
 from flows.export.provenance import provenance_of
-from flows.run.addresses import find_artifacts, newest
+from flows.run.store_address import find_artifacts, newest
 from trainer.tasks.suites.judged import JudgedSplit, write_judged
 from trainer.tasks.suites.runs import SuiteRun, digest_of
 from trainer.tasks.suites.suite import read_suite

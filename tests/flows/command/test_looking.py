@@ -9,11 +9,11 @@ import pytest
 from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
-from flows.command.previewing import look_at
-from flows.orchestration.execute import input_lines
+from flows.command.preview import look_at
+from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.looking import groups_in_words, looked_from_json, looked_json, looked_lines
+from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
 SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."

@@ -17,12 +17,12 @@ from small_models import write_model
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.models import fill, import_folder, model_folder
-from flows.command.tasks.finetuning import Listener, TaskFiles, finetune_model, progress, published_task
-from flows.command.tasks.predicting import predict_file
-from flows.run.starting import model_files
+from flows.command.tasks.finetune import Listener, TaskFiles, finetune_model, progress, published_task
+from flows.command.tasks.predict import predict_file
+from flows.command.trainer_process import fill, import_folder, model_folder
+from flows.run.inputs.start_model import model_files
 from trainer.launching.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 
@@ -210,7 +210,7 @@ def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
     rows = "".join(f"a film {number}\t{number % 2}\n" for number in range(64))
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     program = (
-        "from pathlib import Path\nfrom flows.command.tasks.finetuning import TaskFiles, finetune_model\n"
+        "from pathlib import Path\nfrom flows.command.tasks.finetune import TaskFiles, finetune_model\n"
         "from trainer.tasks.formats.records import FileSettings\n"
         f"table = FileSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
         f"out, many = Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}}\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.command.tasks.predicting import write_official
+from flows.command.tasks.predict import write_official
 
 
 def test_answers_and_probabilities_are_files_of_their_own(tmp_path: Path) -> None:

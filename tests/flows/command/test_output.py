@@ -15,11 +15,11 @@ from forking import Forked
 from launched import PATIENCE, ROOT, environment, new_home
 from terminal import CONTROLS
 
-from flows.launch import print_anything
+from flows.main import print_anything
 
 CELLS = ["word-" * 30, "x" * 90, "the end"]
 TABLE = f"""
-from flows.command.output import console, plain_table
+from flows.command.terminal.output import console, plain_table
 table = plain_table("first", "second", "third")
 table.add_row(*{CELLS!r})
 console.print(table)

@@ -11,14 +11,15 @@ from launched import PATIENCE, ROOT
 
 from corpora.kernels.compiling import kernel_folder
 from corpora.kernels.sealed import write_sealed
-from corpora.store.pool import WorkerDied
-from flows.command import compiling, preparing
-from flows.orchestration.database import database_of
+from corpora.store.workers.pool import WorkerDied
+from flows.command.machine import compile_kernels as compiling
+from flows.command.machine import prepare as preparing
+from flows.orchestration.server.database import database_of
 
 HEAVY = ("numba", "pandas", "prefect", "pyarrow", "torch")
 HELP = f"""
 import contextlib, io, json, sys
-from flows.launch import main
+from flows.main import main
 said = io.StringIO()
 sys.argv = ["cloze", "--help"]
 with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
@@ -123,6 +124,9 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
 @pytest.mark.long
 def test_the_listed_calls_are_those_of_a_store() -> None:
     """Fails where a kernel that runs call is not on the list, and the first run waits for it."""
-    code = "from flows.command.kernel_calls import CALLS, calls; print({*calls()} ^ {*CALLS.read_text().splitlines()})"
+    code = (
+        "from flows.command.machine.kernel_calls import CALLS, calls; "
+        "print({*calls()} ^ {*CALLS.read_text().splitlines()})"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_recipe import prose
 
-from flows.command.previewing import Passed, Preview, SourceLook, look_at, preview_source
+from flows.command.preview import Passed, Preview, SourceLook, look_at, preview_source
 from flows.recipes.recipe import parse_recipe
 
 RECIPE = """

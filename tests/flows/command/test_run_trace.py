@@ -11,10 +11,10 @@ from small_recipe import Run, World, new_world, note, page, prose
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
-from flows.command.tracing import trace_document, trace_number
-from flows.run.addresses import Artifact
-from flows.run.records import RunRecord, write_run
-from shards.reading.shard_set import ShardSet
+from flows.command.trace import trace_document, trace_number
+from flows.run.record.run_record import RunRecord, write_run
+from flows.run.store_address import Artifact
+from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
 

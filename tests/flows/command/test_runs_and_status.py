@@ -9,13 +9,13 @@ import pytest
 from small_recipe import World, new_world
 
 from corpora.store.damage import seal
-from corpora.store.places import Place
-from corpora.store.presence import read_presence, this_process
+from corpora.store.leases.active_runs import read_presence, this_process
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.command.output import console
+from flows.command.terminal.output import console
 from flows.recipes.lock import Lock
-from flows.run.pulse import Pulse, StageProgress, running_path
-from flows.run.records import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
+from flows.run.record.heartbeat import Pulse, StageProgress, running_path
+from flows.run.record.run_record import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
 
 BUILT = StageRecord(
     kind="documents", name="pages", folder=f"documents/pages/{24 * '0'}", state="built", reason="new", seconds=1.0,

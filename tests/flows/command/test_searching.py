@@ -3,10 +3,10 @@
 import pytest
 
 from corpora.errors import InputError
-from flows.command.tasks.embedding import layers_of
-from flows.command.tasks.searching import is_query, told
+from flows.command.tasks.embed import layers_of
+from flows.command.tasks.search import is_query, told
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.vector_settings import SearchJob
+from trainer.tasks.vectors.settings import SearchJob
 
 JOB = SearchJob(corpus=FileSettings(path="c"), queries=FileSettings(path="q"), output="run.trec")
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from flows.command.training.cards import card, slow_lines
+from flows.command.training.gpu_findings import card, slow_lines
 from flows.recipes.recipe import Recipe, parse_recipe
-from trainer.choices import Hardware
+from trainer.auto_settings import Hardware
 
 RECIPE = """
 store = "store"

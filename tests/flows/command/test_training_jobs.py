@@ -16,7 +16,7 @@ from small_training import put_store, small_job
 
 from corpora.errors import InputError
 from flows.command.training.checkpoints import export_step, find_works, is_model
-from flows.command.training.jobs import lines_of, placed, read_job, train_arguments
+from flows.command.training.train import lines_of, placed, read_job, train_arguments
 from trainer.jobs.start import Start
 from trainer.settings.phases import PhaseSettings
 
@@ -73,7 +73,7 @@ def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_pat
     (tmp_path / "missing.json").write_text(json.dumps(missing))
     (tmp_path / "sitecustomize.py").write_text(ONLY_THESE)
     told = subprocess.run(
-        [sys.executable, "-m", "flows.launch", "train", "job.json", "--store", "store"],
+        [sys.executable, "-m", "flows.main", "train", "job.json", "--store", "store"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         capture_output=True,

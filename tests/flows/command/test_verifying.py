@@ -8,7 +8,7 @@ from kept_store import unpacked_store, use_libraries_of
 
 from corpora.errors import InputError
 from corpora.store.damage import unseal
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 
 TABLE = "tokens/small/68aedaad0fb20f80ea8b1253/g002-changes.tokens.arrow"

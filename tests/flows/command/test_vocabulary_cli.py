@@ -11,7 +11,7 @@ from small_corpus import put_corpus, row, words
 
 import flows.command.vocabulary.cli
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.vocabulary.cli import vocabulary_app
 from flows.command.vocabulary.display import show_ids, show_pieces

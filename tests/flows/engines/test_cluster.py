@@ -28,13 +28,13 @@ from small_cluster import (
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
-from corpora.store.places import Place
-from corpora.store.pool import Limits, PoolClosed, WorkerDied
-from flows.command.engines import engine_findings, engine_lines
-from flows.engines import connecting
-from flows.engines.choosing import engine_at_work, engine_seen
+from corpora.store.places.place import Place
+from corpora.store.workers.pool import Limits, PoolClosed, WorkerDied
+from flows.command.machine.cluster_findings import engine_findings, engine_lines
+from flows.engines import connect as connecting
 from flows.engines.cluster import Cluster
-from flows.engines.sight import Sight
+from flows.engines.open_engine import engine_at_work, engine_seen
+from flows.engines.shared_paths import Sight
 
 pytestmark = pytest.mark.server
 

@@ -10,11 +10,11 @@ from small_cluster import DaskCluster
 from small_recipe import RECIPE, Build, Run, World, build_on, new_world, run_lock
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from corpora.store.pool import Limits, WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, survey_stage
-from flows.engines.choosing import engine_at_work
-from flows.engines.sight import Sight
+from corpora.store.workers.pool import Limits, WorkerPool
+from flows.engines.open_engine import engine_at_work
+from flows.engines.shared_paths import Sight
 
 pytestmark = pytest.mark.server
 

@@ -12,9 +12,9 @@ from launched import wait_until
 from small_cluster import WITH_GPU, DaskCluster, await_gone
 from small_training import put_store, small_model
 
-from corpora.store.places import Place
-from corpora.store.pool import Limits, PoolClosed
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, publish, survey_stage
+from corpora.store.workers.pool import Limits, PoolClosed
 from flows.engines import training
 from flows.engines.cluster import Cluster
 from trainer.build import plan_model, work_folder

@@ -15,15 +15,15 @@ from small_shards import put_shards
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.export.card import FOLDER
+from flows.export.cards.data_card import FOLDER
 from flows.export.export import ExportSettings, choose, export
-from flows.run.accounts import records_account
-from flows.run.addresses import Artifact
-from flows.run.records import begin_run, write_run
+from flows.run.record.ledger_balance import records_account
+from flows.run.record.run_record import begin_run, write_run
+from flows.run.store_address import Artifact
 from shards.masks.masking import MaskSettings
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
 
 HOSTILE = 'a"b: |<img src=x> `x` [l](http://e.example) {{x}} \u2028*\U0001f600'

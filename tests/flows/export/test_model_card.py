@@ -10,11 +10,11 @@ from small_recipe import new_world, note, page, prose
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage
-from flows.export.model_card import CardFacts, export_with_card, model_card
+from flows.export.cards.model_card import CardFacts, export_with_card, model_card
 from flows.export.provenance import provenance_of
-from flows.run.addresses import find_artifacts
+from flows.run.store_address import find_artifacts
 from trainer.build import METRICS_TABLE
 from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.table import SuiteResult, SuiteRow

@@ -15,7 +15,7 @@ from small_recipe import Run
 
 from flows.command.cli import run_command_line
 from flows.export.lineage import events_of
-from flows.run.records import RunRecord, begin_run, write_run
+from flows.run.record.run_record import RunRecord, begin_run, write_run
 
 # What the object model 2-0-2 and the facets' own definitions require, by the name of the definition.
 REQUIRED = {

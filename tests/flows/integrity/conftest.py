@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from kept_store import unpacked_store, use_libraries_of
 
-from corpora.store.places import Place
-from flows.run.figures import figures_of_run, keep_figures
-from flows.run.records import newest_runs
-from flows.run.releases import Release, add_release, artifacts_of_run
+from corpora.store.places.place import Place
+from flows.run.record.figures import figures_of_run, keep_figures
+from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.run_record import newest_runs
 
 
 @pytest.fixture(scope="session")

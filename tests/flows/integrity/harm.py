@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.store.damage import seal, unseal
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 HARMS: dict[str, Callable[[Path], object]] = {
     "flip": lambda path: path.write_bytes(flipped(path.read_bytes())),

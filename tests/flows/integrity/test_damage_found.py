@@ -10,14 +10,14 @@ from harm import HARMS, contents, harm, paths_of, reseal
 
 from corpora.errors import InputError
 from corpora.store.part_record import read_part, read_record
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
 from flows.integrity.faults import find_faults
-from flows.integrity.holdings import Fault, read_holdings
-from flows.run.figures import kept_figures
-from flows.run.records import Cost, read_run, recorded_lock, recorded_raw_paths
-from flows.run.releases import read_release
+from flows.integrity.inventory import Fault, read_holdings
+from flows.run.record.figures import kept_figures
+from flows.run.record.releases import read_release
+from flows.run.record.run_record import Cost, read_run, recorded_lock, recorded_raw_paths
 
 FILES = {
     "a table": ("documents/pages/", ".documents.arrow"),

@@ -8,8 +8,8 @@ from harm import flipped
 from kept_store import unpacked_store, use_libraries_of
 from rich.console import Console
 
-from corpora.store.places import Place
-from flows.command.verifying import repair_store, verify_store
+from corpora.store.places.place import Place
+from flows.command.verify import repair_store, verify_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 

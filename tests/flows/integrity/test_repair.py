@@ -14,12 +14,12 @@ from small_recipe import Run, fill, new_world
 
 from corpora.errors import InputError
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_part
-from flows.command.verifying import repair_store, verify_store
-from flows.run.records import raw_document, recorded_raw_paths, write_run
-from flows.upkeep.needed import Policy
-from flows.upkeep.removal import clear_store
+from flows.command.verify import repair_store, verify_store
+from flows.maintenance.needed import Policy
+from flows.maintenance.removal import clear_store
+from flows.run.record.run_record import raw_document, recorded_raw_paths, write_run
 
 FIRST = "corpora/small/9a09df143eb3afa4d99e2565"  # whose parts two later artifacts point to
 # Shards of the kept store are of a version that is made no more.
@@ -301,8 +301,8 @@ def test_a_store_that_may_not_be_written_is_checked_alone(
 ) -> None:
     """Fails where a check writes, or a repair ends with a traceback."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
-    monkeypatch.setattr("corpora.store.places.unfinished", read_only)
-    monkeypatch.setattr("flows.integrity.alone.held", read_only)
+    monkeypatch.setattr("corpora.store.places.place.unfinished", read_only)
+    monkeypatch.setattr("flows.integrity.store_lock.held", read_only)
     assert not verify_store(console, store.address)
     assert any(line.startswith(path) for line in shown(console))
     with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze verify` without --repair"):

@@ -1,4 +1,4 @@
-"""The command as `flows.launch` runs it, which notes how many bytes the parameters of each task are when pickled.
+"""The command as `flows.main` runs it, which notes how many bytes the parameters of each task are when pickled.
 
 python noted_parameters.py FILE COMMAND ...     FILE: a JSON object a line: the task, its bytes, what it was given
 """
@@ -32,7 +32,7 @@ def main() -> None:
 
     file, home = Path(sys.argv[1]), prepare(os.environ)
     from flows.command.cli import run_command_line
-    from flows.orchestration import tasks
+    from flows.orchestration.runs import tasks
 
     for name in ("build_range", "train_range", "publish_stage", "reuse_stage"):
         task = getattr(tasks, name)

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from flows import stopping
-from flows.orchestration import performing
-from flows.orchestration.performing import CLOSING_SECONDS, LOOK_SECONDS, SETTLED_LOOKS, close_flow_run
+from flows import signals as stopping
+from flows.orchestration.runs import stage_tasks as performing
+from flows.orchestration.runs.stage_tasks import CLOSING_SECONDS, LOOK_SECONDS, SETTLED_LOOKS, close_flow_run
 
 
 class LateServer:

@@ -19,14 +19,14 @@ from prefect.utilities.callables import parameter_schema
 from small_recipe import RECIPE, Run, World, new_world
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.releases.cli import next_steps
-from flows.orchestration.deployed import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
-from flows.orchestration.deploying import prefect_yaml, write_prefect_yaml
-from flows.orchestration.timetables import timetable
+from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
+from flows.orchestration.schedules.recipe_flow import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.schedules.timetables import timetable
 from flows.recipes.recipe import KEYS, Recipe, parse_recipe
-from flows.run.records import read_run
+from flows.run.record.run_record import read_run
 
 HOME = Path("/home/cloze")
 
@@ -57,7 +57,7 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     world = new_world(tmp_path / "recipes")
     plain = first(written(world))
     assert (plain["name"], plain["parameters"], plain["schedules"]) == ("small", {}, [])
-    assert plain["entrypoint"] == "flows.orchestration.deployed.recipes/small"
+    assert plain["entrypoint"] == "flows.orchestration.schedules.recipe_flow.recipes/small"
     assert plain["tags"] == ["recipe: small", "source: pages", "source: notes"]
     assert plain["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
     assert plain["work_pool"] == {"name": "pool", "job_variables": {"env": {"CLOZE_HOME": str(HOME)}}}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.command.tasks.gridding import grid_of, table_lines
+from flows.command.tasks.grid import grid_of, table_lines
 from flows.recipes.grids import read_grid, shipped_grids
 from flows.recipes.recipe import parse_recipe
 

@@ -12,7 +12,7 @@ import pytest
 from small_recipe import RECIPE
 
 from corpora.errors import InputError
-from flows.orchestration.notifying import LifeSigns, failure_told, read_or_tell, stall_told
+from flows.orchestration.runs.notifications import LifeSigns, failure_told, read_or_tell, stall_told
 from flows.recipes.recipe import Recipe, parse_recipe
 
 
@@ -89,7 +89,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
     signs = LifeSigns(lambda stage, built, parts: advanced.append(built))
     clock, works, looks = [0.0], [0], [0]
-    monkeypatch.setattr("flows.orchestration.notifying.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("flows.orchestration.runs.notifications.time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def workers() -> tuple[int, ...]:
         looks[0] += 1

@@ -4,11 +4,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.operations.display import status_lines
-from flows.orchestration.pausing import says_who_waits
-from flows.orchestration.tending import said_in_store
-from flows.run.status import store_status, waiting_path
+from flows.orchestration.releases.approval import says_who_waits
+from flows.orchestration.schedules.housekeeping import said_in_store
+from flows.run.record.status import store_status, waiting_path
 
 
 def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from launched import LONG, PATIENCE, Site, _opener, ask, cloze, left, start, wai
 from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
-from corpora.store.places import Place
-from flows.orchestration.promoting import promotion_of, run_at, run_of_recipe
+from corpora.store.places.place import Place
+from flows.orchestration.releases.release import promotion_of, run_at, run_of_recipe
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.figures import figures_of, keep_figures
-from flows.run.records import write_run
-from flows.run.releases import current_release, history
+from flows.run.record.figures import figures_of, keep_figures
+from flows.run.record.releases import current_release, history
+from flows.run.record.run_record import write_run
 
 CROSSED = "\n[bounds]\ndocuments = { min = 1000000 }\n"
 

@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from corpora.store.places import Place
-from flows.orchestration import reports
-from flows.orchestration.reports import keep_store, report_of
+from corpora.store.places.place import Place
+from flows.orchestration.pages import report_server as reports
+from flows.orchestration.pages.report_server import keep_store, report_of
 
 
 def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from launched import LONG, Site, cloze, environment
 from small_recipe import Run, World
 
-from corpora.store.places import Place
-from flows.run.records import StageRecord, list_runs, read_run
+from corpora.store.places.place import Place
+from flows.run.record.run_record import StageRecord, list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

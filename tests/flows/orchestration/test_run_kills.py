@@ -17,7 +17,7 @@ from launched import LONG, Site, cloze, left, new_home, session_processes, start
 from small_recipe import KINDS, World, fill, first_pages, new_world
 from tiers import LONG as LONG_TIER
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -72,7 +72,7 @@ def kill_one(home: Path, api: str | None, world: World, number: int, seconds: fl
         assert wait_until(lambda: finished_parts(world) >= before + parts or process.poll() is not None, LONG)
     reached = finished_parts(world)
     wait_until(lambda: finished_parts(world) > reached, seconds)
-    served = any("flows.orchestration.server" in each.command for each in session_processes(process.pid))
+    served = any("flows.orchestration.server.embedded" in each.command for each in session_processes(process.pid))
     crew = len(workers(process.pid))
     assert process.stdout is not None
     assert process.poll() is None, f"it ended by itself: {process.stdout.read()}"

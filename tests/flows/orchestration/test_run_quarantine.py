@@ -17,10 +17,10 @@ from tiers import LONG
 
 from corpora.schema import dropped_rows
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from corpora.store.tables import read_table
-from flows.run.records import list_runs
+from flows.run.record.run_record import list_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

@@ -24,11 +24,11 @@ from small_training import flip_tokens, trained_shard
 from terminal import CTRL_C, terminal
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.integrity.faults import faults_of
-from flows.run.records import list_runs, read_run
-from trainer.finished import finish, read_finished
+from flows.run.record.run_record import list_runs, read_run
+from trainer.complete_folders import finish, read_finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

@@ -14,13 +14,13 @@ from prefect.exceptions import PrefectHTTPStatusError
 from small_recipe import World
 
 from corpora.errors import InputError
-from corpora.store.processes import family, lives
+from corpora.store.workers.processes import family, lives
 from flows.command.cli import run_command_line
-from flows.orchestration import service
-from flows.orchestration.database import database_of
-from flows.orchestration.server import ServerFailed, keeps_runs_of
-from flows.orchestration.service import deployment_of, end_runner, patiently
-from flows.orchestration.serving import check_server_port, served_alone
+from flows.orchestration.schedules import service
+from flows.orchestration.schedules.serve import check_server_port, served_alone
+from flows.orchestration.schedules.service import deployment_of, end_runner, patiently
+from flows.orchestration.server.database import database_of
+from flows.orchestration.server.embedded import ServerFailed, keeps_runs_of
 
 
 def answered(status: int) -> PrefectHTTPStatusError:

@@ -20,16 +20,13 @@ from served_command import Serving, free_port, serving
 from small_recipe import RECIPE, World, fill, first_pages, new_world
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from flows.orchestration.database import database_of
-from flows.orchestration.journal import RunEntry, TaskEntry, keep, kept, moment
+from corpora.store.places.place import Place
+from flows.orchestration.server.database import database_of
 from flows.recipes.lock import read_lock
 from flows.run.pipeline import stages_without
-from flows.run.records import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
-
-JOURNALED = 60  # runs without a server that wait for the first that starts
 
 
 class Story(NamedTuple):
@@ -52,8 +49,6 @@ class Story(NamedTuple):
     first: dict[str, tuple[int, int, str]]
     last: dict[str, tuple[int, int, str]]
     ui: bytes
-    journaled: list[str]
-    waiting: list[Path]
     refused: str
     ends: list[tuple[int, list[Any]]]
     left_open: str
@@ -81,14 +76,6 @@ def records(world: World) -> list[RunRecord]:
     return [read_run(place, run_id) for run_id in list_runs(place)]
 
 
-def journaled(number: int) -> RunEntry:
-    """A run that was done without a server: just now, for what is old is not kept."""
-    now = moment()
-    task = TaskEntry(name="documents/a", began=now, ended=now, message="reused")
-    given = {"recipe_name": "journaled"}
-    return RunEntry(name=f"journaled {number}", parameters=given, began=now, ended=now, message="", tasks=(task,))
-
-
 def of_state(database: Path, run_id: str) -> str:
     """The state of a flow run as the database has it, when no server is there."""
     with closing(sqlite3.connect(database)) as connection:
@@ -99,8 +86,6 @@ def of_state(database: Path, run_id: str) -> str:
 def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("story")
     home, port, hears = new_home(folder, database), free_port(), folder / "heard"
-    for number in range(JOURNALED):
-        keep(home / "prefect", journaled(number))
     hook = json.dumps(["sh", "-c", 'cat >> "$0"; echo >> "$0"', str(hears)])
     recipe = f"{RECIPE}\n[bounds]\ndocuments = {{ rise = 0.01 }}\n[notify]\ncommand = {hook}\n"
     world = fill(new_world(folder / "world", recipe))
@@ -112,8 +97,8 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
 
     with serving(home, world, *hourly, "--run-now", port=port) as first:
         first.wait_for_line("Report: ")
-        first.wait_for(lambda: bool(of_recipe(first)), "a run that completes")
-        runs["first"], first_files = of_recipe(first)[0], stored(world)
+        first.wait_for(lambda: bool(first.runs("Completed")), "a run that completes")
+        runs["first"], first_files = first.runs("Completed")[0], stored(world)
         runs["killed"] = killed_run(first)
         first.wait_for(lambda: bool(heard()), "a notice of the run whose process was killed")
         world.recipe_path.write_text(world.text.replace("[shards]", "[shards"))
@@ -121,10 +106,8 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         world.recipe_path.write_text(world.text)
         world.put("pages", "later", first_pages(9))
         runs["later"] = first.wait_for_run(first.run_now(), "Drifted", "Completed")
-        first.wait_for(lambda: not kept(home / "prefect"), "an empty journal")
-        last_files, recorded, waiting = stored(world), records(world), kept(home / "prefect")
+        last_files, recorded = stored(world), records(world)
         all_runs = ask(first.api, "flow_runs")
-        in_journal = [run["name"] for run in all_runs if run["name"].startswith("journaled")]
         tasks = {name: ask(first.api, "task_runs", flow_runs={"id": {"any_": [runs[name]["id"]]}}) for name in runs}
         ui = urlopen(f"http://127.0.0.1:{port}/ui-settings", timeout=PATIENCE).read()
         namesake = fill(new_world(folder / "namesake"))
@@ -156,18 +139,11 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         first=first_files,
         last=last_files,
         ui=ui,
-        journaled=in_journal,
-        waiting=waiting,
         refused=refused,
         ends=ends,
         left_open=left_open,
         interrupted=of_state(database_of(home / "prefect"), going["id"]),
     )
-
-
-def of_recipe(service: Serving) -> list[dict[str, Any]]:
-    """The runs that are completed, but for those of the journal."""
-    return [run for run in service.runs("Completed") if run["name"].startswith("small ")]
 
 
 def killed_run(service: Serving) -> dict[str, Any]:
@@ -195,12 +171,6 @@ def test_it_says_where_and_when(story: Story) -> None:
     assert "Next run: 20" in said
     assert "5 raw files in 1 generation; new in generation 1" in said
     assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in said
-
-
-def test_what_waits_in_the_journal_does_not_keep_a_schedule_from_starting(story: Story) -> None:
-    """Fails where the entries of many runs hold the database until the schedule gives up, or one is lost."""
-    assert sorted(story.journaled) == sorted(f"journaled {number}" for number in range(JOURNALED))
-    assert story.waiting == []
 
 
 def test_each_run_builds_what_is_new(story: Story) -> None:

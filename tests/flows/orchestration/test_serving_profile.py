@@ -8,11 +8,11 @@ from launched import LONG, Site, ask, start
 from served_command import free_port, serving
 from small_recipe import RECIPE, fill, first_pages, new_world
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.integrity.faults import faults_of
 from flows.recipes.lock import read_lock, write_lock
-from flows.run.addresses import find_artifacts
-from flows.run.records import list_runs, read_run
+from flows.run.record.run_record import list_runs, read_run
+from flows.run.store_address import find_artifacts
 
 
 @pytest.mark.slow

@@ -12,14 +12,14 @@ from uuid import uuid4
 import pytest
 from prefect.settings import Settings
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.operations.display import status_lines
-from flows.orchestration import database as databases
-from flows.orchestration import tending
-from flows.orchestration.database import OF_THE_USER, shrink_database
-from flows.orchestration.history import keep_history
-from flows.orchestration.tending import Tending, said_in_store
-from flows.run.status import schedule_path, store_status
+from flows.orchestration.schedules import housekeeping as tending
+from flows.orchestration.schedules.housekeeping import Tending, said_in_store
+from flows.orchestration.server import database as databases
+from flows.orchestration.server.database import OF_THE_USER, shrink_database
+from flows.orchestration.server.history import keep_history
+from flows.run.record.status import schedule_path, store_status
 
 
 def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_a_database_of_the_user_is_left_alone(monkeypatch: pytest.MonkeyPatch) -
 
 def tending_settings(days: float) -> dict[str, str]:
     """The settings of a server that keeps so many days."""
-    from flows.orchestration.history import history_settings
+    from flows.orchestration.server.history import history_settings
 
     return history_settings(days)
 

@@ -4,7 +4,7 @@ import pytest
 from small_recipe import World
 
 from corpora.errors import InputError
-from flows.orchestration.timetables import check_deployable, given_parameters, local_zone, timetable, when
+from flows.orchestration.schedules.timetables import check_deployable, given_parameters, local_zone, timetable, when
 
 
 def test_a_timetable_is_one_of_two() -> None:

@@ -23,8 +23,8 @@ from small_recipe import page as wiki_page
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
-from flows.orchestration.pages import plain
-from flows.orchestration.shown import lineage, summary
+from flows.orchestration.pages.markdown import plain
+from flows.orchestration.pages.page_artifacts import lineage, summary
 from flows.run.pipeline import stages_without
 
 pytestmark = [

@@ -12,7 +12,7 @@ from small_recipe import RECIPE, fill, new_world, run_lock
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
 from trainer.build import plan_model

@@ -8,9 +8,9 @@ from rich.console import Console
 from corpora.judging.documents import plan_documents
 from corpora.sources.contract import StatCache, hash_files
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
-from flows.command.summary import show_sample_comparison
+from flows.command.terminal.summary import show_sample_comparison
 from flows.recipes.demo_contents import OWN_DOCS, compare_contents, contents_of, shipped_contents
 from flows.recipes.recipe import shipped_recipe
 

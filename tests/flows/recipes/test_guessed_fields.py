@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from flows.recipes.lock import Lock, read_lock, resolve
 from flows.recipes.recipe import folder_recipe, parse_recipe
-from flows.run.looking import guess_lines
+from flows.run.inputs.unread_files import guess_lines
 
 RECIPE = """
 name = "small"

@@ -8,7 +8,7 @@ from small_recipe import Run, prose, run_lock
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.new_recipe import new_recipe, templates
 from flows.recipes.recipe import read_recipe

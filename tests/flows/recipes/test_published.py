@@ -7,11 +7,11 @@ import pytest
 from small_recipe import prose
 
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.new_recipe import new_recipe, published
 from flows.recipes.recipe import Recipe, read_recipe
-from flows.run.planning import plan_run
+from flows.run.plan.plan import plan_run
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.schedules import Schedule
 

@@ -19,7 +19,7 @@ from flows.recipes.recipe import (
     with_store,
 )
 from flows.run.estimates.work import tokens_of
-from shards.builders.pairs import SegmentPairInput
+from shards.builders.segments.pairs import SegmentPairInput
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 

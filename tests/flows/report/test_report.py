@@ -18,16 +18,16 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
 from flows.report.drawing.figures import bin_edges, histogram
 from flows.report.page import build_page
 from flows.report.samples import dropped_reasons, duplicate_pairs
-from flows.run.accounts import Edge, StepAccount, accounts_of, readable_bytes
-from flows.run.lengths import spread
+from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of, readable_bytes
+from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
 from shards.masks.plain import masks_plain
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
 SCRIPT = "<script>alert('title')</script>"

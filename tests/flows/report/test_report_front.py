@@ -10,15 +10,15 @@ from playwright.sync_api import Page
 from small_recipe import Run, fill, new_world, note, page, prose
 
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import Privacy
+from flows.recipes.settings.privacy import Privacy
 from flows.report.compared import Compared, by_source, said, said_change
 from flows.report.front import source_table
 from flows.report.page import build_page
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
-from flows.run.accounts import accounts_of
-from flows.run.figures import MEAN, SHARE, Change, Figure, compare, figures_of
-from flows.run.records import RunRecord, write_run
+from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of
+from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.run_record import RunRecord, write_run
 
 SHORT = 9  # pages that came with the second generation and are too short
 

@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
-from flows.command.inspecting import show_artifact, show_example_trace
+from flows.command.inspect import show_artifact, show_example_trace
 from flows.report.drawing.examples import COUNTED, LABELS
 from flows.report.page import build_page
-from flows.run.addresses import Artifact
+from flows.run.store_address import Artifact
 from shards.inputs import INPUTS
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 
 RECIPE = f"""{NOTES_AND_LETTERS}
 [vocabulary]

@@ -13,13 +13,13 @@ from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
-from flows.recipes.privacy import Privacy
+from flows.recipes.settings.privacy import Privacy
 from flows.report.measures import Reference, by_size, drift_rows, fertility_curve, overlap_view
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.report.vocabularies import vocabulary_views
-from flows.run.accounts import made_from
-from flows.run.records import RunRecord, StageRecord
+from flows.run.record.ledger_balance import made_from
+from flows.run.record.run_record import RunRecord, StageRecord
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.measures.build import Measured, plan_measures
 from tokenizers_train.measures.measure import Measures

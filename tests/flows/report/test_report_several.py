@@ -26,16 +26,16 @@ from small_recipe import (
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
-from flows.command.display import show_ledger
-from flows.recipes.privacy import without_folders
+from flows.command.terminal.display import show_ledger
+from flows.recipes.settings.privacy import without_folders
 from flows.report.drawing.curves import POINTS, loss_curve, phase_spans, steps_of
+from flows.report.model.trained import judged, result_of, source_shares
 from flows.report.page import build_page
-from flows.report.trained import judged, result_of, source_shares
-from flows.run.accounts import accounts_of, num_tokens
-from shards.reading.shard_set import ShardSet
+from flows.run.record.ledger_balance import accounts_of, num_tokens
+from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 from trainer.build import METRICS_TABLE
 

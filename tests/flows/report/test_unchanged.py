@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from small_recipe import Run
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.report.page import build_page
 from flows.report.unchanged import run_with_the_parts
-from flows.run.records import RunRecord, write_run
+from flows.run.record.run_record import RunRecord, write_run
 
 FIRST, SECOND, THIRD = (f"2026010{day}T000000000000-small" for day in (1, 2, 3))
 

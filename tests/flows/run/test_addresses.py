@@ -13,10 +13,10 @@ from small_recipe import RECIPE, Run, fill, new_world
 from tiers import examples
 
 from corpora.store.manifest import fingerprint
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.run.addresses import find_artifacts, split_address
 from flows.run.pipeline import STAGES
+from flows.run.store_address import find_artifacts, split_address
 
 PRINT = fingerprint(of="a test")
 ODD = '-a store: [100%] {x} #1? "it\'s" ~ *.é e\u0301 中\U0001f600'

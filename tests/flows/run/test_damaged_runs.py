@@ -12,12 +12,11 @@ from small_recipe import Run
 from tiers import examples
 
 from corpora.sources.contract import RawFile
-from corpora.store.places import Place
-from flows.command.inspecting import write_report
-from flows.integrity.rebuilding import find_stage
+from corpora.store.places.place import Place
+from flows.command.inspect import write_report
+from flows.integrity.rebuild_part import find_stage
 from flows.recipes.lock import Lock
-from flows.run.addresses import Artifact, newest
-from flows.run.records import (
+from flows.run.record.run_record import (
     DamagedRun,
     RunRecord,
     StageRecord,
@@ -31,6 +30,7 @@ from flows.run.records import (
     recorded_raw_paths,
     write_run,
 )
+from flows.run.store_address import Artifact, newest
 
 FILES = ("run.json", "raw.json", "recipe.lock")
 OLD, NEW = "20260101T000000000000-small", "20260102T000000000000-small"

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from small_shards import put_shards
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.bounds import read_bounds
-from flows.run.bounds import crossings
-from flows.run.examples import lost_share, nothing_said, telling_looks
-from flows.run.figures import figures_of
+from flows.recipes.settings.bounds import read_bounds
+from flows.run.record.bounds import crossings
+from flows.run.record.example_shares import lost_share, nothing_said, telling_looks
+from flows.run.record.figures import figures_of
 from shards.settings import ShardSettings
 
 

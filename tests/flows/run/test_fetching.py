@@ -17,7 +17,7 @@ from corpora.acquire.wanted import read_settings
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.sources.registry import make_source
-from flows.run.fetching import FetchEntry, FetchOptions, FetchReport, fetch_recipe
+from flows.run.inputs.fetch import FetchEntry, FetchOptions, FetchReport, fetch_recipe
 
 pytestmark = pytest.mark.server
 PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, jitter=lambda: 0.5)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from small_recipe import Run, World, fill, note, prose
 
 from corpora.store.damage import Damaged
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
-from flows.run.figures import (
+from flows.run.record.figures import (
     COUNT,
     FILE,
     MEAN,
@@ -27,8 +27,8 @@ from flows.run.figures import (
     keep_figures,
     run_before,
 )
-from flows.run.records import RunRecord, write_run
-from shards.reading.shard_set import ShardSet
+from flows.run.record.run_record import RunRecord, write_run
+from shards.reading.files.shard_set import ShardSet
 
 
 def test_figures_are_what_one_counts_by_hand(finished: Run) -> None:
@@ -148,6 +148,6 @@ def test_damage_of_the_run_before_is_told(finished: Run, tmp_path: Path, monkeyp
     def damaged(place: Place, record: RunRecord) -> None:
         raise Damaged("documents/notes/x.arrow", "its digest is of other bytes")
 
-    monkeypatch.setattr("flows.run.figures.figures_of_run", damaged)
+    monkeypatch.setattr("flows.run.record.figures.figures_of_run", damaged)
     assert figures_before(place, last, heard.append) is None
     assert heard[0].startswith("documents/notes/x.arrow is damaged")

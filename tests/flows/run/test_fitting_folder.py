@@ -10,12 +10,12 @@ from small_recipe import prose, run_lock
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
-from flows.orchestration.execute import input_lines
-from flows.recipes.fitted import Fitted
+from corpora.store.places.place import Place
+from flows.orchestration.runs.run_recipe import input_lines
+from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe
-from flows.run.fitting_folder import recipe_of_folder
+from flows.run.inputs.folder_defaults import recipe_of_folder
 
 TICKETS = [f"Hello, the printer in room {n} is broken again. Please call {n * 37} back, thanks." for n in range(120)]
 GERMAN = [f"Der Drucker in Raum {n} geht seit Montag nicht mehr. Bitte rufen Sie {n * 37} zurück." for n in range(120)]

@@ -11,7 +11,7 @@ from small_recipe import KINDS
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe

@@ -10,11 +10,11 @@ from small_recipe import World
 
 from corpora.duplicates.build import SIGNATURES_VERSION  # before a test sets another
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
 from flows.integrity.faults import faults_of
 from flows.run.pipeline import stages_without
-from flows.run.records import find_raw_file, list_runs, raw_paths, recorded_lock
+from flows.run.record.run_record import find_raw_file, list_runs, raw_paths, recorded_lock
 
 
 def contents(store: Path) -> dict[str, bytes]:

@@ -15,11 +15,11 @@ from small_recipe import Run, World, new_world, note, prose, run_lock
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, read_lock, write_lock
-from flows.run.accounts import accounts_of
-from flows.run.leaving_out import leave_out, left_out_lines
-from flows.run.planning import plan_run
+from flows.run.faults.skipped_files import leave_out, left_out_lines
+from flows.run.plan.plan import plan_run
+from flows.run.record.ledger_balance import accounts_of
 
 RECIPE = """
 name = "mine"

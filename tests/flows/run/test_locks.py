@@ -9,11 +9,11 @@ import pytest
 from small_recipe import World, first_pages, note, prose
 
 from corpora.errors import InputError
-from corpora.store.files import unfinished
-from flows.orchestration import execute
-from flows.orchestration.execute import begin, stat_cache
+from corpora.store.places.files import unfinished
+from flows.orchestration.runs import run_recipe as execute
+from flows.orchestration.runs.run_recipe import begin, stat_cache
 from flows.recipes.lock import read_lock
-from flows.run.locks import recipe_held
+from flows.run.faults.recipe_lock import recipe_held
 
 SOON = 120.0  # seconds, on a busy machine
 
@@ -95,7 +95,7 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     for data in ("[1]", "7", "null", '{"/raw": 1}', '{"/raw": [1]}', 100_000 * "[", "", '{"/raw": [1, 2, 3, 4, "aa"]}'):
         path.write_text(data)
         with stat_cache(tmp_path) as cache:
-            assert len(cache.known) == data.count('"aa"')
+            assert len(cache.entries) == data.count('"aa"')
 
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -13,10 +13,10 @@ from small_recipe import Run, World, run_lock
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, Stage, Survey, publish
-from flows.run.mending import Mending, run_mending
-from flows.run.planning import plan_run
+from flows.run.faults.rebuild_damaged import Mending, run_mending
+from flows.run.plan.plan import plan_run
 
 
 @pytest.fixture

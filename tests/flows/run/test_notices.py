@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from flows.recipes.notify import NotifySettings, notify_of_text
-from flows.run import notices
-from flows.run.notices import Notice, notify, settings_at_work
+from flows.recipes.settings.notify import NotifySettings, notify_of_text
+from flows.run.record import notifications as notices
+from flows.run.record.notifications import Notice, notify, settings_at_work
 
 NOTICE = Notice(event="failure", recipe="news", text="It failed.\n\x1b[31m" + "x" * 10_000, run="r1", bounds=("a",))
 SECRET = "s3cr3t"

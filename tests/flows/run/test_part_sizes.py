@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small_recipe import fill, new_world
 
-from flows.run.part_sizes import LARGEST_BYTES, MANY, part_size_advice, proposed_part_bytes
-from flows.run.planning import Planned
+from flows.run.plan.part_sizes import LARGEST_BYTES, MANY, part_size_advice, proposed_part_bytes
+from flows.run.plan.plan import Planned
 
 TERABYTE = 10**12
 

@@ -12,7 +12,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.run.pipeline import run_recipe
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
 

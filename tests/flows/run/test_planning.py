@@ -7,9 +7,9 @@ import pytest
 from small_recipe import KINDS, SHARED_KINDS, Run, World, page, prose
 from tiers import LONG
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.run.pipeline import stages_after
-from flows.run.planning import Planned, plan_run
+from flows.run.plan.plan import Planned, plan_run
 
 
 def plan(world: World, **overrides: str) -> list[Planned]:

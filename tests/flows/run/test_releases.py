@@ -10,10 +10,9 @@ import pytest
 from small_recipe import Run
 
 from corpora.errors import InputError
-from corpora.store.places import Place
-from flows.run import releases as module
-from flows.run.addresses import find_artifacts
-from flows.run.releases import (
+from corpora.store.places.place import Place
+from flows.run.record import releases as module
+from flows.run.record.releases import (
     DamagedRelease,
     Release,
     add_release,
@@ -27,6 +26,7 @@ from flows.run.releases import (
     roll_back,
     this_user,
 )
+from flows.run.store_address import find_artifacts
 
 
 def entry(place: Place, run: Run, name: str = "prod", kinds: tuple[str, ...] = module.PROMOTED) -> Release:

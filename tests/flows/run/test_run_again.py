@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
 from flows.integrity.faults import faults_of
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from small_recipe import RECIPE, Run
 
 from corpora.errors import InputError
-from flows.recipes.bounds import read_bounds
 from flows.recipes.recipe import parse_recipe
-from flows.run.bounds import crossings
-from flows.run.figures import COUNT, MEAN, SHARE, Figure, Figures, figures_of
+from flows.recipes.settings.bounds import read_bounds
+from flows.run.record.bounds import crossings
+from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, figures_of
 
 BEFORE = {
     "documents": (1_000, "documents", COUNT),

@@ -9,7 +9,7 @@ from small_recipe import Run, World, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.store.tables import open_table
-from flows.run.accounts import edits_of
+from flows.run.record.ledger_balance import edits_of
 
 NOTICE = "By reading on you agree to the keeping of small files on your machine."
 REPEATED = "\n[repeated_lines]\nenabled = true\nmin_documents = 20\nmin_share = 0.01\n"

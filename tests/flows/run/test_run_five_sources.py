@@ -8,9 +8,9 @@ from small_recipe import Run, build_here, build_on, run_lock
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.part_record import is_record
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, build_stage
+from corpora.store.workers.pool import WorkerPool
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
 

@@ -14,12 +14,12 @@ from tiers import LONG
 
 from corpora.build import Corpus
 from corpora.schema import Document, documents, keyed_id
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.tables import open_table, read_table
 from corpora.text.shingles import shingle_hashes
 from corpora.tombstones import Tombstones, read_tombstones, text_hash, write_tombstones
 from flows.recipes.lock import write_lock
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 
 
 def page_id(number: int) -> bytes:

@@ -10,9 +10,9 @@ import pytest
 from small_recipe import Run, World, build_on, fill, live_rows, new_world, run_lock
 from tiers import LONG
 
-from corpora.store.places import Place
-from corpora.store.pool import WorkerPool
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
+from corpora.store.workers.pool import WorkerPool
 
 
 def test_a_run_is_not_trivial(finished: Run) -> None:

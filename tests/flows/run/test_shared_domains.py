@@ -13,7 +13,7 @@ from small_recipe import Run, run_lock
 from corpora.build import Corpus
 from corpora.schema import Document
 from corpora.sources.contract import StatCache
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.new_recipe import new_recipe
 from flows.recipes.recipe import parse_recipe

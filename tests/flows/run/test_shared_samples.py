@@ -14,12 +14,12 @@ import pytest
 from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import Outcome, run_recipe
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.trace import trace_example
 
 

@@ -19,14 +19,14 @@ import pytest
 from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import read_table
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import parse_recipe
-from flows.run.accounts import accounts_of
 from flows.run.pipeline import Outcome, run_recipe
-from shards.reading.shard_set import ShardSet
+from flows.run.record.ledger_balance import accounts_of
+from shards.reading.files.shard_set import ShardSet
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

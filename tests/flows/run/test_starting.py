@@ -17,18 +17,18 @@ from small_training import said, train_here
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, read_manifest
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.model_table import OF_START
-from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import parse_recipe
+from flows.recipes.settings.privacy import Privacy
+from flows.report.model.trained import training_view
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.report.trained import training_view
+from flows.run.inputs.start_model import begun, find_start
 from flows.run.pipeline import STAGES, run_recipe
-from flows.run.records import RunRecord, StageRecord
-from flows.run.starting import begun, find_start
+from flows.run.record.run_record import RunRecord, StageRecord
 from trainer.jobs.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -186,7 +186,7 @@ def test_a_start_is_hashed_once_for_each_state(world: StartedWorld) -> None:
     assert start is not None
     path = world.folder / "start" / "model.safetensors"
     stat = path.stat()
-    cache.known[str(path)] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, "known"]
+    cache.entries[str(path)] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, "known"]
     again = find_start(recipe, cache)
     assert again is not None and again.files == {**start.files, "model.safetensors": "known"}
     told, _ = begun(recipe, Lock(start=again))

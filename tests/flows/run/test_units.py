@@ -3,9 +3,9 @@
 from small_recipe import Run
 
 from corpora.store.tables import read_table
-from flows.orchestration.shown import summary
+from flows.orchestration.pages.page_artifacts import summary
 from flows.report.page import build_page
-from flows.run.units import rows_called, rows_in_words
+from flows.run.record.counts_text import rows_called, rows_in_words
 
 
 def test_a_table_of_tokens_says_documents_and_tokens(finished: Run) -> None:

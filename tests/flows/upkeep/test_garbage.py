@@ -17,20 +17,20 @@ from tiers import LONG
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.integrity.faults import find_faults
-from flows.integrity.holdings import read_holdings
-from flows.run.clearing import clearing, wait_for_clearing
-from flows.run.pulse import Pulse, names_of
-from flows.run.records import begin_run, write_run
-from flows.run.releases import Release, add_release, released
-from flows.run.run_states import run_states
-from flows.run.status import store_status
-from flows.upkeep.garbage import Garbage, garbage, look
-from flows.upkeep.needed import Policy, kept_runs
-from flows.upkeep.removal import clear_store
-from shards.reading.shard_set import ShardSet
+from flows.integrity.inventory import read_holdings
+from flows.maintenance.garbage import Garbage, garbage, look
+from flows.maintenance.needed import Policy, kept_runs
+from flows.maintenance.removal import clear_store
+from flows.run.faults.gc_lock import clearing, wait_for_clearing
+from flows.run.record.heartbeat import Pulse, names_of
+from flows.run.record.listed_runs import run_states
+from flows.run.record.releases import Release, add_release, released
+from flows.run.record.run_record import begin_run, write_run
+from flows.run.record.status import store_status
+from shards.reading.files.shard_set import ShardSet
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = 500  # records of runs
@@ -137,9 +137,9 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
 
 KILLED = """
 import os, sys
-from corpora.store.places import Place
-from flows.upkeep.needed import Policy, kept_runs
-from flows.upkeep.removal import clear_store
+from corpora.store.places.place import Place
+from flows.maintenance.needed import Policy, kept_runs
+from flows.maintenance.removal import clear_store
 left = int(sys.argv[2])
 delete = Place.delete
 def dying(self, path):

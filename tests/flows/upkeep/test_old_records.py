@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.integrity.faults import check_run
+from flows.maintenance import run_records as records
+from flows.maintenance.run_records import keep_newest, old_runs
 from flows.recipes.lock import Lock
-from flows.run.records import RunRecord, list_runs, write_run
-from flows.run.run_states import run_states
-from flows.upkeep import records
-from flows.upkeep.records import keep_newest, old_runs
+from flows.run.record.listed_runs import run_states
+from flows.run.record.run_record import RunRecord, list_runs, write_run
 
 
 def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:

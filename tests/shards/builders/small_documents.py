@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shards.builders.contract import BuiltExamples
 from shards.builders.examples import DocumentTokens, Examples
-from shards.builders.pieces import ExampleLayout
+from shards.builders.pieces.plan import ExampleLayout
 
 CLS, SEP, FIRST_ID = 1, 2, 10
 SINGLE, PAIRED, LABELLED = (

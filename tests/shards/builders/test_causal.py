@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from small_documents import CLS, SEP, SINGLE, assert_same, assert_sound, documents_of, held, rows, shapes, spelt
 from tiers import examples
 
-from shards.builders.causal import causal_examples, causal_plain
 from shards.builders.contract import Common
+from shards.builders.pieces.causal import causal_examples, causal_plain
 
 
 @given(shapes, st.integers(5, 30), st.integers(1, 3), st.integers(0, 9))

@@ -19,7 +19,7 @@ from small_documents import (
 from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common
-from shards.builders.electra import ElectraInput, electra_examples, electra_plain
+from shards.builders.pieces.electra import ElectraInput, electra_examples, electra_plain
 
 
 @given(shapes, word_shares, st.integers(5, 30), st.integers(1, 3), st.sampled_from([0.0, 0.05, 0.5, 1.0]))

@@ -24,9 +24,9 @@ from benchmarks.google_bert import AuthorsScript, SpacedTokens, load_script
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from shards.builders.examples import DocumentTokens, Examples
-from shards.builders.google_bert import ScriptSettings, check_masks, google_bert_examples
-from shards.builders.google_bert_plain import google_bert_plain
-from shards.builders.python_random import below_of, python_random, random_one, shuffle
+from shards.builders.google_bert.builder import ScriptSettings, check_masks, google_bert_examples
+from shards.builders.google_bert.plain import google_bert_plain
+from shards.builders.google_bert.python_random import below_of, python_random, random_one, shuffle
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
@@ -266,7 +266,7 @@ def test_a_plan_goes_on_where_its_rows_or_masks_are_full(monkeypatch: pytest.Mon
     columns = drawn_columns([[7] * 30] * 9, 0.3, 0)
     chosen = ScriptSettings(length=24, copies=3, max_predictions=2)
     whole = google_bert_examples(columns, chosen, SMALL)
-    monkeypatch.setattr("shards.builders.google_bert._ROWS", 5)
+    monkeypatch.setattr("shards.builders.google_bert.builder._ROWS", 5)
     pieces = google_bert_examples(columns, chosen, SMALL)
     assert whole.masks is not None and pieces.masks is not None
     for left, right in zip(whole.examples + whole.masks, pieces.examples + pieces.masks, strict=True):

@@ -15,9 +15,9 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from shards.builders.examples import DocumentTokens
-from shards.builders.pairs import PairSettings, build_pairs
-from shards.builders.pairs_plain import pairs_plain
-from shards.builders.segments import SegmentPairs
+from shards.builders.segments.pairs import PairSettings, build_pairs
+from shards.builders.segments.pairs_plain import pairs_plain
+from shards.builders.segments.plan import SegmentPairs
 
 
 def build(columns: DocumentTokens, config: PairSettings) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
@@ -70,7 +70,7 @@ def test_kernel_equals_the_plain_twin_where_runs_are_too_many(most: int, monkeyp
     """Fails where the share of the sentences that begin a run is another one, or their order."""
     columns, config = many_documents(30, 8, 9), PairSettings(length=40)
     every, _ = build(columns, config)
-    monkeypatch.setattr("shards.builders.partners.MOST_RUNS", most)
+    monkeypatch.setattr("shards.builders.segments.partners.MOST_RUNS", most)
     pairs, ledgers = build(columns, config)
     plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
     assert_same(pairs, plain)

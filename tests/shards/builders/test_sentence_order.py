@@ -10,8 +10,8 @@ from tiers import examples
 from corpora.store.ledger import Ledger
 from shards.builders.contract import Common
 from shards.builders.examples import DocumentTokens
-from shards.builders.segments import SegmentPairs, of_pairs
-from shards.builders.sentence_order import build_orders, orders_plain
+from shards.builders.segments.plan import SegmentPairs, of_pairs
+from shards.builders.segments.sentence_order import build_orders, orders_plain
 
 
 def build(

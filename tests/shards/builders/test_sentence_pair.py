@@ -23,7 +23,7 @@ from tiers import examples
 
 from shards.builders.contract import BuiltExamples, Common
 from shards.builders.examples import DocumentTokens, Examples
-from shards.builders.sentence_pair import sentence_pairs, sentence_pairs_plain
+from shards.builders.pieces.sentence_pair import sentence_pairs, sentence_pairs_plain
 
 
 @given(shapes, word_shares, st.integers(5, 40), st.integers(1, 3), st.integers(0, 9))

@@ -18,7 +18,7 @@ from tiers import examples
 
 from corpora.errors import InputError
 from shards.builders.contract import Common
-from shards.builders.single import SingleInput, single_examples, single_plain
+from shards.builders.pieces.single import SingleInput, single_examples, single_plain
 from shards.settings import read_shard_settings
 
 

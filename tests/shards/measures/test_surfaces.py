@@ -8,8 +8,8 @@ from segment_columns import columns_of
 from corpora.kernels.arrays import Int64s
 from shards.builders.contract import Common
 from shards.builders.examples import DocumentTokens
-from shards.builders.pairs import SegmentPairInput
-from shards.builders.sentence_order import SentenceOrderInput
+from shards.builders.segments.pairs import SegmentPairInput
+from shards.builders.segments.sentence_order import SentenceOrderInput
 from shards.masks.masking import ShardVocabulary
 from shards.measures.surfaces import SUSPECT, Segments, count_surfaces, surface_accuracy, surface_rows
 

@@ -11,10 +11,10 @@ from small_shards import put_shards
 
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 
 

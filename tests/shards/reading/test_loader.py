@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from small_shards import put_shards
 from tiers import examples
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, ahead, gather_plain
-from shards.reading.order import share
-from shards.reading.shard_set import ShardSet
+from shards.reading.order.global_order import share
 from shards.settings import ShardSettings
 
 KINDS = {

@@ -9,14 +9,14 @@ from small_shards import put_shards
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.files import unfinished
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from shards.reading import near
+from corpora.store.places.files import unfinished
+from corpora.store.places.place import Place
+from shards.reading.files import shard_cache as near
+from shards.reading.files.shard_cache import NearFiles, check_room, example_files, room_wanted
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.near import NearFiles, check_room, example_files, room_wanted
-from shards.reading.order import step_slots
-from shards.reading.shard_set import ShardSet
+from shards.reading.order.global_order import step_slots
 from shards.settings import ShardSettings
 
 SETTINGS = ShardSettings(length=32, copies=2)

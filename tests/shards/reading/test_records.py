@@ -11,11 +11,11 @@ import pytest
 from small_shards import put_shards
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import IGNORED, ExampleRecords, padded
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 
 SEED = 5

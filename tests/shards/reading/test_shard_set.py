@@ -9,12 +9,12 @@ import pytest
 from small_corpus import put_corpus, row, words
 
 from corpora.store.manifest import Part
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import open_table, read_table
 from shards.build import plan_shards
 from shards.masks.masking import MaskSettings
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
@@ -80,7 +80,7 @@ def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest
             opened.append((table, tuple(columns)))
         return open_table(place, folder, part, table, columns, *rest)
 
-    monkeypatch.setattr("shards.reading.shard_set.open_table", noted)
+    monkeypatch.setattr("shards.reading.files.shard_set.open_table", noted)
     monkeypatch.setattr("corpora.store.tables.open_table", noted)
     assert len(plain) and plain.live.all() and plain.part_of(3)
     assert opened == []

@@ -9,11 +9,11 @@ from small_corpus import put_corpus, row, words
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Parent
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import _Mapped
 from shards.build import plan_shards
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.trace import corpus_of, find_document, trace_example
 from shards.settings import ShardSettings
 from shards.tokens import plan_tokens

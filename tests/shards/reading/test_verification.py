@@ -10,8 +10,8 @@ import pytest
 from small_shards import put_shards
 
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
-from shards.reading.verification import Verification, files_of, first_damage, read_stamps
+from corpora.store.places.place import Place
+from shards.reading.files.verification import Verification, files_of, first_damage, read_stamps
 from shards.settings import ShardSettings
 
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from small_shards import put_shards
 from tiers import examples
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order import share, step_slots
-from shards.reading.shard_set import ShardSet
-from shards.reading.windows import WindowedOrder, windowed_plain
+from shards.reading.order.global_order import share, step_slots
+from shards.reading.order.windowed_order import WindowedOrder, windowed_plain
 from shards.settings import ShardSettings
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=9)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_corpus import put_corpus, row, words
 from tiers import examples
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary, train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder

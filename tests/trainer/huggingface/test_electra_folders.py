@@ -28,8 +28,8 @@ from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
 from trainer.settings.model import ModelSettings
 from trainer.tasks.building import build_task_model
-from trainer.tasks.fill import fill_masks
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.kinds.texts import ClassesTask
+from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))

@@ -9,10 +9,10 @@ from small_models import write_model
 from small_tasks import exported_model
 
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of
-from trainer.tasks.encoding import TextEncoder, ids_of
+from trainer.tasks.encoding.batching import batch_of
+from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.portable.graphs import read_source
-from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 
 @pytest.mark.filterwarnings("ignore:Version v4.12.0:FutureWarning")  # said of every loss

@@ -13,7 +13,7 @@ from small_tasks import write_model
 from corpora.errors import InputError
 from trainer.huggingface.older import import_checkpoint
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.text_encoder import TextEncoder
 
 
 def older(folder: Path, family: str = "bert") -> tuple[Path, Path]:

@@ -33,13 +33,13 @@ from small_training import (
 )
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, survey_stage
 from corpora.store.tables import open_table
 from shards.settings import ShardSettings
 from trainer import build
 from trainer.build import plan_model, work_folder
-from trainer.finished import COMPLETE
+from trainer.complete_folders import COMPLETE
 from trainer.jobs.job import TrainingJob
 from trainer.launching import agent, commands, launch
 from trainer.launching.commands import command, environment, processes_of, usable_cores

@@ -15,7 +15,7 @@ from trainer.huggingface.checkpoints import export, load
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.building import build_task_model
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))

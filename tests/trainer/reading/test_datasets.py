@@ -17,10 +17,10 @@ from tiers import examples
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import IGNORED
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.reading.batches import PaddedBatches
 from trainer.reading.datasets import ExampleDataset, ExampleStream, StreamLoader

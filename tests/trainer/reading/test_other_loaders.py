@@ -10,10 +10,10 @@ import pytest
 import torch
 from small_shards import put_shards
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import ExampleRecords, padded
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.reading.datasets import ExampleStream, StreamLoader
 

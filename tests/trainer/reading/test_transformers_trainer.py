@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_shards import put_shards
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.reading.batches import PaddedBatches
 from trainer.reading.datasets import ExampleDataset

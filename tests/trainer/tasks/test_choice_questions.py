@@ -18,14 +18,14 @@ from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import encoder_shape
-from trainer.tasks.batching import EXAMPLES, batch_of_items, void
 from trainer.tasks.building import build_task_model
 from trainer.tasks.data import encode, named_file, read_file
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.encoding.batching import EXAMPLES, batch_of_items, void
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.predict import predict
-from trainer.tasks.rows.choices import ChoiceTask
+from trainer.tasks.kinds.choices import ChoiceTask
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import load_task, write_task
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
 

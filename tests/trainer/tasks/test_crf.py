@@ -16,12 +16,12 @@ from tiers import examples
 from torch import Tensor
 
 from corpora.errors import InputError
-from trainer.tasks.batching import batch_of_items, void
-from trainer.tasks.heads.chains import Chains
-from trainer.tasks.heads.crf import NEVER, LinearChain
-from trainer.tasks.heads.tags import forbidden_tags
-from trainer.tasks.rows.tag_schemes import may_follow
-from trainer.tasks.rows.tags import INNER, TagsTask
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.heads.tagging.chains import Chains
+from trainer.tasks.heads.tagging.crf import NEVER, LinearChain
+from trainer.tasks.heads.tagging.tags import forbidden_tags
+from trainer.tasks.kinds.tags import INNER, TagsTask
+from trainer.tasks.labels.tag_schemes import may_follow
 from trainer.tasks.saving import MORE, load_task
 from trainer.tasks.settings import FinetuneJob
 

@@ -15,15 +15,15 @@ from small_tasks import exported_model, new_job, run
 from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.part_writer import PartWriter
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from trainer.tasks.embed import Embedder
-from trainer.tasks.fill import fill_masks
-from trainer.tasks.finetune import finetune
+from trainer.tasks.finetuning.finetune import finetune
+from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.portable.graphs import read_source
-from trainer.tasks.rows.summary import SummaryTask
+from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import MORE, RECORD, check_weights, described_weights, load_task, task_json
-from trainer.tasks.vector_settings import EmbedSettings
+from trainer.tasks.vectors.embed import Embedder
+from trainer.tasks.vectors.settings import EmbedSettings
 from trainer.training.parallel import joined
 
 WEIGHTS = "model.safetensors"

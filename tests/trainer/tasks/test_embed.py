@@ -15,14 +15,15 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
-from corpora.store.locks import lock
-from trainer.tasks import embed, vector_parts
-from trainer.tasks.embed import Embedder, embed_file
+from corpora.store.places.locks import lock
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.similarity import SimilarityTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.saving import RECORD, task_json
-from trainer.tasks.vector_settings import EmbedSettings
+from trainer.tasks.vectors import embed
+from trainer.tasks.vectors import parts as vector_parts
+from trainer.tasks.vectors.embed import Embedder, embed_file
+from trainer.tasks.vectors.settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad .", "a", "the scene", "short")
 

@@ -18,13 +18,13 @@ from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
-from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model
-from trainer.tasks.heads.chains import Chains
-from trainer.tasks.heads.features import LAYERS, LayerFeatures, SentenceLSTM
-from trainer.tasks.predict import predict
-from trainer.tasks.published import published_as, with_published
-from trainer.tasks.rows.tags import FEATURES, TagsTask
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.finetuning.published_settings import published_as, with_published
+from trainer.tasks.heads.tagging.chains import Chains
+from trainer.tasks.heads.tagging.features import LAYERS, LayerFeatures, SentenceLSTM
+from trainer.tasks.kinds.tags import FEATURES, TagsTask
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, task_json
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.parallel import joined

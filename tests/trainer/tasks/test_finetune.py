@@ -18,15 +18,15 @@ from torch import Tensor
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of, batch_of_items
 from trainer.tasks.building import build_task_model
-from trainer.tasks.encoding import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
-from trainer.tasks.finetune import RECORD, main
+from trainer.tasks.encoding.batching import batch_of, batch_of_items
+from trainer.tasks.finetuning.finetune import RECORD, main
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.scores.classes import class_scores
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.text_encoder import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
 
 # It learns.
 

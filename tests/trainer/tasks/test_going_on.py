@@ -18,9 +18,9 @@ from small_training import flip
 
 from corpora.errors import InputError
 from trainer.metrics import MetricsLog
-from trainer.tasks import finetune
-from trainer.tasks.finetune import alone
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.finetuning import finetune
+from trainer.tasks.finetuning.finetune import alone
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined

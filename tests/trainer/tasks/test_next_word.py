@@ -18,13 +18,13 @@ from tokenizers.models import WordPiece
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of, batch_of_items
 from trainer.tasks.building import build_task_model
-from trainer.tasks.encoding import TextEncoder
-from trainer.tasks.generate import Drawing, added_text, generate, main, narrowed
-from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.encoding.batching import batch_of, batch_of_items
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.prediction.generate import Drawing, added_text, generate, main, narrowed
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.text_encoder import TextEncoder
 
 SIDES = (NextTask(), NextTask(direction="right"), NextTask(leaky=True))
 

@@ -16,9 +16,9 @@ from small_tasks import encoded_for
 from corpora.errors import InputError
 from trainer.tasks import data
 from trainer.tasks.contract import Task, TaskItem, Tokens
-from trainer.tasks.packing import PackedItems, lengths_of
-from trainer.tasks.rows.tags import TagsTask
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.encoding.packing import PackedItems, lengths_of
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.texts import ClassesTask
 
 
 def drawn_items(lengths: Sequence[Sequence[int]], seed: int, origins: bool) -> list[TaskItem]:

@@ -14,19 +14,19 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, writ
 from small_training import on_ranks
 
 from corpora.errors import InputError
-from trainer.tasks.batching import batch_of_items
-from trainer.tasks.embed import Embedder, embed_file
 from trainer.tasks.embeddings import VectorFile
+from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.embedding import pooled
-from trainer.tasks.predict import predict
-from trainer.tasks.retrieve import Search
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.similarity import SimilarityTask
-from trainer.tasks.rows.texts import ClassesTask, NumberTask, TextTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextTask
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, task_json
 from trainer.tasks.scores.ranking import ranking_scores
-from trainer.tasks.vector_settings import EmbedSettings, SearchJob
+from trainer.tasks.vectors.embed import Embedder, embed_file
+from trainer.tasks.vectors.retrieve import Search
+from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
 from trainer.training.parallel import joined
 
 PASSAGES = {

@@ -17,11 +17,18 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from corpora.store.files import unfinished
+from corpora.store.places.files import unfinished
 from trainer.tasks import embeddings
-from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
-from trainer.tasks.rows.vectors import similarities
-from trainer.tasks.search import check_comparable, exact_search, indexed_search
+from trainer.tasks.embeddings import (
+    VectorFile,
+    VectorRows,
+    VectorsMade,
+    new_vectors,
+    vector_schema,
+    vector_table,
+)
+from trainer.tasks.kinds.vectors import similarities
+from trainer.tasks.vectors.search import check_comparable, exact_search, indexed_search
 
 MADE = VectorsMade(
     model="a", by="text", pooling="mean", layers=(2,), combine="", side="first", similarity="cosine", max_length=40

@@ -16,15 +16,15 @@ from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.batching import batch_of_items, void
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.finetuning.vector_files import write_vector_files
 from trainer.tasks.heads.embedding import Sides, match_loss, of_stretches
-from trainer.tasks.predict import answers_of, predict
-from trainer.tasks.rows.similarity import SimilarityTask
-from trainer.tasks.rows.vectors import VectorExample, own_ranking
+from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.kinds.vectors import VectorExample, own_ranking
+from trainer.tasks.prediction.predict import answers_of, predict
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.vector_files import write_vector_files
 from trainer.training.parallel import joined
 
 PAIRS = (

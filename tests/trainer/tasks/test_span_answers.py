@@ -20,17 +20,17 @@ from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import encoder_shape
-from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.building import build_task_model
 from trainer.tasks.data import EncodedExamples, encode, read_file
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.encoding.windows import best_spans, deciding
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.predict import predict
-from trainer.tasks.rows.answers import SpanTask, official_answers
-from trainer.tasks.rows.windows import best_spans, deciding
+from trainer.tasks.kinds.answers import SpanTask, official_answers
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, write_task
 from trainer.tasks.scores.answers import optional_answer_scores
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
 # The model.

@@ -16,11 +16,11 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, writ
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of_items, void
+from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.formats.records import Unusable
-from trainer.tasks.predict import predict
-from trainer.tasks.rows.extracts import best_sentences, greedy_extract, words_of
-from trainer.tasks.rows.summary import SummaryTask
+from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.labels.extracts import best_sentences, greedy_extract, words_of
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import MORE
 from trainer.training.parallel import joined
 

@@ -21,16 +21,16 @@ from tiers import examples
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.contract import TaskItem
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of, pieces_of
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.predict import predict
-from trainer.tasks.rows.sentences import MOST_WINDOWS, parts_of, pieces_of
-from trainer.tasks.rows.tag_schemes import in_scheme, may_follow, scheme_of
-from trainer.tasks.rows.tags import CHAINS, TaggedSentence, TagsTask
+from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask
+from trainer.tasks.labels.tag_schemes import in_scheme, may_follow, scheme_of
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.spans import spans_of
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")

@@ -10,8 +10,8 @@ import pytest
 from corpora.errors import InputError
 from trainer.tasks.data import read_file
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.registry import read_task
-from trainer.tasks.rows.texts import ClassesTask
 
 
 def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:

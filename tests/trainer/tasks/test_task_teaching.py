@@ -15,13 +15,13 @@ from small_tasks import exported_model, kept_of, new_job, run, sentences, write_
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.data import encode, read_file, sha256_of
-from trainer.tasks.encoding import TextEncoder
+from trainer.tasks.finetuning.teacher import TaskTeacher
 from trainer.tasks.heads.classes import TAUGHT
-from trainer.tasks.predict import predict
-from trainer.tasks.rows.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
+from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
+from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.teaching import TaskTeacher
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
 

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of
 from trainer.tasks.building import build_task_model
-from trainer.tasks.generate import Drawing, continued, repeated_less
+from trainer.tasks.encoding.batching import batch_of
 from trainer.tasks.heads.continuing import Remembering
 from trainer.tasks.heads.next_word import NextModel
-from trainer.tasks.rows.next_word import NextTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.prediction.generate import Drawing, continued, repeated_less
 
 BEGUN = ([2, 7], [2, 9, 11, 30, 8, 21, 6, 6, 12, 17], [2], [2, 5, 6])
 

@@ -29,12 +29,12 @@ from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings
-from trainer.tasks.batching import batch_of_items, void
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.finetuning.published_settings import with_published
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.predict import answers_of, predict
-from trainer.tasks.published import with_published
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
+from trainer.tasks.prediction.predict import answers_of, predict
 from trainer.tasks.registry import TASKS, read_task
-from trainer.tasks.rows.texts import ClassesTask, NumberTask
 from trainer.tasks.saving import HEADS, RECORD, load_task
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.parallel import joined

@@ -10,9 +10,9 @@ from small_training import put_store, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.store.settings import settings_json
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order import share, step_slots
-from shards.reading.shard_set import ShardSet
+from shards.reading.order.global_order import share, step_slots
 from trainer.launching.copies import with_local_shards
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings

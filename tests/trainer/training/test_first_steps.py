@@ -9,7 +9,7 @@ import torch
 from small_training import SmallStore, of, put_store, said, small_job, train_here
 
 from corpora.errors import InputError
-from shards.reading.shard_set import ShardSet
+from shards.reading.files.shard_set import ShardSet
 from trainer.objectives.contract import Term
 from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed

@@ -27,8 +27,8 @@ from torch import Tensor
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from corpora.errors import InputError
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.shard_set import ShardSet
 from trainer.jobs.job import JobInput, TrainingJob
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.rates import learning_rate

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_training import SmallStore, exported_bytes, of, put_store, said, small_job, train_here, with_training
 
-from trainer.choices import Computing
+from trainer.auto_settings import Computing
 from trainer.metrics import MetricsLog
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints import folders

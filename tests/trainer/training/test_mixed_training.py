@@ -13,15 +13,15 @@ from small_training import of, said, small_model, train_here
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 from trainer.build import plan_model
+from trainer.jobs.data_counts import seen_in
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.phases import readings, settle, train_examples
-from trainer.jobs.seen import seen_in
 from trainer.settings.phases import PhaseSettings, Quota
 from trainer.settings.ramps import BatchRamp
 from trainer.settings.training import TrainingSettings

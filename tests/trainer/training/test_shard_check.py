@@ -12,7 +12,7 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.stage import build_stage, survey_stage
-from shards.reading import verification
+from shards.reading.files import verification
 from trainer.build import plan_model
 from trainer.jobs.job import TrainingJob
 from trainer.launching import launch

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from corpora.errors import InputError
-from trainer.choices import Computing
+from trainer.auto_settings import Computing
 from trainer.training.checkpoints import folders
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, Staging
 from trainer.training.learner import Learner

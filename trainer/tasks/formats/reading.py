@@ -9,14 +9,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
-from trainer.tasks.formats.choices import CHOICE_ROLES, copa_records, race_records, swag_records
-from trainer.tasks.formats.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
-from trainer.tasks.formats.opening import opened, unpacked_ending
-from trainer.tasks.formats.parquet import parquet_records
-from trainer.tasks.formats.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
-from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
-from trainer.tasks.formats.squad import QUESTION_ROLES, squad_records
-from trainer.tasks.formats.superglue import (
+from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
+from trainer.tasks.formats.layouts.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
+from trainer.tasks.formats.layouts.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
+from trainer.tasks.formats.layouts.squad import QUESTION_ROLES, squad_records
+from trainer.tasks.formats.layouts.superglue import (
     GROUP_ROLES,
     MARKED_ROLES,
     multirc_records,
@@ -24,6 +21,9 @@ from trainer.tasks.formats.superglue import (
     wic_records,
     wsc_records,
 )
+from trainer.tasks.formats.opening import opened, unpacked_ending
+from trainer.tasks.formats.parquet import parquet_records
+from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
 from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
 from trainer.tasks.formats.values import NOT_UTF_8, checked
 

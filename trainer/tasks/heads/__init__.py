@@ -1,1 +1,4 @@
-"""What tasks add to an encoder: `task_model` has what all of them share, the others a file for each kind of head."""
+"""What tasks add to an encoder: `task_model.py` has what all of them share, the others a head each.
+
+`tagging/` has the heads over words.
+"""

@@ -14,7 +14,7 @@ from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
-from trainer.tasks.rows.answers import END, START, SpanTask
+from trainer.tasks.kinds.answers import END, START, SpanTask
 
 # Shapes in the names of tensors: T tokens, S windows.
 

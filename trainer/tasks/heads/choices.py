@@ -11,10 +11,10 @@ from torch import Tensor
 from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
-from trainer.tasks.batching import EXAMPLES
+from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
-from trainer.tasks.rows.choices import CHOICE, ChoiceTask
+from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
 
 # Shapes in the names of tensors: S sequences, Q questions.
 

@@ -16,7 +16,7 @@ from trainer.model.batches import Batch
 from trainer.model.objective import sum_loss
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
-from trainer.tasks.rows.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
+from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
 

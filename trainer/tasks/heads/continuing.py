@@ -20,7 +20,7 @@ from trainer.model.attention import attend
 from trainer.model.batches import Batch
 from trainer.model.encoder import SelfAttention
 from trainer.model.rotary import rotate
-from trainer.tasks.batching import batch_of
+from trainer.tasks.encoding.batching import batch_of
 from trainer.tasks.heads.next_word import NextModel
 
 # Shapes in the names of tensors: B texts, T tokens, S places of a text, A heads, D size of a head, H hidden size,

@@ -22,10 +22,10 @@ from trainer.model.encoder import TransformerEncoder
 from trainer.model.first_weights import init_weights
 from trainer.model.objective import sum_loss
 from trainer.settings.model import ModelSettings
-from trainer.tasks.batching import EXAMPLES
+from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
-from trainer.tasks.rows.similarity import COSINE, MATCH, SOFTMAX
-from trainer.tasks.rows.vectors import SAME, VectorTask
+from trainer.tasks.kinds.similarity import COSINE, MATCH, SOFTMAX
+from trainer.tasks.kinds.vectors import SAME, VectorTask
 
 Gather = Callable[[Tensor], list[Tensor]]
 

@@ -19,7 +19,7 @@ from trainer.model.heads import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
 from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.heads.task_model import TaskModel
-from trainer.tasks.rows.next_word import NEXT, NextTask
+from trainer.tasks.kinds.next_word import NEXT, NextTask
 
 # Shapes in the names of tensors: P points, H hidden size, V vocabulary.
 

@@ -10,7 +10,7 @@ from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
-from trainer.tasks.rows.summary import SENTENCE, SummaryTask
+from trainer.tasks.kinds.summary import SENTENCE, SummaryTask
 
 # Shapes in the names of tensors: P sentences.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from shards.reading.order import share
+from shards.reading.order.global_order import share
 from trainer.families.contract import ClassHeadShape, EncoderShape, Family, ModelInputs, TokenHeadShape
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
@@ -20,9 +20,9 @@ from trainer.model.heads import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.objectives.contract import Term
 from trainer.settings.model import ModelSettings, encoder_shape
-from trainer.tasks.batching import batch_of_items, void
 from trainer.tasks.contract import Task, TaskItem
-from trainer.tasks.packing import shortest_first
+from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.encoding.packing import shortest_first
 from trainer.tasks.scores.checks import finite
 from trainer.training.parallel import Ranks
 

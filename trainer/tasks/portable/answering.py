@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from corpora.kernels.arrays import Float32s, Int64s
 from trainer.tasks.contract import Task, TaskItem
+from trainer.tasks.kinds.next_word import NEXT, NextTask
+from trainer.tasks.kinds.tags import CHAINS, INNER, TagsTask
+from trainer.tasks.kinds.texts import COLUMNS
+from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.labels.tag_schemes import may_follow
 from trainer.tasks.portable.running import OnnxFiles, OnnxText
-from trainer.tasks.rows.next_word import NEXT, NextTask
-from trainer.tasks.rows.tag_schemes import may_follow
-from trainer.tasks.rows.tags import CHAINS, INNER, TagsTask
-from trainer.tasks.rows.texts import COLUMNS
-from trainer.tasks.rows.vectors import VectorTask
 from trainer.tasks.scores.checks import finite
 
 # Shapes in the names of arrays: P points, L points of a sentence, W width, C tags or classes, V vocabulary, H width of

@@ -34,7 +34,7 @@ from safetensors.numpy import save_file
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.store.files import unfinished
+from corpora.store.places.files import unfinished
 from corpora.store.settings import bind
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
@@ -42,7 +42,6 @@ from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
 from trainer.tasks.contract import TaskItem
 from trainer.tasks.data import EncodedExamples, encode, named_file, read_file
-from trainer.tasks.encoding import TOKENIZER_FILES, TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import TaskModel, answers_of
 from trainer.tasks.portable.answering import needed_weights, onnx_answers, rows_of, text_of
@@ -54,6 +53,7 @@ from trainer.tasks.portable.running import COLUMNS, IDS, MASK, SEGMENTS, OnnxFil
 from trainer.tasks.saving import MORE as MORE_WEIGHTS
 from trainer.tasks.saving import RECORD, task_json, written_json
 from trainer.tasks.saving import SECOND as SECOND_FOLDER
+from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.parallel import joined
 
 BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)

@@ -27,16 +27,16 @@ from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.settings.model import ModelSettings, encoder_shape
-from trainer.tasks.batching import batch_of_items
 from trainer.tasks.contract import Task, TaskItem, Tokens
+from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.heads.embedding import VectorModel, pooled
 from trainer.tasks.heads.next_word import NextModel
-from trainer.tasks.heads.tags import TagModel
+from trainer.tasks.heads.tagging.tags import TagModel
 from trainer.tasks.heads.task_model import pretrained_encoder
+from trainer.tasks.kinds.texts import TextTask
 from trainer.tasks.portable.padded import PaddedBatch
 from trainer.tasks.portable.running import COLUMNS, OnnxText, shares
 from trainer.tasks.registry import task_of_config
-from trainer.tasks.rows.texts import TextTask
 from trainer.tasks.saving import RECORD, check_weights, load_task
 
 # Shapes in the names of tensors: T tokens, S sequences, B rows, P points, H hidden size.

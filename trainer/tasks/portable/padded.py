@@ -18,7 +18,7 @@ from trainer.model.attention import sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.model.rotary import rotate
-from trainer.tasks.rows.texts import COLUMNS
+from trainer.tasks.kinds.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from trainer.tasks.answer_lines import FileAnswers, answer
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, read_file
-from trainer.tasks.encoding import TextEncoder
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.answering import onnx_answers
 from trainer.tasks.portable.folder import read_folder
+from trainer.tasks.prediction.answer_lines import FileAnswers, answer
+from trainer.tasks.text_encoder import TextEncoder
 
 
 def main(arguments: list[str]) -> int:

@@ -17,18 +17,18 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from corpora.store.files import replaced_file
+from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
 from trainer.tasks.contract import Example, Prediction, Task
-from trainer.tasks.rows.answers import SpanTask
-from trainer.tasks.rows.choices import ChoiceTask
-from trainer.tasks.rows.next_word import NextTask
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.similarity import SimilarityTask
-from trainer.tasks.rows.summary import SummaryTask
-from trainer.tasks.rows.tags import TagsTask
-from trainer.tasks.rows.texts import ClassesTask, NumberTask
-from trainer.tasks.rows.vectors import own_ranking_by_query, similarities
+from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.kinds.choices import ChoiceTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.vectors import own_ranking_by_query, similarities
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
 from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainer.tasks.contract import Example, Prediction, Task
-from trainer.tasks.rows.tags import TagsTask
-from trainer.tasks.rows.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 
 
 def majority_answers(

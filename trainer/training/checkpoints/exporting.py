@@ -16,9 +16,9 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.files import unfinished
-from corpora.store.places import Place
-from trainer.finished import check_files, read_finished
+from corpora.store.places.files import unfinished
+from corpora.store.places.place import Place
+from trainer.complete_folders import check_files, read_finished
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.tokenizers import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob

@@ -47,10 +47,10 @@ from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.files import flush_folder, unfinished
 from corpora.store.manifest import Json
-from trainer.choices import Computing
-from trainer.finished import check_files, described, finish, names_in, read_finished
+from corpora.store.places.files import flush_folder, unfinished
+from trainer.auto_settings import Computing
+from trainer.complete_folders import check_files, described, finish, names_in, read_finished
 from trainer.jobs.origins import Origin, content_of
 from trainer.training.learner import Learner
 from trainer.training.optimizers import LossScale

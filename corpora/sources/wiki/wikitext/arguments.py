@@ -40,7 +40,7 @@ def read_arguments(body: str) -> tuple[list[str], Named]:
 
 
 def is_number(text: str) -> bool:
-    """Whether an argument is a number as people write it: "12", "-3.5", "1 200,5"."""
+    """Return True if an argument is a number as people write it: "12", "-3.5", "1 200,5"."""
     return _NUMBER.fullmatch(text) is not None
 
 

@@ -30,12 +30,12 @@ def _date(numbers: list[int], day_first: bool) -> str:
 
 def _numbers(arguments: list[str]) -> list[int]:
     """The leading arguments that are small whole numbers."""
-    found: list[int] = []
+    numbers: list[int] = []
     for argument in arguments:
         if not re.fullmatch("[0-9]{1,4}", argument):
             break
-        found.append(int(argument))
-    return found
+        numbers.append(int(argument))
+    return numbers
 
 
 def event(arguments: list[str], named: Named) -> str:

@@ -117,7 +117,7 @@ def drop_hidden(text: str, math: str = "placeholder") -> str:
 
 
 def heading(line: str) -> tuple[int, str]:
-    """Level and title of a heading line (`== Title ==`), or (0, "") for a line that is none.
+    """Level and title of a heading line (`== Title ==`), or (0, "") for any other line.
 
     >>> heading("=== Early life ===")
     (3, 'Early life')

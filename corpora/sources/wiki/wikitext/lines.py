@@ -1,6 +1,6 @@
 """Wikitext, step 5: quotes, the holes that dropped markup leaves, and lines as headings and paragraphs.
 
-Promise: words are never changed here, only marks and spaces; a list item that is no sentence goes, and a
+Promise: words are never changed here, only marks and spaces; a list item that is not a sentence goes, and a
 heading under which nothing is left. Cost: a fixed number of passes over the page.
 
 Source: mediawiki.org/wiki/Help:Formatting.
@@ -65,12 +65,12 @@ def mend_holes(text: str) -> str:
 
 
 def _is_sentence(item: str) -> bool:
-    """Whether a list item is long enough to be prose rather than an entry."""
+    """Return True if a list item is long enough to be prose rather than an entry."""
     return len(item.split()) >= MIN_ITEM_WORDS or len(_SPACELESS.findall(item)) >= MIN_ITEM_CHARACTERS
 
 
 def _is_shown(marks: str, item: str, lists: bool) -> bool:
-    """Whether the item after `marks` is prose. An indented line is no list, and its formula part of a sentence."""
+    """Return True if the item after `marks` is prose. An indented line is not a list; its formula is in a sentence."""
     if marks.strip(": "):
         return lists and _is_sentence(item)
     return MARK in item or _is_sentence(item)

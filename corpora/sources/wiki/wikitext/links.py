@@ -37,7 +37,7 @@ def _reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
 
 
 def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
-    """What a link shows: its label or target; nothing for files, categories and links between languages."""
+    """Return what a link shows: its label or target; nothing for files, categories and links between languages."""
     target, bar, label = match[1].partition("|")
     target = target.strip()
     shown, target = target.startswith(":"), target.removeprefix(":")

@@ -54,5 +54,5 @@ def drop_tags(text: str) -> str:
 
 
 def decode_entities(text: str) -> str:
-    """`text` with its entities as the characters they stand for; only those with their semicolon are ones."""
+    """Replace the entities in `text` by their characters; an entity must end with a semicolon."""
     return _ENTITY.sub(lambda match: html.unescape(match[0]), text)

@@ -1,7 +1,7 @@
 """Templates that write measures: `{{convert|12|km|mi}}` and `{{height|ft=6|in=2}}`.
 
 Promise: the measure as given is always kept; the converted one is next to it where both units are known,
-rounded as the template rounds it. What is no number, or a unit not in the table, converts nothing.
+rounded as the template rounds it. What is not a number, or a unit not in the table, converts nothing.
 
 Source: the documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
 """
@@ -89,7 +89,7 @@ def _rounded(value: float, precision: int) -> str:
 
 
 def _output_precision(value: float, precision: int, result: float, kelvin: float | None) -> int:
-    """As many decimals as the input's precision carries over, and at least two significant figures.
+    """Return as many decimals as the input's precision carries over, and at least two significant figures.
 
     Module:Convert's default: the input's decimals, moved by the order of magnitude of the conversion with a
     margin of log10 2; between temperatures three significant figures in kelvin are the least.

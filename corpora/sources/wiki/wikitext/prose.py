@@ -44,7 +44,7 @@ _PAGE_NAME = re.compile(r"\{\{\s*+(?:FULL|SUB|BASE)?PAGENAME\s*+\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikitextSettings:
-    """How a wiki's pages are read.
+    """Settings for reading a wiki's pages.
 
     math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
     lists:  items of six words and more are "sentences"; or "drop" all items
@@ -170,20 +170,20 @@ _LIST_TITLE = re.compile(
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Whether the page only points to another, `#REDIRECT [[Target]]`, in English or another language."""
+    """Return True if the page only points to another, `#REDIRECT [[Target]]`, in English or another language."""
     return _REDIRECT.match(wikitext) is not None
 
 
 def is_disambiguation(wikitext: str, title: str) -> bool:
-    """Whether the page lists the meanings of its title: it says so in the title or by its template."""
+    """Return True if the page lists the meanings of its title: it says so in the title or by its template."""
     return bool(_DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(wikitext.replace("_", " ")))
 
 
 def is_stub(wikitext: str) -> bool:
-    """Whether the page calls itself a stub, by its template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche|...}}`."""
+    """True if the page calls itself a stub, by its template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche|...}}`."""
     return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
 
 
 def is_list(title: str) -> bool:
-    """Whether the title is that of an enumeration: "List of ...", "Outline of ...", "Index of ..."."""
+    """Return True if the title is that of an enumeration: "List of ...", "Outline of ...", "Index of ..."."""
     return _LIST_TITLE.match(title) is not None

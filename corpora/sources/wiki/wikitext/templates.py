@@ -135,7 +135,7 @@ _EXPANSIONS: dict[str, Expansion] = (
 
 
 def _function(match: re.Match[str]) -> str:
-    """What a parser function writes: `{{formatnum:12345}}`, `{{uc:text}}`."""
+    """Return what a parser function writes: `{{formatnum:12345}}`, `{{uc:text}}`."""
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
@@ -151,7 +151,7 @@ def _function(match: re.Match[str]) -> str:
 
 
 def _shown(match: re.Match[str]) -> str:
-    """What a template without inner templates shows: nothing, unless it is known to carry text."""
+    """Return what a template without inner templates shows: nothing, unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:

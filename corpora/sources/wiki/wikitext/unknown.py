@@ -1,7 +1,7 @@
 """Templates that no table names: what they show where the sentence needs a word, and where it cannot be known.
 
 Promise: a template unknown by name shows nothing, but for two cases. Its name may say what it writes ("XIXe siècle",
-"vol-de", "enS"). Or it is where no sentence can go on without a word, after an article, a preposition or a sign of
+"vol-de", "enS"). Or it is where no sentence can continue without a word, after an article, a preposition or a sign of
 currency: then it shows its first argument, a number with its unit, and where it has none the hole is marked. A
 bracket or else the sentence that holds a marked hole is dropped by `without_holes`: no sentence has a hole
 where a number was.
@@ -18,7 +18,7 @@ from corpora.sources.wiki.wikitext.words import LANGUAGES
 
 _LOOK_BACK = 30
 MAX_BRACKETS = 4  # one inside another
-# Words after which a sentence goes on, in English, French, German, Spanish, Italian and Portuguese.
+# Words after which a sentence continues, in English, French, German, Spanish, Italian and Portuguese.
 _NEEDS_MORE = frozenset(
     (
         "a an the of in to at by from with between than about around over under near approximately nearly"
@@ -56,7 +56,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…。])[\"”»)]{0,2}\s+(?=[\"“«(]{0,2
 
 
 def unknown_template(body: str, text: str, start: int) -> str:
-    """What `{{body}}` at `text[start]` shows where no table has its name."""
+    """Return what `{{body}}` at `text[start]` shows if no table has its name."""
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
@@ -75,7 +75,7 @@ def unknown_template(body: str, text: str, start: int) -> str:
 
 
 def _needs_more(before: str) -> bool:
-    """Whether the text breaks off where a word must follow: after a space and a preposition, or a currency."""
+    """Return True if the text breaks off where a word must follow: after a space and a preposition, or a currency."""
     if before[-1:] in _CURRENCIES:
         return before != ""
     bare = before.rstrip(_OPENINGS)
@@ -89,7 +89,7 @@ def _sounds(body: str) -> str:
 
 
 def _in_need(name: str, body: str) -> str:
-    """What a template shows where the sentence needs a word; `HOLE` where that cannot be told."""
+    """Return what a template shows where the sentence needs a word; `HOLE` if that is unclear."""
     if name in _SILENT or name.startswith(("#", "cite ")):
         return ""
     arguments, named = read_arguments(body)

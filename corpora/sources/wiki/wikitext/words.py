@@ -1,4 +1,4 @@
-"""What templates of words and numbers write: `{{langx|ru|...}}`, `{{val|1.5|0.2|u=m}}`, `{{circa|1900}}`.
+"""Templates that write words and numbers: `{{langx|ru|...}}`, `{{val|1.5|0.2|u=m}}`, `{{circa|1900}}`.
 
 Promise: each function gives what the template of its name shows, as plain text; missing arguments give less
 text, never an error. Which names lead to which function is in `templates`.
@@ -86,7 +86,7 @@ def interlanguage(arguments: list[str], named: Named) -> str:
 
 
 def unknowable(arguments: list[str], named: Named) -> str:
-    """What depends on the day of reading, or on tables of prices: a hole, which takes its sentence with it."""
+    """Return a hole, which takes its sentence with it: the value depends on the day of reading, or on price tables."""
     return HOLE
 
 

@@ -110,12 +110,6 @@ def test_a_word_divided_at_a_line_end_is_mended_as_the_book_writes_it() -> None:
     assert divides.join_lines(["a mis-", "sionary"]) == "a missionary"
 
 
-def test_verse_set_off_keeps_its_lines_where_each_is_a_sentence() -> None:
-    verse = "What of the hunting, hunter bold?\nBrother, the watch was long and cold.\nWhat of the quarry?"
-    prose = textwrap.fill(STORY, 70)
-    assert paragraphs(f"{prose}\n\n{textwrap.indent(verse, '    ')}\n\n{prose}") == [STORY, verse, STORY]
-
-
 def numbered(pages: int, step: int = 1) -> str:
     """A wrapped text with a page's number after every six lines."""
     lines = textwrap.fill(" ".join([STORY] * pages), 70).split("\n")

@@ -1,18 +1,16 @@
 """The bounds that real books must keep, by the measures of `benchmarks.books`; and that the measures see faults."""
 
-import doctest
 from pathlib import Path
 
 import pytest
+from source_reading import raw_file
 
-from benchmarks import books
-from benchmarks.books import Measures, lines_of, measure_book, measure_folder, raw_body, twins
-from corpora.errors import InputError
+from benchmarks.books import Measures, measure_book, measure_folder, twins
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.schema import Locator
 from corpora.sources.books.source import BookCorpusSource
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
+from corpora.sources.contract import Record, Tally
 
 PROSE = (
     "It was late in the evening when the lamp went out, and nobody in the house, not even the cat, "
@@ -22,11 +20,6 @@ PROSE = (
 
 def record(raw: str, text: str) -> Record:
     return Record(locator=Locator(file="a.txt", sha256="", length=len(raw)), text=text, raw=raw.encode())
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    result = doctest.testmod(books)
-    assert result.attempted >= 4 and not result.failed
 
 
 def test_faults_are_seen() -> None:
@@ -43,28 +36,6 @@ def test_faults_are_seen() -> None:
     whole = measure_book(record(raw, raw.replace("     ", "")), {}).measures
     assert (whole.lost, whole.signs, whole.lists, whole.wrapped, whole.joined) == (0, 0, 0, 0, 0)
     assert whole.words == whole.kept > 900
-
-
-def test_another_encoding_than_stated_is_seen() -> None:
-    latin = Record(locator=Locator(file="a.txt", sha256="", length=5), text="café", raw=b"caf\xe9 \x97")
-    assert measure_book(latin, {"encoding": "latin-1"}).measures.encoding == 0
-    assert measure_book(latin, {"encoding": "utf-16"}).measures.encoding == 1
-
-
-def test_a_folder_is_measured_and_shown(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(f"Emma\n\nby Ann Lee\n\nCHAPTER I\n\n{PROSE}")
-    (tmp_path / "b.txt").write_text("1 2 3\n")
-    found = measure_folder(tmp_path)
-    assert sum((finding.measures for finding in found), Measures()).dropped == 1
-    shown = "\n".join(lines_of(found, 2))
-    assert "no prose: 0 words of running text" in shown and shown.splitlines()[-1].endswith("2 books")
-    with pytest.raises(InputError, match="nothing in"):
-        measure_folder(tmp_path / "none*")
-
-
-def test_the_raw_body_is_what_stands_between_the_marks() -> None:
-    marked = "Title: A\n***START OF THE PROJECT GUTENBERG EBOOK A***\nOne.\n*** END OF THIS PROJECT GUTENBERG EBOOK"
-    assert raw_body(marked).strip() == "One." and raw_body("One.\r\nTwo.") == "One.\nTwo."
 
 
 @pytest.mark.long
@@ -93,7 +64,7 @@ def test_a_book_in_another_language_is_dropped_by_the_language_step(shared: Path
     records = []
     for name in ("los-pazos-de-ulloa_18005.txt", "the-star-hyacinths_26292.txt"):
         source = BookCorpusSource(path=str(folder / name))
-        [file] = hash_files(source.files(), StatCache())
+        file = raw_file(source)
         records += [found for piece in source.slices(file) for found in source.records(piece, Tally())]
     judged = judge_records(records, "bookcorpus", DocumentsSettings())
     [dropped] = judged.dropped.to_pylist()

@@ -2,33 +2,19 @@
 
 import gzip
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from source_reading import raw_file, raw_files, read, reasons
 
 from corpora.errors import InputError
 from corpora.sources.bytes.raw_files import open_raw, read_lines
-from corpora.sources.contract import RawFile, Record, Slice, StatCache, Tally, hash_files
 from corpora.sources.files import formats as files_module
 from corpora.sources.files.source import FilesSource
-from corpora.sources.registry import SOURCES, make_source
-
-
-def raw_files(source: FilesSource) -> list[RawFile]:
-    return hash_files(source.files(), StatCache())
-
-
-def read(source: FilesSource, pieces: list[Slice] | None = None) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    slices = [piece for file in raw_files(source) for piece in source.slices(file)] if pieces is None else pieces
-    records = [record for piece in slices for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
+from corpora.sources.registry import make_source
 
 
 def write_lines(path: Path, values: list[Any]) -> Path:
@@ -44,7 +30,7 @@ def test_a_text_file_is_one_document(tmp_path: Path) -> None:
     source = FilesSource(name="own", path=str(tmp_path))
     records = read(source)
     assert [record.text for record in records] == ["Zürich.", "Text with a mark.\n\nSecond.", " \n"]
-    assert [record.drop.reason if record.drop else None for record in records] == [None, None, "empty"]
+    assert reasons(records) == [None, None, "empty"]
     assert [record.key for record in records] == [None] * 3
     for record, file in zip(records, raw_files(source), strict=True):
         assert source.raw_record(Path(file.path), record.locator) == record.raw
@@ -97,21 +83,13 @@ def test_a_bad_line_is_a_damaged_drop_and_costs_no_other(tmp_path: Path, line: b
     assert source.raw_record(tmp_path / "a.jsonl", bad.locator) == line
 
 
-def test_a_text_file_in_another_encoding(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes("Zürich".encode("cp1252"))
-    (record,) = read(FilesSource(name="own", path=str(tmp_path)))
-    assert record.drop is not None and record.drop.damaged and "byte 1" in record.drop.detail
-    (record,) = read(FilesSource(name="own", path=str(tmp_path), encoding="cp1252"))
-    assert (record.text, record.drop) == ("Zürich", None)
-
-
 def test_too_large_is_dropped_and_the_next_line_read(tmp_path: Path) -> None:
     lines = [b'{"text": "%s"}' % (b"x" * size) for size in (10, 88, 89, 5000, 10)]
     (tmp_path / "a.jsonl").write_bytes(b"\r\n".join(lines))
     (tmp_path / "b.txt").write_bytes(b"x" * 101)
     records = read(FilesSource(name="own", path=str(tmp_path), max_record_bytes=100))
     assert [len(line) for line in lines] == [22, 100, 101, 5012, 22]
-    found = [record.drop.reason if record.drop else None for record in records]
+    found = reasons(records)
     assert found == [None, None, "too large", "too large", None, "too large"]
 
 
@@ -120,7 +98,7 @@ def test_lines_of_any_slicing_are_those_of_the_file(tmp_path: Path, monkeypatch:
     path = write_lines(tmp_path / "a.jsonl", values)
     path.write_bytes(path.read_bytes() + b"\n  \n\n")
     source = FilesSource(name="own", path=str(path))
-    (file,) = raw_files(source)
+    file = raw_file(source)
     assert len(source.slices(file)) == 1
     whole = read(source)
     assert [record.text for record in whole] == [value["text"] for value in values]
@@ -156,25 +134,6 @@ def test_read_lines_agrees_with_splitting_at_newlines(lines: list[bytes], step: 
     assert [line.offset for line in found] == offsets
 
 
-def test_gz_lines_stream_and_damage_is_refused(tmp_path: Path) -> None:
-    plain = write_lines(tmp_path / "a.jsonl", [{"text": f"number {number}"} for number in range(2000)])
-    packed = tmp_path / "gz" / "a.jsonl.gz"
-    packed.parent.mkdir()
-    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-    source = FilesSource(name="own", path=str(packed))
-    records = read(source)
-    assert [record.text for record in records] == [
-        record.text for record in read(FilesSource(name="own", path=str(plain)))
-    ]
-    assert all(record.locator.stream == 0 for record in records)
-    assert source.raw_record(packed, records[1500].locator) == b'{"text": "number 1500"}'
-    good = packed.read_bytes()
-    for bad in (good[:-20], good[:50] + b"\x00\xff\x00" + good[53:], b"no gzip"):
-        packed.write_bytes(bad)
-        with pytest.raises(InputError, match=re.escape(str(packed))):
-            read(source)
-
-
 def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"x")
     for path in (tmp_path, tmp_path / "photo.png", tmp_path / "missing"):
@@ -185,22 +144,6 @@ def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
             FilesSource(name="own", path=path).files()
     with pytest.raises(InputError, match="Cannot read"):
         open_raw(tmp_path / "missing.txt")
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"fields": {"txt": "body"}}, "Did you mean 'text'"),
-        ({"fields": {"text": ""}}, "empty"),
-        ({"encoding": "utf-9"}, "no encoding 'utf-9'"),
-        ({"encoding": "utf-16"}, "utf-16"),
-        ({"encoding": "idna"}, "no encoding 'idna' of texts"),
-        ({"max_record_bytes": 0}, "max_record_bytes"),
-    ],
-)
-def test_settings_are_checked(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        FilesSource(name="own", path="x", **settings)
 
 
 def test_settings_hold_no_path_and_no_alias() -> None:
@@ -218,34 +161,10 @@ def test_settings_hold_no_path_and_no_alias() -> None:
         ({"kind": "files", "name": "a"}, r"source \(files\) lacks the key 'path'"),
         ({"kind": "files", "path": "a"}, r"source \(files\) lacks the key 'name'"),
         ({"kind": "files", "name": "a", "path": "b", "feilds": {}}, "no key 'feilds': did you mean 'fields'"),
-        ({"kind": "files", "name": "a", "path": 5}, r"\.path = 5 is of the wrong type: it must be a text"),
-        (
-            {"kind": "files", "name": "a", "path": "b", "fields": {"text": 1}},
-            r"\.fields\.text = 1 is of the wrong type: it must be a text",
-        ),
-        (
-            {"kind": "files", "name": "a", "path": "b", "max_record_bytes": True},
-            "max_record_bytes = True .* must be a whole number",
-        ),
         ({"kind": "cc-news", "path": "b", "split": "yes"}, "split = 'yes' .* must be true or false"),
         ({"kind": "wikipedia", "path": "b", "namespaces": ["0"]}, r"namespaces\[0\] = '0' .* must be a whole number"),
-        ({"kind": "wikipedia", "path": "b", "max_page_bytes": 0}, "max_page_bytes"),
     ],
 )
 def test_a_wrong_table_is_refused_with_what_would_mend_it(table: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         make_source(table)
-
-
-def test_a_table_makes_its_source() -> None:
-    table = {"kind": "wikipedia", "name": "en", "path": "dump", "namespaces": [0, 4], "license": "GFDL"}
-    source: Any = make_source(table)
-    assert (source.kind, source.name, source.namespaces, source.license) == (
-        "wikipedia",
-        "en",
-        (0, 4),
-        "GFDL",
-    )
-    fields: Any = make_source({"kind": "files", "name": "a", "path": "b", "fields": {"text": "body"}})
-    assert fields.fields == {"text": "body"}
-    assert {kind: make.kind for kind, make in SOURCES.items()} == {kind: kind for kind in SOURCES}

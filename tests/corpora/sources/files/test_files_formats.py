@@ -14,28 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from source_reading import raw_file, read, reasons
 from tiers import LONG
 
 from corpora.errors import InputError
-from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
 from corpora.sources.files.endings import ENDINGS
 from corpora.sources.files.source import FilesSource
 
 SAMPLES = Path(__file__).resolve().parents[4] / "corpora" / "samples"
 PROSE = "The keeper of the mill came down to the river every morning and counted the boats that lay there. " * 12
-
-
-def raw_files(source: FilesSource) -> list[RawFile]:
-    return hash_files(source.files(), StatCache())
-
-
-def read(source: FilesSource) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    pieces = [piece for file in raw_files(source) for piece in source.slices(file)]
-    records = [record for piece in pieces for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
 
 
 def pack_zst(data: bytes) -> bytes:
@@ -88,7 +75,7 @@ def test_parquet_rows_are_records_and_row_groups_slices(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", rows)
     fields = {"text": "body", "key": "meta.id", "url": "meta.url", "date": "day", "revision": "meta.id"}
     source = FilesSource(name="own", path=str(tmp_path), fields=fields)
-    (file,) = raw_files(source)
+    file = raw_file(source)
     slices = source.slices(file)
     assert len(slices) == 3 and slices[0].start == 0 and slices[-1].stop == file.size_bytes
     records = read(source)
@@ -188,27 +175,8 @@ def test_a_page_is_its_main_text(tmp_path: Path) -> None:
     records = read(source)
     assert [record.text for record in records] == [PROSE.strip(), PROSE.strip(), "", ""]
     assert [record.title for record in records] == ["Moulin “é”", "Moulin “é”", None, None]
-    assert [record.drop.reason if record.drop else None for record in records] == [None, None, "no main text", "empty"]
+    assert reasons(records) == [None, None, "no main text", "empty"]
     assert source.raw_record(tmp_path / "b.htm.gz", records[1].locator) == page.encode()
-
-
-def test_books_and_archives_are_read_as_their_own_kinds_read_them(tmp_path: Path) -> None:
-    """Fails where the samples give no document through the kind "files", or a record cannot be found again."""
-    for path in sorted(SAMPLES.rglob("*")):
-        if path.name.lower().endswith((".epub", ".warc.gz")):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "broken.epub").write_bytes(b"no zip")
-    source = FilesSource(name="own", path=str(tmp_path))
-    records = read(source)
-    kept = [record for record in records if record.drop is None]
-    endings = {Path(record.locator.file).suffix for record in kept}
-    assert endings == {".epub", ".gz"}
-    assert all(record.title for record in kept if record.locator.file.endswith(".epub"))
-    assert all(record.key == record.url for record in kept if record.locator.file.endswith(".warc.gz"))
-    broken = next(record for record in records if record.locator.file == "broken.epub")
-    assert broken.drop is not None and broken.drop.damaged
-    for record in (kept[0], kept[-1]):
-        assert source.raw_record(tmp_path / record.locator.file, record.locator)
 
 
 @pytest.mark.parametrize(

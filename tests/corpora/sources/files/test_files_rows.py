@@ -4,39 +4,22 @@ import csv
 import gzip
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from source_reading import raw_file, reasons
+from source_reading import read_and_find as read
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
 from corpora.sources.files import formats as files_module
 from corpora.sources.files import rows as files_rows
 from corpora.sources.files.rows import FIELD_START, OpenQuote, parse_row, read_rows, row_ends, row_ends_plain
 from corpora.sources.files.source import FilesSource
 
 COMMA, QUOTE = ord(","), ord('"')
-
-
-def read(source: FilesSource) -> list[Record]:
-    """All records, the tally checked, and each found again in its file."""
-    tally = Tally()
-    files = hash_files(source.files(), StatCache())
-    records = [record for file in files for piece in source.slices(file) for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    for record in records:
-        path = next(Path(file.path) for file in files if file.name == record.locator.file)
-        if record.drop is None or record.drop.reason != "too large":
-            assert source.raw_record(path, record.locator).strip() == record.raw
-    return records
-
-
-def reasons(records: list[Record]) -> list[str | None]:
-    return [record.drop.reason if record.drop else None for record in records]
 
 
 @settings(deadline=None)
@@ -148,7 +131,7 @@ def test_slices_of_a_table_without_quotes_are_the_file(tmp_path: Path, monkeypat
     source = FilesSource(name="own", path=str(path), quote="", fields={"key": "id"})
     whole = read(source)
     monkeypatch.setattr(files_module, "SLICE_BYTES", 700)
-    (file,) = hash_files(source.files(), StatCache())
+    file = raw_file(source)
     assert len(source.slices(file)) > 8
     assert read(source) == whole and len(whole) == 500
     assert len(FilesSource(name="own", path=str(path)).slices(file)) == 1
@@ -175,17 +158,3 @@ def test_an_empty_table_has_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\n \n")
     (tmp_path / "b.csv").write_bytes(b"text\n")
     assert read(FilesSource(name="own", path=str(tmp_path))) == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"delimiter": "ab"}, "`delimiter` = 'ab'"),
-        ({"delimiter": "\n"}, "no line end"),
-        ({"quote": "“"}, "one ASCII character"),
-        ({"delimiter": '"'}, "both"),
-    ],
-)
-def test_signs_are_checked(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        FilesSource(name="own", path="x", **settings)

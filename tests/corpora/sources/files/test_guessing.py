@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from source_reading import raw_file
 
 from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.files.guessing import FoundText, guess_text
@@ -95,7 +96,7 @@ def test_columns_of_all_sorts(tmp_path: Path, rows: list[dict[str, Any]], name: 
     put(tmp_path, f"a.{ending}", rows)
     assert guess(tmp_path).names == (name,)
     source = FilesSource(name="own", path=str(tmp_path), fields={"text": name})
-    [file] = hash_files(source.files(), StatCache())
+    file = raw_file(source)
     read = [record.text for piece in source.slices(file) for record in source.records(piece, Tally())]
     assert read == [row[name] for row in rows]
 
@@ -134,7 +135,7 @@ def test_the_first_row_says_what_parts_a_table(tmp_path: Path, delimiter: str) -
     put(tmp_path, "a.csv", rows, delimiter=delimiter, encoding="utf-8-sig")
     assert guess(tmp_path).names == ("body",)
     source = FilesSource(name="own", path=str(tmp_path), fields={"text": "body", "key": "id"})
-    [file] = hash_files(source.files(), StatCache())
+    file = raw_file(source)
     records = [record for piece in source.slices(file) for record in source.records(piece, Tally())]
     assert [(record.key, record.text) for record in records] == [(str(row["id"]), row["body"]) for row in rows]
 
@@ -143,7 +144,7 @@ def test_a_table_that_was_read_is_read_as_before(tmp_path: Path) -> None:
     """Fails where another sign in the names of columns takes the place of the usual one."""
     (tmp_path / "a.csv").write_text("text,a;b;c;d\nThe ferry,x;y\n")
     source = FilesSource(name="own", path=str(tmp_path))
-    [file] = hash_files(source.files(), StatCache())
+    file = raw_file(source)
     [record] = [record for piece in source.slices(file) for record in source.records(piece, Tally())]
     assert record.text == "The ferry" and record.drop is None
 

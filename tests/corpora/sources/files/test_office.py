@@ -5,16 +5,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from source_reading import read
 
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
+from corpora.sources.contract import RawFile
 from corpora.sources.files import pdf as pdf_module
 from corpora.sources.files import source as source_module
 from corpora.sources.files.pdf import can_read_pdf, paragraphs_of, read_pdf
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.word import LargeDocument, LockedDocument, read_docx
 from corpora.sources.passed_over import FileGroup, Looked
-from flows.run.looking import looked_lines
+from flows.run.inputs.unread_files import looked_lines
 
 MOST = 5_000_000
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -166,11 +167,6 @@ def test_damaged_and_large_pdfs() -> None:
         read_pdf(good, 5)
 
 
-def records(source: FilesSource) -> list[Record]:
-    files = hash_files(source.files(), StatCache())
-    return [record for file in files for piece in source.slices(file) for record in source.records(piece, Tally())]
-
-
 @needs_pdf
 def test_a_folder_of_documents_is_a_source(tmp_path: Path) -> None:
     """Fails where a format is not known by its ending, a drop is not counted as what it is, or raw bytes are lost."""
@@ -180,7 +176,7 @@ def test_a_folder_of_documents_is_a_source(tmp_path: Path) -> None:
     (tmp_path / "d.docx").write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500))
     (tmp_path / "e.docx").write_bytes(b"no zip")
     source = FilesSource(name="own", path=str(tmp_path))
-    found = records(source)
+    found = read(source)
     assert [record.text for record in found[:2]] == ["The first paragraph.\n\nThe second.", "The ferry was late."]
     drops = [(record.drop.reason, record.drop.damaged) for record in found[2:] if record.drop]
     assert drops == [("empty", False), ("encrypted", False), ("damaged", True)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from source_reading import raw_file
 
 from corpora.errors import InputError
 from corpora.sources.bytes.wide import wide_encoding
@@ -59,7 +60,7 @@ def test_bytes_that_are_not_in_it_end_the_file_with_a_word(tmp_path: Path) -> No
 def test_another_encoding_is_said_to_be_the_wrong_one(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES.encode("utf-16"))
     source = FilesSource(name="own", path=str(tmp_path))
-    [file] = hash_files(source.files(), StatCache())
+    file = raw_file(source)
     with pytest.raises(InputError, match=r'is UTF-16\. Set the source\'s `encoding` to "auto"'):
         list(source.records(source.slices(file)[0], Tally()))
 

@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from source_reading import read
 
 from corpora.errors import InputError
-from corpora.sources.contract import QUARANTINED, Record, StatCache, Tally, hash_files
+from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files
 from corpora.sources.python_docs import source as source_module
 from corpora.sources.python_docs.docstrings import description_to_text, docstring_to_text, is_prose
 from corpora.sources.python_docs.source import PythonDocsSource, module_units, topic_units
@@ -75,15 +76,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "Toy_Package-1.0.dist-info" / "RECORD").write_text(record)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
-
-
-def read(source: PythonDocsSource) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    files = hash_files(source.files(), StatCache())
-    records = [record for file in files for piece in source.slices(file) for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
 
 
 def test_a_distribution_becomes_records(toy: Path) -> None:
@@ -230,10 +222,7 @@ def test_topic_units_refuses_another_file() -> None:
 
 
 CASES = {
-    "wrapped": (
-        "Return the sum\n    of these two numbers.\n    ",
-        "Return the sum of these two numbers.",
-    ),
+    "wrapped": ("Return the sum\n    of these two numbers.\n    ", "Return the sum of these two numbers."),
     "inline": (
         "Use :func:`~a.b.c`, ``code`` and `text <https://x>`_ in *this* **sentence**.",
         "Use c, code and text in this sentence.",
@@ -252,39 +241,22 @@ CASES = {
     ),
     "numpydoc": (
         (
-            "Sum over an axis here.\n"
-            "\n"
-            "Parameters\n"
-            "----------\n"
-            "a : array_like\n"
-            "    The array over which the sum is taken.\n"
-            "b, c : int, optional\n"
-            "    Short.\n"
-            "\n"
-            "See Also\n"
-            "--------\n"
-            "other : Another function with some words here."
+            "Sum over an axis here.\n\nParameters\n----------\na : array_like\n    The array over which the sum is"
+            " taken.\nb, c : int, optional\n    Short.\n\nSee Also\n--------\nx : Another function with words here."
         ),
         "Sum over an axis here.\n\nThe array over which the sum is taken.",
     ),
     "google": (
         (
-            "Do a thing with arguments.\n"
-            "\n"
-            "Args:\n"
-            "    x (int, optional): The number of things to be done,\n"
-            "        which may be zero.\n"
-            "    y: Too short."
+            "Do a thing with arguments.\n\nArgs:\n    x (int, optional): The number of things to be done,\n"
+            "        which may be zero.\n    y: Too short."
         ),
         "Do a thing with arguments.\n\nThe number of things to be done, which may be zero.",
     ),
     "sphinx": (
         (
-            "Make a thing out of another.\n"
-            "\n"
-            ":param x: the thing that is to be made anew.\n"
-            ":type x: a type with many words in it.\n"
-            ":rtype: int"
+            "Make a thing out of another.\n\n:param x: the thing that is to be made anew.\n"
+            ":type x: a type with many words in it.\n:rtype: int"
         ),
         "Make a thing out of another.\n\nthe thing that is to be made anew.",
     ),
@@ -294,50 +266,24 @@ CASES = {
     ),
     "table": (
         (
-            "Words before the table stand.\n"
-            "\n"
-            "=====  =====\n"
-            "a      b\n"
-            "=====  =====\n"
-            "the cells of a table are gone.\n"
-            "=====  =====\n"
-            "\n"
-            "Words after the table stand."
+            "Words before the table stand.\n\n=====  =====\na      b\n=====  =====\nthe cells of a table are gone.\n"
+            "=====  =====\n\nWords after the table stand."
         ),
         "Words before the table stand.\n\nWords after the table stand.",
     ),
     "directive": (
         (
-            "The directive goes away here.\n"
-            "\n"
-            ".. math::\n"
-            "\n"
-            "    the sum is not prose at all.\n"
-            "\n"
-            ".. note:: A note stays where it was, with\n"
-            "   its second line."
+            "The directive goes away here.\n\n.. math::\n\n    the sum is not prose at all.\n\n"
+            ".. note:: A note stays where it was, with\n   its second line."
         ),
         "The directive goes away here.\n\nA note stays where it was, with its second line.",
     ),
     "fence": (
-        (
-            "Fences hide what is in them.\n"
-            "\n"
-            "```python\n"
-            "this reads like a sentence, almost.\n"
-            "```\n"
-            "And then the text goes on."
-        ),
+        "Fences hide what is in them.\n\n```python\nthis reads like a sentence.\n```\nAnd then the text goes on.",
         "Fences hide what is in them.\n\nAnd then the text goes on.",
     ),
-    "empty": (
-        "",
-        "",
-    ),
-    "code": (
-        "x = f(y) + g[z]",
-        "",
-    ),
+    "empty": ("", ""),
+    "code": ("x = f(y) + g[z]", ""),
 }
 
 

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpora.sources.contract import (
-    RawFile,
     Record,
-    Slice,
-    StatCache,
-    Tally,
-    hash_files,
 )
-from corpora.sources.web.source import CcNewsSource
 
 MENU = "<nav><ul><li><a href='/'>Home</a></li><li><a href='/sport'>Sport pages</a></li></ul></nav>"
 FOOT = "<footer><p>All rights reserved by the owners of this site.</p></footer>"
@@ -62,20 +56,6 @@ def write(path: Path, records: Sequence[bytes]) -> str:
         pack = path.name.endswith(".gz")
         path.write_bytes(b"".join(gzip.compress(record, mtime=0) if pack else record for record in ended))
     return str(path)
-
-
-def raw(source: CcNewsSource) -> RawFile:
-    (file,) = hash_files(source.files(), StatCache())
-    return file
-
-
-def read(source: CcNewsSource, pieces: Sequence[Slice] | None = None) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    slices = source.slices(raw(source)) if pieces is None else pieces
-    records = [record for piece in slices for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
 
 
 def outcome(record: Record) -> str:

@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from news_archives import html, outcome, page, raw, read, warc, write
+from news_archives import html, outcome, page, warc, write
+from source_reading import raw_file, read
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import DamagedBytes
@@ -45,7 +46,7 @@ def test_locators_lead_back_to_the_record(tmp_path: Path, name: str) -> None:
     records = [*SMALL, page(html())]
     source = CcNewsSource(path=write(tmp_path / name, records))
     found = read(source)
-    path = Path(raw(source).path)
+    path = Path(raw_file(source).path)
     assert [source.raw_record(path, record.locator) for record in found] == records
     streams = {record.locator.stream for record in found}
     assert len(streams) == (5 if name == "a.warc.gz" else 1) and (-1 in streams) == (name == "a.warc")
@@ -155,21 +156,14 @@ def test_slices_give_the_same_records(tmp_path: Path, monkeypatch: pytest.Monkey
     records = many(60)
     source = CcNewsSource(path=write(tmp_path / "a.warc.gz", records))
     monkeypatch.setattr(archived_pages, "SLICE_BYTES", slice_bytes)
-    slices = source.slices(raw(source))
-    assert len(slices) == -(-raw(source).size_bytes // slice_bytes) > 1
+    slices = source.slices(raw_file(source))
+    assert len(slices) == -(-raw_file(source).size_bytes // slice_bytes) > 1
     whole = read(CcNewsSource(path=source.path, split=False))
     assert [record.locator for record in read(source, slices)] == [record.locator for record in whole]
     assert [source.raw_record(Path(source.path), record.locator) for record in whole] == records
     for group in group_slices(slices, 3 * slice_bytes):
         inside = [record for record in whole if group[0].start <= record.locator.stream < group[-1].stop]
         assert read(source, group) == inside
-
-
-def test_other_archives_are_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archived_pages, "SLICE_BYTES", 1_000)
-    for name in ("a.warc", "a-one.warc.gz"):
-        source = CcNewsSource(path=write(tmp_path / name, many(20)))
-        assert len(source.slices(raw(source))) == 1
 
 
 def test_an_archive_in_an_archive_is_never_cut_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,18 +197,6 @@ def test_slices_do_not_pass_over_damage_at_their_border(tmp_path: Path, monkeypa
         monkeypatch.setattr(archived_pages, "SLICE_BYTES", slice_bytes)
         with pytest.raises(InputError, match=r"(G|g)et the file again"):
             read(CcNewsSource(path=str(path)))
-
-
-def test_a_page_gives_the_same_text_whatever_came_before(tmp_path: Path) -> None:
-    same = "<p>This very paragraph stands in every page, and is more than fifty characters long.</p>"
-    pages = {f"https://a.example/{n}": page(html(f"Town {n}", same), f"https://a.example/{n}") for n in range(12)}
-    texts = []
-    for seed in range(4):
-        order = random.Random(seed).sample(sorted(pages), len(pages))
-        path = write(tmp_path / "a.warc.gz", [pages[url] for url in order])
-        texts.append({record.key: record.text for record in read(CcNewsSource(path=path))})
-    assert len(texts) == 4 and all(text == texts[0] for text in texts)
-    assert all("stands in every page" in text for text in texts[0].values())
 
 
 def response_count(path: Path) -> int:

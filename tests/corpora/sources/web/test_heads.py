@@ -12,28 +12,8 @@ from corpora.sources.web.response import read_response
 from corpora.sources.web.warc import open_record
 
 BREAKS = [b"\r\n"] * 5 + [b"\n"] * 3 + [b"\r\r\n", b" \r\n"]
-NAMES = [
-    b"Content-Type",
-    b"content-type",
-    b"X",
-    b"",
-    b" Y",
-    b"Content-Encoding",
-    b"A\xff",
-    b"\x0bZ",
-    b"\x0cContent-Type\t",
-]
-VALUES = [
-    b"text/html; charset=utf-8",
-    b"",
-    b"\t x \t",
-    b"\x81\x93\xe9",
-    b"\xc3\xa9",
-    b"gzip",
-    b"a:b",
-    b"\x0bx\x0c",
-    b"\0",
-]
+NAMES = b"Content-Type|content-type|X|| Y|Content-Encoding|A\xff|\x0bZ|\x0cContent-Type\t".split(b"|")
+VALUES = b"text/html; charset=utf-8||\t x \t|\x81\x93\xe9|\xc3\xa9|gzip|a:b|\x0bx\x0c|\0".split(b"|")
 OTHERS = [b" goes on", b"\tgoes on ", b"no colon", b" ", b"\x0b"]
 STATUS = [
     *[b"HTTP/1.1 200 OK"] * 5,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from source_reading import raw_file, read
 from tiers import LONG, a_few
 
 from corpora.errors import InputError
@@ -20,9 +21,9 @@ from corpora.sources.bytes.bz2_streams import (
     stream_pieces,
     verified,
 )
-from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.contract import RawFile, Record, Slice, StatCache, Tally, group_slices, hash_files
-from corpora.sources.wiki.pages import CutPage, PageCount, PageCutter, parse_page
+from corpora.sources.bytes.faults import DamagedBytes
+from corpora.sources.contract import Record, group_slices
+from corpora.sources.wiki.pages import CutPage, PageCount, PageCutter
 from corpora.sources.wiki.source import WikipediaSource
 
 HEAD = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
@@ -71,26 +72,12 @@ def write_xml(folder: Path, pages: Iterable[bytes], name: str = "enwiki-20260101
     return path
 
 
-def raw(source: WikipediaSource) -> RawFile:
-    (file,) = hash_files(source.files(), StatCache())
-    return file
-
-
-def read(source: WikipediaSource, pieces: list[Slice] | None = None) -> list[Record]:
-    """All records, the tally checked."""
-    tally = Tally()
-    slices = source.slices(raw(source)) if pieces is None else pieces
-    records = [record for piece in slices for record in source.records(piece, tally)]
-    assert tally.records == len(records)
-    return records
-
-
 def reasons(records: list[Record]) -> Counter[str]:
     return Counter(record.drop.reason if record.drop else "document" for record in records)
 
 
 def check_locators(source: WikipediaSource, records: list[Record]) -> None:
-    path = Path(raw(source).path)
+    path = Path(raw_file(source).path)
     for record in records:
         found = source.raw_record(path, record.locator)
         assert found.startswith(b"<page>") and found.endswith(b"</page>") and len(found) == record.locator.length
@@ -165,8 +152,8 @@ def test_license_by_the_dumps_date_or_the_revisions(tmp_path: Path, name: str, l
 def test_slices_are_the_streams_and_any_grouping_gives_the_same_records(tmp_path: Path) -> None:
     streams = [[page(10 * s + n) for n in range(1, 4)] for s in range(5)]
     source = WikipediaSource(path=str(write_multistream(tmp_path, streams)))
-    slices = source.slices(raw(source))
-    assert len(slices) == 5 and slices[-1].stop == raw(source).size_bytes and slices[0].start > 0
+    slices = source.slices(raw_file(source))
+    assert len(slices) == 5 and slices[-1].stop == raw_file(source).size_bytes and slices[0].start > 0
     alone = read(source)
     assert [record.key for record in alone] == [str(10 * s + n) for s in range(5) for n in range(1, 4)]
     for part_bytes in (1, 2 * (slices[0].stop - slices[0].start), 1 << 30):
@@ -218,11 +205,6 @@ def test_a_page_that_is_too_large_is_never_held(size: int) -> None:
     assert held <= 1000 + size
 
 
-def test_too_large_is_a_drop(tmp_path: Path) -> None:
-    source = WikipediaSource(path=str(write_xml(tmp_path, [page(1), page(2, "x" * 5000)])), max_page_bytes=1000)
-    assert reasons(read(source)) == {"document": 1, "too large": 1}
-
-
 def test_damage_in_one_page_stays_there(tmp_path: Path) -> None:
     broken = [
         page(2).replace(b"</title>", b"</titel>"),
@@ -242,16 +224,6 @@ def test_damage_in_one_page_stays_there(tmp_path: Path) -> None:
     assert len(damaged) == 8 and all(drop.damaged and drop.reason == "damaged" and drop.detail for drop in damaged)
 
 
-def test_parse_page_reads_nothing_from_outside(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    outside = f'<!DOCTYPE page [<!ENTITY e SYSTEM "{(tmp_path / "secret").as_uri()}">]>'.encode()
-    try:
-        text = parse_page(outside + page(1, "a &e; b").strip()).wikitext
-    except BadRecord:
-        text = ""
-    assert "secret" not in text
-
-
 def _flip(path: Path, position: int) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= 0x10
@@ -264,9 +236,9 @@ def test_a_damaged_stream_costs_what_its_index_promises(tmp_path: Path, where: i
     streams = [[page(10 * s + n) for n in range(1, 4)] for s in range(4)]
     dump = write_multistream(tmp_path, streams)
     source = WikipediaSource(path=str(dump))
-    whole = source.slices(raw(source))
+    whole = source.slices(raw_file(source))
     _flip(dump, (whole[1].start if where >= 0 else whole[1].stop) + where)
-    slices = source.slices(raw(source))
+    slices = source.slices(raw_file(source))
     if joined:
         slices = list(group_slices(slices, 1 << 30)[0])
         assert len(slices) == 1
@@ -293,7 +265,7 @@ def test_every_single_bit_of_a_stream_counts(tmp_path: Path) -> None:
     """No flip anywhere in a stream lets a wrong text through: its pages are right, or damaged drops."""
     dump = write_multistream(tmp_path, [[page(1), page(2)], [page(3)]])
     source = WikipediaSource(path=str(dump))
-    first = source.slices(raw(source))[0]
+    first = source.slices(raw_file(source))[0]
     good, damaged = dump.read_bytes(), 0
     for position in range(first.start, first.stop, 7):
         dump.write_bytes(good)
@@ -394,15 +366,6 @@ def test_files_are_the_dumps_of_one_wiki(tmp_path: Path) -> None:
         WikipediaSource(path=str(tmp_path / "missing.xml.bz2")).files()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("max_page_bytes", 0), ("namespaces", ()), ("drop", ("stubs",)), ("lists", "keep"), ("math", "latex")],
-)
-def test_settings_are_checked(key: str, value: object) -> None:
-    with pytest.raises(InputError, match=key):
-        WikipediaSource(path="x", **{key: value})  # type: ignore[arg-type]
-
-
 def test_pieces_are_bounded_and_read_at_reads_across_streams(tmp_path: Path) -> None:
     data = bytes(range(256)) * 4000
     path = tmp_path / "x.bz2"
@@ -427,7 +390,7 @@ def test_the_sample_dump_by_other_counts(shared: Path) -> None:
     titles = re.findall(rb"<title>(.*?)</title>", xml)
     assert [record.title for record in records] == [title.decode() for title in titles]
     check_locators(source, a_few(records, 10))
-    joined = list(group_slices(source.slices(raw(source)), 1 << 30)[0])
+    joined = list(group_slices(source.slices(raw_file(source)), 1 << 30)[0])
     assert len(joined) == 1 and read(source, joined) == records
 
 

@@ -251,15 +251,6 @@ def test_invalid_utf_8_is_a_damaged_drop(tmp_path: Path) -> None:
     assert [record.drop.reason if record.drop else "" for record in records] == ["", "damaged", ""]
 
 
-@pytest.mark.parametrize(
-    "opening", ["{{", "[[", "{{small|", "[[a|", "&lt;ref&gt;", "{|\n", "'''", "(", "&lt;math&gt;{"]
-)
-def test_a_page_of_deep_nesting_is_a_document_or_empty(tmp_path: Path, opening: str) -> None:
-    records, _ = read(WikipediaSource(path=str(dump(tmp_path, page(1, opening * DEEP + "x") + page(2)))))
-    assert len(records) == 2 and records[1].text == PROSE.format(2)
-    assert records[0].drop is None or records[0].drop.reason == "empty"
-
-
 def test_a_page_larger_than_allowed_is_passed_over_however_it_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,11 @@
 """The search for residue and holes: that it finds what it names, and what it finds in the prose of real pages."""
 
-import bz2
-import doctest
 from pathlib import Path
 
 import pytest
 
 from benchmarks import residue
 from benchmarks.residue import HOLES, RESIDUE, find
-from corpora.errors import InputError
 
 FOUND = {
     "link": "See [[Ayr for more.",
@@ -72,35 +69,9 @@ def test_all_dumps_are_without_residue_and_holes(shared: Path) -> None:
     check_prose([path for path in sorted(folder.iterdir()) if "wiktionary" not in path.name], 30_000)
 
 
-def test_dumps_and_single_pages_are_read(tmp_path: Path) -> None:
-    page = "<page><title>A</title><id>1</id><revision><text>It lies of km away.</text></revision></page>"
-    (tmp_path / "some.xml.bz2").write_bytes(bz2.compress(f"<mediawiki>{page}</mediawiki>".encode()))
-    (tmp_path / "b.txt").write_text("A ( ) b.<ref>gone</ref>", encoding="utf-8")
-    (tmp_path / "c.wiki").write_text("#REDIRECT [[A]]", encoding="utf-8")
-    (tmp_path / "d.wikitext").write_text("A&lt;ref&gt;gone&lt;/ref&gt; b.", encoding="utf-8")
-    assert dict(residue.prose(tmp_path)) == {
-        "some.xml.bz2: A": "It lies of km away.",
-        "b.txt": "A b.",
-        "d.wikitext": "A b.",
-    }
-
-
 def test_the_command_prints_figures_and_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("All is well. It lies a length of km away.", encoding="utf-8")
     residue.main(["--text", str(tmp_path), "--show", "1"])
     printed = capsys.readouterr().out
     assert printed.startswith("1 pages, 2 sentences\nresidue: 0, 0.00 in 10,000 sentences\n")
     assert "holes: 1, 5000.00 in" in printed and "      a.txt: It lies a length of km away." in printed
-
-
-def test_a_folder_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InputError, match="no dump and no page"):
-        list(residue.prose(tmp_path))
-    with pytest.raises(SystemExit) as ended:
-        residue.main(["--text", str(tmp_path)])
-    assert ended.value.code == 2 and "no dump" in capsys.readouterr().err
-
-
-def test_the_example_in_the_docstring_holds() -> None:
-    result = doctest.testmod(residue)
-    assert result.attempted and not result.failed

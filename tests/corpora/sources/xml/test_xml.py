@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import pickle
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -12,30 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from source_reading import read_and_find as read
+from source_reading import reasons
 from tiers import LONG
 
 from corpora.errors import InputError
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
 from corpora.sources.registry import make_source
 from corpora.sources.xml.fields import TextLayout, date_of, find_all, paragraphs, parse_path, parse_step
 from corpora.sources.xml.source import XmlSource
 
 FIELDS = {"text": ["title", "body//p"], "key": "@id", "title": "title", "revision": "rev", "date": "when"}
-
-
-def read(source: XmlSource) -> list[Record]:
-    """All records, the tally checked, and each found again in its file."""
-    tally = Tally()
-    files = hash_files(source.files(), StatCache())
-    records = []
-    for file in files:
-        found = [record for piece in source.slices(file) for record in source.records(piece, tally)]
-        for record in found:
-            if record.drop is None or record.drop.reason != "too large":
-                assert source.raw_record(Path(file.path), record.locator) == record.raw
-        records += found
-    assert tally.records == len(records)
-    return records
 
 
 def source(path: Path, **settings: Any) -> XmlSource:
@@ -182,7 +167,7 @@ def test_documents_one_after_another_in_a_file(tmp_path: Path) -> None:
 def test_too_large_and_empty_are_drops(tmp_path: Path) -> None:
     write(tmp_path / "a.xml", entry(1, f"<title>{'x' * 200}</title>"), entry(2, "<b>not asked for</b>"), entry(3))
     records = read(source(tmp_path, max_record_bytes=150))
-    assert [record.drop.reason if record.drop else None for record in records] == ["too large", "empty", None]
+    assert reasons(records) == ["too large", "empty", None]
     assert records[1].key == "2"
 
 
@@ -236,13 +221,8 @@ def test_a_record_of_many_megabytes_is_passed_over(tmp_path: Path) -> None:
     records = read(source(path, max_record_bytes=1_000_000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [record.drop.reason if record.drop else None for record in records] == ["too large", None]
+    assert reasons(records) == ["too large", None]
     assert peak < 20_000_000
-
-
-def test_a_source_travels_to_other_processes() -> None:
-    one = XmlSource(name="a", path="x", preset="jats")
-    assert pickle.loads(pickle.dumps(one)) == one and pickle.loads(pickle.dumps(one)).settings() == one.settings()
 
 
 def test_files_without_such_records_are_refused(tmp_path: Path) -> None:

@@ -80,14 +80,6 @@ def test_missing_tags_cost_one_record() -> None:
     assert number == 4
 
 
-def test_a_file_that_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = b"<set><rec>1</rec><rec>2</rec></set>"
-    for stop in range(len(data) + 1):
-        _, cutter, _ = cut(data[:stop], 4)
-        whole = cutter.open is None and (not cutter.root or cutter.closed)
-        assert whole == (stop < 5 or stop >= len(data) - 1), stop
-
-
 def test_a_record_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xml_cut, "MOST_TAG_BYTES", 50)
     data = b"<set><rec>" + b"x" * 5000 + b"</rec><rec>" + b"< " * 2000 + b"</rec><rec>ok</rec></set>"

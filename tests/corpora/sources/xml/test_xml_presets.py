@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from source_reading import read_and_find as read
+from source_reading import reasons
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.duplicates.build import plan_signatures, plan_verdicts
@@ -17,25 +19,13 @@ from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import keyed_id
-from corpora.sources.contract import Record, StatCache, Tally, hash_files
+from corpora.sources.contract import StatCache, hash_files
 from corpora.sources.xml.source import XmlSource
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.tombstones import Tombstones
 
 SETTINGS = DocumentsSettings(rules=RulesSettings(gopher=GopherRules(min_words=5)))
-
-
-def read(source: XmlSource) -> list[Record]:
-    """All records, the tally checked, and each found again in its file."""
-    tally = Tally()
-    records = []
-    for file in hash_files(source.files(), StatCache()):
-        found = [record for piece in source.slices(file) for record in source.records(piece, tally)]
-        assert all(source.raw_record(Path(file.path), record.locator) == record.raw for record in found)
-        records += found
-    assert tally.records == len(records)
-    return records
 
 
 def pubmed(path: Path, **settings: Any) -> XmlSource:
@@ -84,7 +74,7 @@ def test_a_citation_and_a_deletion(tmp_path: Path) -> None:
     assert (first.key, first.text, first.date) == ("7", "Report number 7.\n\nA px.", "1999-08")
     assert (first.revision, first.title) == (2_241220_20240203, "Report number 7.")
     assert [(record.key, record.revision) for record in gone] == [("8", 1_241220_99999999), ("9", 1_241220_99999999)]
-    assert [record.drop.reason if record.drop else None for record in gone] == ["deleted", "deleted"]
+    assert reasons(gone) == ["deleted", "deleted"]
     assert gone[1].raw == b'<PMID Version="1">9</PMID>'
 
 

@@ -9,15 +9,15 @@ import pytest
 from small_shards import put_shards
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.shards import materialise
 from flows.command.shards.materialise import write_epoch
-from flows.run.addresses import Artifact
+from flows.run.store_address import Artifact
 from shards.masks.masking import MaskSettings
 from shards.masks.schedule import RateSchedule
 from shards.reading import materialised
+from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, gather_plain
-from shards.reading.shard_set import ShardSet
 from shards.settings import ShardSettings
 
 STEPS = RateSchedule(points=((2, 0.5), (9, 0.1)), by="step", batch=11, shape="linear")

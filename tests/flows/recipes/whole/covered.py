@@ -23,9 +23,9 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES
 from flows.command.reference import STEP_KEYS, TOP_KEYS, toml_text
-from flows.recipes.bounds import BoundSettings
 from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import SOURCE_KEYS, SourceEntry, parse_recipe
+from flows.recipes.settings.bounds import BoundSettings
 from shards.inputs import INPUTS
 from shards.settings import USUAL
 from tokenizers_train.vocabularies.settings import BroughtVocabulary

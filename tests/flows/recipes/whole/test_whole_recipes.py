@@ -22,13 +22,13 @@ from made_small import smaller
 from raw_files import publisher, put_raw_files
 from resident import Command, resident
 
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.command.reference import toml_text
-from flows.orchestration.reusing import SERVERLESS
+from flows.orchestration.runs.unchanged_run import SERVERLESS
 from flows.recipes.new_recipe import new_recipe, published, templates
 from flows.recipes.recipe import shipped_recipes
 from flows.recipes.tables import merged_tables
-from flows.run.records import RunRecord, newest_runs
+from flows.run.record.run_record import RunRecord, newest_runs
 from trainer.families.registry import FAMILIES
 from trainer.objectives.registry import OBJECTIVES
 

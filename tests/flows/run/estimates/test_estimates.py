@@ -8,7 +8,7 @@ import pytest
 from small_recipe import World, build_here, new_world, page, prose, run_lock
 
 from corpora.errors import InputError
-from corpora.store.places import Place
+from corpora.store.places.place import Place
 from flows.recipes.lock import ResolvedLock
 from flows.report.page import build_page
 from flows.run.estimates.figures import Estimates, StageEstimate
@@ -25,7 +25,7 @@ from flows.run.estimates.kept import (
 )
 from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
 from flows.run.estimates.whole import estimate_run
-from flows.run.planning import plan_run
+from flows.run.plan.plan import plan_run
 
 WITHIN = 0.25
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from trainer.tasks.formats.conll import bio2
+from trainer.tasks.formats.layouts.conll import bio2
 from trainer.tasks.formats.reading import read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts, Values
 

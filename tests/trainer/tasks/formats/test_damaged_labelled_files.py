@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
+from trainer.tasks.formats.layouts.trec import read_documents, read_judgements, read_queries
 from trainer.tasks.formats.reading import FORMATS, read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.formats.trec import read_documents, read_judgements, read_queries
 
 ANSWERS = {"answers": [{"text": "Oslo", "answer_start": 3}]}
 QUESTION = {"context": "In Oslo.", "qas": [{"id": "a", "question": "Where?", **ANSWERS}]}

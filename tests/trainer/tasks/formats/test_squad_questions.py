@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
+from trainer.tasks.formats.layouts.squad import as_answers
 from trainer.tasks.formats.reading import read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts, TaskRecord, Unusable
-from trainer.tasks.formats.squad import as_answers
 
 ROLES = ("id", "question", "context", "answers", "impossible")
 CONTEXT = "Été in Oslo, 😀 Oslo."

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from trainer.tasks.formats.trec import (
+from trainer.tasks.formats.layouts.trec import (
     judged_queries,
     read_documents,
     read_judgements,

@@ -16,13 +16,21 @@ from small_tasks import encoded_for, new_job, run, scattered, write_rows
 from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.batching import batch_of_items
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.chains import Chains
-from trainer.tasks.heads.crf import LinearChain
-from trainer.tasks.heads.tags import forbidden_tags
+from trainer.tasks.heads.tagging.chains import Chains
+from trainer.tasks.heads.tagging.crf import LinearChain
+from trainer.tasks.heads.tagging.tags import forbidden_tags
+from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.kinds.choices import ChoiceTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.kinds.tags import CHAINS, INNER, TagsTask
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.portable.answering import answer_of, rows_of
 from trainer.tasks.portable.exporting import export_onnx, made_items, weights_after, write_files, write_graph
 from trainer.tasks.portable.folder import read_folder
@@ -30,14 +38,6 @@ from trainer.tasks.portable.graphs import PortableModel, item_of, plain_rows, re
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.predicting import answered
 from trainer.tasks.portable.running import OnnxFiles, OnnxText
-from trainer.tasks.rows.answers import SpanTask
-from trainer.tasks.rows.choices import ChoiceTask
-from trainer.tasks.rows.next_word import NextTask
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.similarity import SimilarityTask
-from trainer.tasks.rows.summary import SummaryTask
-from trainer.tasks.rows.tags import CHAINS, INNER, TagsTask
-from trainer.tasks.rows.texts import ClassesTask
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 BESIDE = replace(THREE, numeric=("age",), means=(40.0,), deviations=(5.0,), categorical=("kind",),

@@ -13,13 +13,13 @@ from tiers import examples
 
 from corpora.text.words import words
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.rows.answers import SpanTask
-from trainer.tasks.rows.choices import ChoiceTask
-from trainer.tasks.rows.next_word import NextTask
-from trainer.tasks.rows.retrieval import RetrievalTask
-from trainer.tasks.rows.summary import SummaryTask
-from trainer.tasks.rows.tags import TagsTask
-from trainer.tasks.rows.texts import ClassesTask
+from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.kinds.choices import ChoiceTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.kinds.retrieval import RetrievalTask
+from trainer.tasks.kinds.summary import SummaryTask
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.suites.overlap import item_texts, met_texts, overlap_of
 
 

@@ -1,0 +1,154 @@
+"""Presence: which processes work with a store now, written to a file of the store, which any machine can read.
+
+The file names the process and the time of its last report. Promise: of a process of this machine, as it was started
+last, it is certain whether it lives; one of another machine is taken to live as long as it reports. So nothing that is
+read here depends on a clock, except for other machines' processes. A presence that cannot be written once is written
+next time: nothing that it protects is decided by one beat.
+
+Cost: one small file, written at most once a second in a folder, every ten seconds in an object store.
+"""
+
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from corpora.errors import InputError
+from corpora.store.places.files import machine, remove_empty_folders
+from corpora.store.places.place import Place
+from corpora.store.workers.processes import began, lives
+
+LOOK_SECONDS, OBJECT_LOOK_SECONDS = 1.0, 10.0  # between two looks at what there is to report
+BEAT_SECONDS = 20.0  # how often to report that nothing has changed
+SILENT_SECONDS = 600.0  # a process of another machine that did not report for so long is gone
+END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk holds ends later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process as other machines know it.
+
+    machine: tells a machine, since it was started, and what numbers its processes have, from others
+    began:   when the system started it, for a number is given again
+    """
+
+    host: str
+    machine: str
+    pid: int
+    began: int
+
+    def is_gone(self, silent: float) -> bool:
+        """True if it has ended. silent: seconds since its last report."""
+        here = this_process()
+        if self.machine == here.machine:
+            return not lives(self.pid) or began(self.pid) != self.began
+        return silent > SILENT_SECONDS
+
+
+def this_process() -> Process:
+    """Return the process that asks."""
+    pid = os.getpid()
+    return Process(host=platform.node(), machine=f"{machine()}-{_numbering()}", pid=pid, began=began(pid))
+
+
+def _numbering() -> str:
+    """Return what tells containers of one machine apart: in each a number means another process."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """A process's last report on itself. heard: when, by its clock; silent: seconds since then, by this machine's"""
+
+    process: Process
+    heard: datetime
+    silent: float
+    said: Mapping[str, Any]
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the process has ended."""
+        return self.process.is_gone(self.silent)
+
+
+def read_presence(place: Place, path: str) -> Present | None:
+    """Return what a process reported in a file; None without a file, or if it holds no report."""
+    try:
+        fields = json.loads(place.read(path))
+        beat = datetime.fromisoformat(fields["beat"])
+        silent = max(0.0, (datetime.now(UTC) - beat).total_seconds())
+        return Present(process=Process(**fields["process"]), heard=beat, silent=silent, said={**fields["said"]})
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+class Presence:
+    """This process's report on itself in a file of a store, until it ends.
+
+    say: gives what to report, from a thread of its own
+    Raises InputError where the file cannot be written at first.
+    """
+
+    def __init__(self, place: Place, path: str, say: Callable[[], Mapping[str, Any]]) -> None:
+        self._place, self._path, self._say = place, path, say
+        self._process = asdict(this_process())
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+        self._report: Mapping[str, Any] = {}
+        self._beat = 0.0
+        self.say_now()
+        threading.Thread(target=self._go_on, name="presence", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def say_now(self) -> None:
+        """Have the current report in the file when this returns. Raises InputError where it cannot be written."""
+        self._write(self._say())
+
+    def end(self, keep: bool = False) -> None:
+        """Report nothing more, and remove the report. May be called again, and from any thread.
+
+        keep: the report remains
+        """
+        self._over.set()
+        if keep:
+            return
+        held = self._turn.acquire(timeout=END_SECONDS)
+        with suppress(FileNotFoundError, InputError):  # what remains names its process, which is gone soon
+            self._place.delete(self._path)
+        if self._place.is_local:
+            remove_empty_folders(Path(self._place.full_path(self._path)).parent, Path(self._place.full_path("")))
+        if held:
+            self._turn.release()
+
+    def _go_on(self) -> None:
+        pause = LOOK_SECONDS if self._place.is_local else OBJECT_LOOK_SECONDS
+        while not self._over.wait(pause):
+            report = self._say()
+            if report != self._report or time.monotonic() - self._beat > BEAT_SECONDS:
+                with suppress(InputError):  # written the next time
+                    self._write(report)
+
+    def _write(self, report: Mapping[str, Any]) -> None:
+        fields = {"process": self._process, "beat": datetime.now(UTC).isoformat(timespec="seconds"), "said": report}
+        with self._turn:
+            if not self._over.is_set():
+                self._place.write(self._path, json.dumps(fields, indent=1, ensure_ascii=False).encode())
+                self._report, self._beat = report, time.monotonic()

@@ -1,0 +1,176 @@
+"""Files and folders that appear whole: made next to their place under another name, flushed to the disk and renamed.
+
+Promise: a reader of a path sees the old contents or the new ones, never half. What a killed process leaves is hidden
+and ends with `UNFINISHED`; `remove_abandoned` tells it from what another one writes by the system's lock, which a
+writer has on its file and which ends with the process. A writer `alone` needs no lock: the next one finds what was
+left under the one name, and overwrites it.
+
+Cost: the disk's time for one flush, some milliseconds.
+"""
+
+import errno
+import hashlib
+import os
+import platform
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from io import BufferedWriter
+from pathlib import Path
+from typing import Final
+
+from corpora.store.places.locks import NO_LOCKS, is_at, lock, try_lock
+
+UNFINISHED: Final = ".tmp"
+FOLDER_TRIES: Final = 5
+FOREIGN_SECONDS: Final = 86_400.0  # another machine's file is left so long: not every file system passes locks on
+
+_SPACE, _PERMISSIONS, _MOVE = "free some space, or ", "change its permissions, or ", "move it away, or "
+_FORBIDDEN = ("this folder may not be written by you", _PERMISSIONS)
+_IN_THE_WAY = ("a file is where a folder is needed, or a folder where a file is", _MOVE)
+_REFUSALS = {
+    errno.ENOSPC: ("the disk is full", _SPACE),
+    errno.EDQUOT: ("the disk quota is used up", _SPACE),
+    errno.EFBIG: ("the file is larger than is allowed here", _SPACE),
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: ("this file system is read-only", ""),
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EISDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+}
+_LEFT = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO_LOCKS)
+
+
+def unfinished(path: Path, alone: bool = False) -> Path:
+    """Return the path at which to make a file for another path, in the same folder.
+
+    alone: no other process makes it meanwhile. Then there is one name, and what a killed process left is found there
+
+    >>> unfinished(Path("store/table.arrow"), alone=True).as_posix()
+    'store/.table.arrow.tmp'
+    """
+    own = "" if alone else f".{machine()}{uuid.uuid4().hex[8:]}"
+    return path.with_name(f".{path.name}{own}{UNFINISHED}")
+
+
+@cache
+def machine() -> str:
+    """Eight digits that tell this machine, since it was started, from others: locks held here are visible here."""
+    try:
+        here = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        here = platform.node()
+    return hashlib.sha256(here.encode()).hexdigest()[:8]
+
+
+def open_unfinished(new: Path) -> BufferedWriter:
+    """A new file at a path of `unfinished`, for writing; while it is open, `remove_abandoned` leaves it."""
+    while True:
+        file = new.open("wb")
+        try:
+            lock(file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                file.close()
+                raise
+        if is_at(file, new):
+            return file
+        file.close()  # it was removed as abandoned between the two calls
+
+
+def open_in_folder(new: Path) -> BufferedWriter:
+    """As `open_unfinished`; the folder is made where it is missing, also when another process removes it as empty."""
+    for _ in range(FOLDER_TRIES):
+        new.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return open_unfinished(new)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    return open_unfinished(new)
+
+
+def remove_abandoned(paths: Iterable[Path]) -> int:
+    """Remove those of some files that are unfinished and that no living process writes; return their number.
+
+    Files of another machine, or of this one before it was last started, are left until they are a day old. Nothing is
+    removed where the file system knows no locks, or does not permit it.
+    """
+    return sum(_remove_abandoned(path) for path in paths)
+
+
+def _remove_abandoned(path: Path) -> bool:
+    match = re.fullmatch(rf"\..*\.([0-9a-f]{{8}})[0-9a-f]{{24}}{re.escape(UNFINISHED)}", path.name, re.DOTALL)
+    if match is None:
+        return False
+    try:
+        with path.open("rb+") as file:
+            ours = match[1] == machine() or path.stat().st_mtime < time.time() - FOREIGN_SECONDS
+            if not (ours and try_lock(file) and is_at(file, path)):
+                return False
+            path.unlink()  # while it is held: a maker that waits for its lock checks that it still exists
+            return True
+    except OSError as error:
+        if error.errno in _LEFT:
+            return False
+        raise
+
+
+@contextmanager
+def replaced_file(path: Path, alone: bool = False) -> Iterator[Path]:
+    """A path to write to: the file there takes the place of the one at `path` when the block ends well.
+
+    alone: as for `unfinished`
+    """
+    new = unfinished(path, alone)
+    with ExitStack() as own:
+        own.callback(new.unlink, missing_ok=True)
+        if not alone:
+            own.enter_context(open_unfinished(new))
+        yield new
+        put_file(new, path)
+
+
+def put_file(new: Path, path: Path) -> None:
+    """Give a finished file its name. Its writer has no bytes of it left in memory."""
+    _flush(new, os.O_RDONLY)
+    new.replace(path)
+
+
+def disk_refusal(error: OSError, elsewhere: str) -> str | None:
+    """Return what the disk refuses and what the user can do; None where the user cannot fix it.
+
+    elsewhere: how to write to another place
+
+    >>> disk_refusal(OSError(errno.EROFS, "Read-only file system"), "choose another store")
+    'this file system is read-only: choose another store'
+    """
+    if error.errno not in _REFUSALS:
+        return None
+    cause, remedy = _REFUSALS[error.errno]
+    return f"{cause}: {remedy}{elsewhere}"
+
+
+def remove_empty_folders(folder: Path, root: Path) -> None:
+    """Remove a folder that holds nothing, and those above it that hold nothing then, below a root that stays."""
+    while folder != root:
+        try:
+            folder.rmdir()
+        except OSError:  # something is in it, or it is gone
+            return
+        folder = folder.parent
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the system write down which names a folder holds."""
+    _flush(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _flush(path: Path, flags: int) -> None:
+    number = os.open(path, flags)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,242 @@
+"""Places: where a store's files are, a local folder or an object store, under one small class.
+
+Promise: a file that can be seen is whole. Locally it is written next to its place, flushed to the disk and
+renamed (`files.py`). For an object store it is written to an unnamed temporary file first and uploaded when it is
+whole, for an upload that is abandoned midway cannot be taken back: that costs the temporary space of one file. A
+`Place` is cheap to pickle: it travels to worker processes as its address.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from corpora.errors import InputError
+from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
+from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, unfinished
+from corpora.store.places.io_errors import readable, remedied
+from corpora.store.places.object_store import ObjectFile, ObjectFiles
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store's root: a folder (`store`, `/data/store`) or an object store's address (`s3://bucket/prefix`).
+
+    `file:///data/store` and `~/store` become the paths that they mean. Raises InputError for an address that cannot be
+    one, that is of a store of another kind, or that holds a secret.
+    """
+
+    address: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", plain_address(self.address))
+
+    @cached_property
+    def _objects(self) -> ObjectAddress | None:
+        """The address taken apart; None for a folder."""
+        return parse_object_address(self.address) if is_object_address(self.address) else None
+
+    @cached_property
+    def _root(self) -> str:
+        """The folder, or bucket and prefix."""
+        return Path(self.address).resolve().as_posix() if self._objects is None else self._objects.root
+
+    @cached_property
+    def _files(self) -> pafs.LocalFileSystem | ObjectFiles:
+        if self._objects is None:
+            return pafs.LocalFileSystem()
+        with readable(self.address):
+            return ObjectFiles(self._objects)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"address": self.address}
+
+    @property
+    def is_local(self) -> bool:
+        """True if files are on this machine's file system and can be mapped into memory."""
+        return self._objects is None
+
+    def full_path(self, path: str) -> str:
+        """The path of a file in the underlying file system."""
+        root = self._root.rstrip("/") if path else self._root
+        return f"{root}/{path}" if path else root
+
+    def at(self, path: str) -> str:
+        """The address of a file or folder in the store, as it is shown and can be typed."""
+        if self._objects is None:
+            return self.full_path(path)
+        return str(
+            replace(self._objects, pieces=(*self._objects.pieces, *path.split("/")) if path else self._objects.pieces)
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of its folder; "" at the top."""
+        if self._objects is not None:
+            return self._objects.pieces[-1] if self._objects.pieces else ""
+        return Path(self.address).name
+
+    @property
+    def resolved(self) -> "Place":
+        """The same place, without links on the way."""
+        return Place(self._root) if self._objects is None else self
+
+    @property
+    def parent(self) -> "Place":
+        """The folder above; at the top itself. Of a relative path the folder above on this machine."""
+        if self._objects is not None:
+            return Place(str(replace(self._objects, pieces=self._objects.pieces[:-1])))
+        path = Path(self.address)
+        plain = len(path.parts) > 1 and path.parts[0] != "~" and ".." not in path.parts  # "~" is the home folder
+        return Place(str((path if plain else path.absolute()).parent))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Every finished file under a folder, as path relative to the store -> size in bytes; empty where none is."""
+        return {path: size for path, size in self._all_sizes(folder).items() if not path.endswith(UNFINISHED)}
+
+    def unfinished(self, folder: str) -> dict[str, int]:
+        """Return the same as `sizes` for files that a process writes now, or wrote when it was killed."""
+        return {path: size for path, size in self._all_sizes(folder).items() if path.endswith(UNFINISHED)}
+
+    def _all_sizes(self, folder: str) -> dict[str, int]:
+        selector = pafs.FileSelector(self.full_path(folder), recursive=True, allow_not_found=True)
+        strip = len(self._root.rstrip("/")) + 1
+        try:
+            with readable(self.at(folder)):
+                infos = self._files.get_file_info(selector)
+        except FileNotFoundError:
+            return {}  # it is a file, or it was removed meanwhile
+        try:
+            return {info.path[strip:]: info.size for info in infos if info.type == pafs.FileType.File}
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Below {self.at(folder)} is a file whose name is not UTF-8, so it is no store's: move it away, or "
+                "give the store's own folder."
+            ) from error
+
+    def size(self, path: str) -> int | None:
+        """The bytes of one file, or None where there is none."""
+        with readable(self.at(path)):
+            info = self._files.get_file_info(self.full_path(path))
+        return int(info.size) if info.type == pafs.FileType.File else None
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file. Raises FileNotFoundError, and InputError where it may not be read."""
+        full, files = self.full_path(path), self._files
+        while isinstance(files, ObjectFiles):
+            with readable(self.at(path)), files.open_input_file(full, self.at(path)) as stream:
+                size, data = stream.size(), bytes(stream.read())
+            # An object's size is asked for first and its bytes then: one replaced in between would come cut.
+            if self.size(path) == size == len(data):
+                return data
+        with readable(full):
+            return Path(full).read_bytes()
+
+    def open(self, path: str) -> pa.NativeFile | ObjectFile:
+        """A file opened for reading at any offset, mapped into memory where it is local."""
+        full, files = self.full_path(path), self._files
+        with readable(self.at(path)):
+            return files.open_input_file(full, self.at(path)) if isinstance(files, ObjectFiles) else pa.memory_map(full)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put a file in one step: readers see the old one or the new one, never half."""
+        with self.create(path) as sink:
+            sink.write(data)
+
+    def delete(self, path: str) -> None:
+        """Remove one file. Raises FileNotFoundError, and InputError where it may not be removed."""
+        with readable(self.at(path), "remove"):
+            self._files.delete_file(self.full_path(path))
+
+    @contextmanager
+    def create(self, path: str) -> "Iterator[HashingSink]":
+        """A new file that appears when the block ends well, and never when it raises.
+
+        Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
+        what the block itself raises passes unchanged.
+        """
+        full, files = self.full_path(path), self._files
+        with _object(files, full, self.at(path)) if isinstance(files, ObjectFiles) else _local_file(Path(full)) as sink:
+            yield sink
+
+
+class HashingSink:
+    """A file being written that counts and hashes its bytes on the way (it writes front to back only)."""
+
+    closed = False
+
+    def __init__(self, handle: BinaryIO, path: str) -> None:
+        self._handle = handle
+        self._path = path
+        self._sha256 = hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes or an Arrow buffer. Raises InputError where the disk refuses them for a known reason."""
+        view = memoryview(data)
+        with remedied(self._path):
+            self._handle.write(view)
+        self._sha256.update(view)
+        self.size_bytes += view.nbytes
+        return view.nbytes
+
+    def flush(self) -> None:
+        """Pass what is buffered on."""
+        with remedied(self._path):
+            self._handle.flush()
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self.size_bytes
+
+    def sha256(self) -> str:
+        """Hex digest of what was written so far."""
+        return self._sha256.hexdigest()
+
+
+@contextmanager
+def _local_file(path: Path) -> Iterator[HashingSink]:
+    """A file that appears when the block ends well; two writers of one path never share one."""
+    new = unfinished(path)
+    with remedied(path.as_posix()):
+        handle = open_in_folder(new)
+    try:
+        yield HashingSink(handle, path.as_posix())
+        with remedied(path.as_posix()):
+            handle.flush()
+            put_file(new, path)
+    finally:
+        handle.raw.close()  # closes without another try at what the disk has refused
+        new.unlink(missing_ok=True)
+
+
+@contextmanager
+def _object(files: ObjectFiles, path: str, address: str) -> Iterator[HashingSink]:
+    """An object that is uploaded when the block has ended well."""
+    folder = tempfile.gettempdir()
+    with remedied(folder):
+        handle = _unnamed_file()
+    try:
+        yield HashingSink(handle, folder)
+        with remedied(folder):
+            handle.flush()
+        with remedied(address):
+            files.upload(handle, path)
+    finally:
+        handle.raw.close()
+
+
+def _unnamed_file() -> BufferedRandom:
+    """A temporary file without a name: it is gone with the process, however that ends."""
+    number, name = tempfile.mkstemp(prefix="cloze-")
+    Path(name).unlink()
+    return os.fdopen(number, "w+b")

@@ -1,0 +1,438 @@
+"""The worker pool: plain functions on other processes, which die with the one that started them.
+
+Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each watches its parent
+and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left behind. Each
+has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
+fails the one call it was on, and another worker takes its place, so a retry of the same range resumes where its
+part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
+call ends: it wakes the thread that watches the workers before it has started the next of them.)
+
+A worker names its work (`corpora.store.current_record`). It is ended when a record, a batch of records or rows
+take more processor time, or it more memory, than `Limits` allow. `WorkerDied` names the record, as it does after a
+crash. Where it was a batch, the call is made again with that batch taken apart, so that the record can be named.
+
+A worker that is stuck, without processor time and without a report, is replaced and its call made again, twice at
+most: that is never the fault of a record. This clock pauses while we were stopped ourselves, or the machine
+slept.
+
+Cost: a tenth of a second a worker to start, when it is first needed, and what importing the function's module
+takes; a call costs the pickling of its arguments and of its result, a thread, and a look at the worker four times a
+second, of 0.3 ms.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from corpora.errors import InputError
+from corpora.kernels.compiling import tell_compiling
+from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
+from corpora.store.settings import check_range
+from corpora.store.workers.processes import cpu_seconds, family, resident_bytes, wants_to_run
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+LOOK_SECONDS = 0.25
+MOST_LOOK_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
+END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
+MOST_STALLS = 3  # of one call
+MOST_APART = 1_000  # batches that are remembered
+STALL_REMEDY = (
+    "Does the disk answer that the raw files, the store and the temporary files are on? Then run again; where waiting "
+    "so long is in order, raise workers.stall_seconds."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds on the work on a record before its worker is ended, and when one is replaced; they decide no bytes.
+
+    record_cpu_seconds: processor time that a record may take, or a batch of records that are judged together; of a
+                        batch that takes longer the records are judged one after the other. Compiling does not count
+    memory_bytes:       resident memory of a worker that is at work on texts
+    stall_seconds:      for which a worker may stand still, without processor time, before another takes its place
+    """
+
+    record_cpu_seconds: float = 120.0
+    memory_bytes: int = 3_000_000_000
+    stall_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        check_range("workers.record_cpu_seconds", self.record_cpu_seconds, 0.1, 1e6)
+        check_range("workers.memory_bytes", self.memory_bytes, 100_000_000, 1 << 50)
+        check_range("workers.stall_seconds", self.stall_seconds, 1.0, 1e9)
+
+
+class WorkerDied(Exception):
+    """A worker process ended in the middle of its work. reading: the record that it was at work on, "" for none."""
+
+    def __init__(self, message: str, reading: str = "") -> None:
+        super().__init__(message, reading)
+        self.message = message
+        self.reading = reading
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class PoolClosed(WorkerDied):
+    """The pool was closed, and its workers ended with it."""
+
+
+def tell_nobody(line: str) -> None:
+    """Say nothing."""
+
+
+def wait_on() -> None:
+    """Nothing ends a call before its time."""
+
+
+class WorkerPool:
+    """A shared pool of spawned worker processes. Safe to call from many threads, which wait for a free worker.
+
+    tell: called, from any thread, when a call is made again
+    look: called by the thread that waits for a call, every LOOK_SECONDS; what it raises ends the call and its worker
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        limits: Limits | None = None,
+        tell: Callable[[str], None] = tell_nobody,
+        look: Callable[[], None] = wait_on,
+    ) -> None:
+        self.workers = workers
+        self.limits = limits or Limits()
+        self._tell = tell
+        self._look = look
+        self._changed = threading.Condition()
+        self._crew: set[_Worker] = set()
+        self._idle: list[_Worker] = []
+        self._closings = 0
+        self._apart: deque[str] = deque(maxlen=MOST_APART)
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """Call a module-level function on a worker and wait for its result.
+
+        It is called again where a worker is stuck, or ends over a batch that can be taken apart. Raises what the
+        function raised, WorkerDied where the process did not live to return, InputError where one worker after
+        the other is stuck.
+        """
+        stalls = 0
+        while True:
+            try:
+                result: Result = self._call(function, args, kwargs)
+                return result
+            except _Stalled as stall:
+                stalls += 1
+                if stalls == MOST_STALLS:
+                    raise InputError(f"{stall} That was {stalls} times. {STALL_REMEDY}") from stall
+                self._tell(f"{stall} Another one takes its place.")
+            except _DiedOverBatch as death:
+                with self._changed:
+                    self._apart.append(death.batch)
+                self._tell(f"{death} Its records are taken one by one.")
+
+    def signs(self) -> tuple[Activity, ...]:
+        """Return what the workers report that they work on: it changes as long as one of them makes progress."""
+        with self._changed:
+            crew = list(self._crew)
+        return tuple(worker.activity() for worker in crew)
+
+    def close(self) -> None:
+        """End the workers at once; what they are doing is abandoned, and its callers get PoolClosed."""
+        with self._changed:
+            crew, self._crew, self._idle = self._crew, set(), []
+            self._closings += 1
+            self._changed.notify_all()
+        for worker in crew:
+            worker.kill()
+        for worker in crew:
+            worker.end()
+
+    def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
+        """One call on one worker. Raises what the function raised, WorkerDied, and what makes it repeat the call."""
+        worker = self._take(function.__qualname__)
+        with self._changed:
+            apart = tuple(self._apart)
+        try:
+            returned, value = worker.call(function, args, kwargs, self.limits, apart, self._look)
+        except _Ended as end:
+            if worker not in self._crew:
+                raise PoolClosed(f"The worker pool was closed while it ran {function.__qualname__}.") from end
+            raise _error_of(end, worker.activity(), function.__qualname__, apart) from end
+        finally:
+            self._give_back(worker)
+        if not returned:
+            raise value
+        return value
+
+    def _take(self, purpose: str) -> "_Worker":
+        """A worker that is free, or a new one while there are fewer than may be."""
+        with self._changed:
+            closings = self._closings
+            while self._closings == closings:
+                while self._idle:
+                    worker = self._idle.pop()
+                    if worker.is_alive():
+                        return worker
+                    self._crew.discard(worker)
+                if len(self._crew) < self.workers:
+                    worker = _Worker()
+                    self._crew.add(worker)
+                    return worker
+                self._changed.wait()
+        raise PoolClosed(f"The worker pool was closed before it ran {purpose}.")
+
+    def _give_back(self, worker: "_Worker") -> None:
+        """Keep a worker for the next call; one that is still on this call (its caller was interrupted) is ended."""
+        if worker.busy:
+            worker.end()
+        with self._changed:
+            if worker in self._crew:
+                self._idle.append(worker)
+            self._changed.notify()
+
+
+class _Stalled(Exception):
+    """The worker was stuck, and is gone."""
+
+
+class _DiedOverBatch(WorkerDied):
+    """The worker ended over a batch of records that can be taken apart."""
+
+    def __init__(self, message: str, batch: str) -> None:
+        super().__init__(message)
+        self.batch = batch
+
+
+class _Ended(Exception):
+    """The process is gone. blamed: on what it was working on. stalled: it was stuck"""
+
+    def __init__(self, why: str, blamed: bool = True, stalled: bool = False) -> None:
+        super().__init__(why)
+        self.blamed = blamed
+        self.stalled = stalled
+
+
+def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[str]) -> Exception:
+    """Return the error for the end of a worker. activity: its last report. apart: batches it was to take apart"""
+    over = f" over {activity}" if str(activity) else ""
+    if end.stalled:
+        return _Stalled(f"A worker process stood still while it ran {purpose}{over}: {end}.")
+    message = f"A worker process ended while it ran {purpose}{over} ({end})."
+    if not end.blamed:
+        return WorkerDied(message)
+    if activity.batch and activity.batch not in apart:
+        return _DiedOverBatch(message, activity.batch)
+    return WorkerDied(message, activity.record)
+
+
+class _Worker:
+    """One process and the pipe to it; `busy` from the sending of a call until its answer."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._sheet = context.RawValue(Sheet)
+        self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
+        with _interrupts_kept_away():
+            self._process.start()
+        theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
+        self._killed = False
+        self.busy = False
+
+    def call(
+        self,
+        function: Callable[..., object],
+        args: Any,
+        kwargs: Any,
+        limits: Limits,
+        apart: Collection[str],
+        look: Callable[[], None],
+    ) -> tuple[bool, Any]:
+        """(True, what the function returned) or (False, what it raised). Raises _Ended where the process goes.
+
+        apart: the batches whose records are to be taken one by one
+        """
+        # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
+        # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
+        call = bytes(ForkingPickler.dumps((function, args, kwargs, apart)))
+        self.busy = True
+        exchange = _Exchange(self._pipe, call)
+        watch = _Watch(limits, self.pid)
+        while not exchange.over.wait(LOOK_SECONDS):
+            if self._killed:
+                raise _Ended("it was killed")
+            look()
+            try:
+                watch.look(self.activity(), time.monotonic())
+            except _Ended:
+                self.end()
+                raise
+        if exchange.answer is None:
+            raise _Ended(self._how_it_ended())
+        self.busy = False
+        returned, value = pickle.loads(exchange.answer)
+        return returned, value
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def activity(self) -> Activity:
+        """Return what the process works on, or did when it ended."""
+        return read_sheet(self._sheet)
+
+    def is_alive(self) -> bool:
+        """True if the process lives and may be called."""
+        return not self._killed and self._process.is_alive()
+
+    def kill(self) -> None:
+        """Kill the process and what it started."""
+        self._killed = True
+        if self._process.is_alive():
+            for pid in reversed(family(self.pid)):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill the process and wait until it is gone, or END_SECONDS are over."""
+        self.kill()
+        self._process.join(END_SECONDS)
+
+    def _how_it_ended(self) -> str:
+        self._process.join(END_SECONDS)
+        code = self._process.exitcode
+        if code is None or code >= 0:
+            return f"it left with exit code {code}"
+        name = signal.Signals(-code).name
+        return "out of memory, or killed" if -code == signal.SIGKILL else f"a crash: {name}"
+
+
+class _Exchange:
+    """A call on its way and its answer, by a thread of its own: a stuck worker blocks nobody else."""
+
+    def __init__(self, pipe: Connection, call: bytes) -> None:
+        self.over = threading.Event()
+        self.answer: bytes | None = None
+        threading.Thread(target=self._run, args=(pipe, call), name="call-of-a-worker", daemon=True).start()
+
+    def _run(self, pipe: Connection, call: bytes) -> None:
+        try:
+            pipe.send_bytes(call)
+            self.answer = pipe.recv_bytes()
+        except (EOFError, ConnectionError):  # it is gone
+            pass
+        finally:
+            self.over.set()
+
+
+class _Watch:
+    """Measures what a call has cost since its worker last reported what it works on."""
+
+    def __init__(self, limits: Limits, pid: int) -> None:
+        self._limits = limits
+        self._pid = pid
+        self._activity = NOTHING
+        self._looked = time.monotonic()
+        self._cpu = self._cpu_before = cpu_seconds(family(pid))
+        self._resident = self._resident_before = resident_bytes(pid)
+        self._still = 0.0
+
+    def look(self, activity: Activity, now: float) -> None:
+        """Compare what was spent with the limits. Raises _Ended if it is too much, or nothing at all for too long."""
+        pids = family(self._pid)
+        cpu, resident = cpu_seconds(pids), resident_bytes(self._pid)
+        moved = cpu != self._cpu or activity != self._activity or wants_to_run(pids)
+        self._still = 0.0 if moved else self._still + min(now - self._looked, MOST_LOOK_SECONDS)
+        if activity.changes != self._activity.changes:  # a step has no limits of its own
+            self._cpu_before, self._resident_before = cpu, self._resident
+        self._activity, self._cpu, self._resident, self._looked = activity, cpu, resident, now
+        if activity.limited:
+            self._refuse_excess()
+        if self._still >= self._limits.stall_seconds:
+            raise _Ended(f"{self._still:.0f} s without processor time, workers.stall_seconds", stalled=True)
+
+    def _refuse_excess(self) -> None:
+        limits, grown = self._limits, self._resident - self._resident_before
+        spent = 0.0 if self._activity.compiling else self._cpu - self._cpu_before
+        if spent > limits.record_cpu_seconds:
+            raise _Ended(f"over {limits.record_cpu_seconds:g} s of processor time, workers.record_cpu_seconds")
+        if self._resident > limits.memory_bytes:
+            # What a worker held before is not the fault of the record that it has come to.
+            why = f"over {limits.memory_bytes:,} bytes of memory, workers.memory_bytes"
+            raise _Ended(why, blamed=grown > limits.memory_bytes / 2)
+
+
+@contextmanager
+def _interrupts_kept_away() -> Iterator[None]:
+    """A process that is started in the block hears no interrupt from the keyboard, from its first moment on."""
+    resource_tracker.ensure_running()  # as it starts it lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(pipe: Connection, sheet: Any) -> None:
+    """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
+    watch_over(sheet)
+    tell_compiling(compiling)
+    # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent()
+    while True:
+        try:
+            call = pipe.recv_bytes()
+        except (EOFError, ConnectionError):  # the one that calls has closed it, or is gone
+            return
+        pipe.send_bytes(_answer(call))
+
+
+def _answer(call: bytes) -> bytes:
+    try:
+        function, args, kwargs, apart = pickle.loads(call)
+        begin(apart)
+        return bytes(ForkingPickler.dumps((True, function(*args, **kwargs))))
+    except Exception as error:  # of any kind: it is raised again where the call was made
+        error.add_note("On a worker process:\n" + "".join(traceback.format_tb(error.__traceback__)))
+        return bytes(ForkingPickler.dumps((False, error)))
+
+
+def _die_with_parent() -> None:
+    """End this worker as soon as its parent is gone; a thread waits on the parent's sentinel."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="die-with-parent", daemon=True).start()

@@ -1,0 +1,76 @@
+"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and what was done with them, for others.
+
+Each calls one module, and shows what came back.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from flows.command.terminal.output import console
+
+exporting_app = App(name="exporting")
+
+
+@exporting_app.command
+def export(
+    artifact: Annotated[
+        str, Parameter(help="A corpus or shard set: its folder, a store, or a release. Or a model's folder.")
+    ],
+    folder: Annotated[str, Parameter(help="The folder to write; it must not hold anything yet.")],
+    *,
+    kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
+    name: Annotated[str | None, Parameter(help="Of several shard sets or corpora the one of this name.")] = None,
+    format: Annotated[str, Parameter(help="Of the files: parquet or arrow; `datasets` opens either.")] = "parquet",
+    split: Annotated[list[str] | None, Parameter(help="train or held-out alone.", negative=())] = None,
+    file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
+    step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+) -> int:
+    """Write a corpus or shards for others (Parquet, a data card, Croissant metadata), or a model's checkpoint."""
+    from flows.command.training.checkpoints import export_step, is_model
+    from flows.export.export import ExportSettings, choose, local_target
+    from flows.export.export import export as export_rows
+    from flows.run.record.counts_text import counted
+    from flows.run.record.ledger_balance import readable_bytes
+
+    if step is not None or kind == "models" or (kind is None and is_model(artifact)):
+        console.print(export_step(artifact, local_target(folder), step), markup=False)
+        return 0
+    splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
+    settings = ExportSettings(format=format, file_mib=file_size, **splits)
+    target = local_target(folder)
+    chosen = choose(artifact, kind, name)
+    content = export_rows(chosen, target, settings)
+    unit = "example" if content.has_examples else "document"
+    for each in content.splits:
+        files = content.of_split(each)
+        size = readable_bytes(sum(file.size_bytes for file in files))
+        console.print(
+            f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}", markup=False
+        )
+    console.print(f"{chosen.manifest.folder} is in {target}; what it is, its README.md tells.", markup=False)
+    return 0
+
+
+@exporting_app.command
+def lineage(
+    run: Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")],
+    file: Annotated[Path, Parameter(help="The file to write: one JSON array, or of .jsonl an event a line.")],
+    *,
+    store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
+    namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
+) -> int:
+    """Write what a run read and built as OpenLineage events, for the tools that collect lineage."""
+    from corpora.store.places.files import replaced_file
+    from flows.command.diff import find_run
+    from flows.export.folder import refused
+    from flows.export.lineage import events_of, lineage_document
+    from flows.run.record.counts_text import counted
+
+    place, record = find_run(run, store)
+    events = events_of(place, record, namespace)
+    with refused(file), replaced_file(file) as new:
+        new.write_bytes(lineage_document(events, lines=file.suffix in (".jsonl", ".ndjson")))
+    console.print(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}", markup=False)
+    return 0

@@ -1,0 +1,132 @@
+"""What `inspect`, `trace` and `report` show: found in the store, drawn by `display`."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from corpora.errors import InputError
+from corpora.schema import DROPPED, dropped_rows
+from corpora.store.places.place import Place
+from corpora.store.tables import read_table
+from flows.command.terminal.display import (
+    MOST_LINES,
+    show_dropped,
+    show_example,
+    show_lengths,
+    show_lines,
+    show_manifest,
+    show_trace,
+)
+from flows.command.trace import trace_document, trace_number
+from flows.recipes.lock import Lock
+from flows.report.drawing.examples import example_masks, labels_of
+from flows.run.record.run_record import (
+    DamagedRun,
+    list_runs,
+    newest_runs,
+    read_run,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
+from flows.run.store_address import RUNS, Artifact, split_address, vocabulary_of
+from shards.build import SPLITS
+from shards.reading.files.shard_set import ShardSet
+from tokenizers_train.build import read_vocabulary
+
+EXAMPLES = 3
+TOKENS = 200
+
+
+def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
+    """An artifact's manifest; in detail, also samples of what it holds."""
+    console.print(show_manifest(artifact.manifest))
+    if not detailed:
+        return
+    place, manifest = artifact.place, artifact.manifest
+    for table in ("dropped", "removed"):
+        if manifest.rows(table):
+            console.print(show_dropped(dropped_rows(read_table(place, manifest, table, DROPPED.names))))
+    if manifest.rows("documents"):
+        console.print(show_lengths(read_table(place, manifest, "documents", ("text",))))
+    if manifest.rows("lines"):
+        console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
+    if manifest.kind == "vocabularies":
+        vocabulary = read_vocabulary(place, manifest)
+        console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)
+    if manifest.kind == "shards":
+        vocabulary = vocabulary_of(artifact)
+        for split in SPLITS:
+            shard_set = ShardSet(place, manifest, split)
+            for index in range(min(EXAMPLES, len(shard_set))):
+                example = shard_set[index]
+                masks = example_masks(shard_set, example)
+                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
+
+
+def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
+    """One example, its documents, and the raw bytes they came from."""
+    if split not in SPLITS:
+        raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
+    shard_set, traces = trace_number(shards, index, split)
+    example = shard_set[index]
+    masks = example_masks(shard_set, example)
+    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
+    for item in traces:
+        console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
+
+
+def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
+    """One document, its raw bytes, and the numbers of its examples."""
+    from flows.command.trace import raw_bytes
+
+    document, examples = trace_document(shards, id_hex)
+    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
+    for split, numbers in examples.items():
+        listed = ", ".join(map(str, numbers[:50])) or "none"
+        more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
+        console.print(f"{split} examples: {listed}{more}")
+
+
+def write_report(address: str, run_id: str | None, output: Path | None, reference: str | None = None) -> str:
+    """Build the report of a recorded run; returns where it is.
+
+    reference: a vocabulary to compare the run's with, as `find_vocabulary` finds it
+    Raises InputError where there is no run, or no such vocabulary.
+    """
+    from flows.command.vocabulary.display import short_names
+    from flows.command.vocabulary.named import find_vocabulary
+    from flows.report.measures import Reference
+    from flows.report.page import build_page
+
+    place, inside = split_address(address)
+    if run_id is None and inside.startswith(f"{RUNS}/"):
+        run_id = inside.split("/")[1]
+    runs = list_runs(place)
+    if not runs or (run_id is not None and run_id not in runs):
+        raise InputError(
+            f"There is no recorded run{f' {run_id}' if run_id else ''} in {place.at('')}: `cloze run` records one."
+        )
+    record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
+    if record is None:
+        raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")
+    other = None
+    if reference is not None:
+        other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
+    samples = recorded_recipe(record, place.address).privacy.samples
+    page = build_page(place, record, samples, _lock_of(place, record.run_id), other)
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+        return str(output)
+    path = f"runs/{record.run_id}/report.html"
+    place.write(path, page.encode())
+    return place.at(path)
+
+
+def _lock_of(place: Place, run_id: str) -> Lock | None:
+    """The lock of a run for its report, which does without one that is damaged."""
+    try:
+        return recorded_lock(place, run_id)
+    except DamagedRun as fault:
+        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        return None

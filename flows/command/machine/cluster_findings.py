@@ -1,0 +1,31 @@
+"""What `cloze plan` and `cloze doctor` say of the cluster that a run would have."""
+
+from corpora.errors import InputError
+from flows.command.machine.doctor import Finding
+from flows.recipes.settings.engine import LOCAL, check_engine
+
+
+def engine_lines(address: str) -> list[str]:
+    """A line on the engine, and one where something must be done first; nothing of this machine's own processes."""
+    if address == LOCAL:
+        return []
+    from flows.engines.open_engine import engine_seen  # with the pool
+
+    try:
+        fact, remedy = engine_seen(address)
+    except InputError as error:
+        return [f"Engine: {error}"]
+    return [f"Engine {fact}.", *([f"Before a run: {remedy}."] if remedy else [])]
+
+
+def engine_findings(address: str | None) -> list[Finding]:
+    """The engine as `cloze doctor` judges it. Raises InputError where the address is none."""
+    if address is None or check_engine(address) == LOCAL:
+        return []
+    from flows.engines.open_engine import engine_seen
+
+    try:
+        fact, remedy = engine_seen(address)
+    except InputError as error:
+        return [Finding(name="engine", ok="fail", fact=address, remedy=str(error))]
+    return [Finding(name="engine", ok="fail" if remedy else "ok", fact=fact, remedy=remedy)]

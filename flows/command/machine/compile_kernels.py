@@ -1,0 +1,70 @@
+"""Every kernel that a run calls, compiled before it is called.
+
+`kernel_calls.txt` has the calls, in the order in which a run comes to them, so that they can be compiled on all cores.
+`flows.command.machine.kernel_calls` writes it.
+Cost: some 70 s of one core.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+from corpora.kernels.calls import compile_call
+from corpora.kernels.compiling import ROOT, kernel_folder, source_digest
+from corpora.store.workers.pool import WorkerDied, WorkerPool
+from flows.run.policies import default_workers
+
+Tell = Callable[[str], None]
+
+CALLS = Path(__file__).with_name("kernel_calls.txt")
+SAID_SECONDS = 10.0  # between two lines
+
+
+def compile_kernels(tell: Tell, workers: int) -> None:
+    """Compile for all calls, each in one of so many processes. Done again, it takes a second or two."""
+    with WorkerPool(workers) as pool:
+        _compile(pool, tell)
+
+
+def _compile(pool: WorkerPool, tell: Tell) -> None:
+    calls, last = CALLS.read_text(encoding="utf-8").splitlines(), time.monotonic()
+    with ThreadPoolExecutor(pool.workers) as threads:
+        for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
+            if time.monotonic() - last > SAID_SECONDS:
+                last = time.monotonic()
+                tell(f"  {number} of {len(calls)} calls")
+    compiled().touch()
+
+
+def compiled() -> Path:
+    """A file that is with the kernels when all are compiled, for this state of their sources."""
+    calls = CALLS.read_text(encoding="utf-8")
+    modules = sorted({call.partition(":")[0] for call in calls.splitlines()})
+    sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
+    return kernel_folder() / f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
+
+
+@contextmanager
+def compiled_meanwhile(tell: Tell) -> Iterator[None]:
+    """While the block runs, half of the cores compile what it will come to. What is not done at its end is left."""
+    if compiled().exists():
+        yield
+        return
+    tell("The kernels are not compiled yet: this run compiles what it needs, and others next to its work.")
+    with WorkerPool(max(1, default_workers() // 2)) as pool:
+        thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
+        thread.start()
+        try:
+            yield
+        finally:
+            pool.close()
+            thread.join()
+
+
+def _compile_until_it_ends(pool: WorkerPool) -> None:
+    with suppress(WorkerDied):
+        _compile(pool, lambda line: None)

@@ -1,0 +1,360 @@
+"""What this machine has and lacks for Cloze, each thing with its one line of remedy.
+
+Every check is a function that looks at one thing and returns a `Finding`; `examine` makes the list, `render`
+the page that `cloze doctor` prints. Nothing is mended and nothing is left there: a folder is probed with a
+file that is gone again, a port by binding it for a moment, a proxy by opening a connection.
+
+The module uses the standard library alone and imports nothing of the project, so that it also works where packages are
+missing. A full examination takes some tenths of a second; a proxy that stays silent adds `PROXY_TIMEOUT_S`.
+"""
+
+import locale
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distributions, requires
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+Verdict = Literal["ok", "warn", "fail"]
+
+PYTHONS = ((3, 11, 5), (3, 12, 0), (3, 13, 0))
+GB = 1_000_000_000
+CONSTRAINTS = Path(__file__).resolve().parents[3] / "constraints.txt"
+DISTRIBUTION = "cloze-pipeline"
+SERVER_PORT = 4200
+PROXY_TIMEOUT_S = 3.0
+PROXY_VARIABLES = ("https_proxy", "http_proxy", "all_proxy")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at: `fact` is what was seen, `remedy` what would mend it (empty when all is well)."""
+
+    name: str
+    ok: Verdict
+    fact: str
+    remedy: str = ""
+
+
+def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
+    """Look at everything a run needs: the machine, the folders, the network, what is installed.
+
+    `home` is the project's own folder for caches, `store` the folder of artifacts (None where it is remote or
+    not chosen yet), `environ` the environment to judge: by default the one this process was started with, not
+    what the launcher has made of it since.
+    """
+    environ = first_environment() if environ is None else environ
+    folders = {"home": home, "temporary files": Path(environ.get("TMPDIR") or "/tmp")}
+    if store is not None:
+        folders["store"] = store
+    return [
+        python_version(),
+        machine(),
+        cores(),
+        memory(),
+        *[disk_space(name, folder) for name, folder in folders.items()],
+        shared_memory(),
+        *[writable(name, folder) for name, folder in folders.items()],
+        text_encoding(),
+        server_port(environ),
+        proxies(environ),
+        loopback(environ),
+        packages(),
+        gpu(environ),
+        compiler(environ),
+    ]
+
+
+def render(findings: list[Finding]) -> str:
+    """The findings as lines for a terminal: verdict, name, fact, remedy beneath, and the counts last."""
+    width = max((len(finding.name) for finding in findings), default=0)
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.ok:<4}  {finding.name:<{width}}  {finding.fact}")
+        if finding.remedy:
+            lines.append(f"{'':<4}  {'':<{width}}  -> {finding.remedy}")
+    ok, warn, fail = (sum(finding.ok == verdict for finding in findings) for verdict in ("ok", "warn", "fail"))
+    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to mend"])
+
+
+def first_environment() -> dict[str, str]:
+    """The variables this process was started with, as the kernel keeps them."""
+    entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
+    return {name: value for name, _, value in pairs}
+
+
+def _ok(name: str, fact: str) -> Finding:
+    return Finding(name=name, ok="ok", fact=fact)
+
+
+def _warn(name: str, fact: str, remedy: str) -> Finding:
+    return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
+
+
+def _fail(name: str, fact: str, remedy: str) -> Finding:
+    return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
+
+
+# The machine
+
+
+def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    """Whether this Python is one the pins were tested on."""
+    fact = ".".join(map(str, version))
+    if any(version[:2] == first[:2] and version >= first for first in PYTHONS):
+        return _ok("python", fact)
+    return _fail("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
+
+
+def machine(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
+    """Whether this is Linux on x86-64, the one platform whose wheels were tested."""
+    fact = f"{system} {processor}"
+    if (system, processor) == ("linux", "x86_64"):
+        return _ok("platform", fact)
+    return _fail("platform", fact, "use Linux on x86-64 (a container or a virtual machine will do)")
+
+
+def cores() -> Finding:
+    """The cores this process may run on."""
+    return _ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
+
+
+def memory(root: Path = Path("/")) -> Finding:
+    """The memory this process may use: what is free, or a container's limit where that is lower."""
+    lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
+    usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    limit_file = root / "sys/fs/cgroup/memory.max"
+    limit = limit_file.read_text(encoding="ascii").strip() if limit_file.exists() else "max"
+    usable = usable if limit == "max" else min(usable, int(limit))
+    fact = f"{usable / GB:.1f} GB usable"
+    if usable >= 4 * GB:
+        return _ok("memory", fact)
+    return _warn("memory", fact, "a run wants 4 GB: close other programs or raise the container's limit")
+
+
+def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
+    """Free space where `folder` is or would be: a failure below `needed_bytes`."""
+    free = shutil.disk_usage(_nearest_folder(folder)).free
+    fact = f"{free / GB:.1f} GB free for {folder}"
+    if free < needed_bytes:
+        remedy = f"free {(needed_bytes - free) / GB:.1f} GB there, or choose a folder on another disk"
+        return _fail(f"disk: {name}", fact, remedy)
+    if free < 5 * needed_bytes:
+        return _warn(f"disk: {name}", fact, "enough for the demo; a large corpus needs more")
+    return _ok(f"disk: {name}", fact)
+
+
+def shared_memory(folder: Path = Path("/dev/shm"), needed_bytes: int = GB // 4) -> Finding:
+    """Room in shared memory, through which torch's workers hand each other batches."""
+    if not folder.is_dir():
+        return _warn("shared memory", f"there is no {folder}", f"mount a tmpfs at {folder}")
+    free = shutil.disk_usage(folder).free
+    fact = f"{free / GB:.2f} GB free in {folder}"
+    if free >= needed_bytes:
+        return _ok("shared memory", fact)
+    return _warn("shared memory", fact, "start the container with a larger --shm-size, say 1g")
+
+
+def text_encoding(encoding: str | None = None) -> Finding:
+    """Whether text goes to files and terminal as UTF-8 (`encoding`: the locale's own by default)."""
+    encoding = ("utf-8" if sys.flags.utf8_mode else locale.getencoding()) if encoding is None else encoding
+    if encoding.lower().replace("-", "") == "utf8":
+        return _ok("text encoding", "UTF-8")
+    return _warn("text encoding", encoding, "export LC_ALL=C.UTF-8")
+
+
+# The folders
+
+
+def writable(name: str, folder: Path) -> Finding:
+    """Whether `folder` can be written, or made where it is missing: found out by writing a file.
+
+    Permissions are not asked: they say nothing about a read-only mount, and to root everything is permitted.
+    """
+    place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".probe-"):
+            return _ok(f"write: {name}", str(folder))
+    except OSError as error:
+        fact = f"{folder} cannot be written ({place}: {error.strerror})"
+    remedies = {
+        "home": "set CLOZE_HOME to a folder you may write",
+        "temporary files": "set TMPDIR to a folder you may write",
+        "store": "give the recipe's `store` a folder you may write",
+        "checkout": "copy the checkout to a folder you may write",
+    }
+    return _fail(f"write: {name}", fact, remedies[name])
+
+
+def _nearest_folder(folder: Path) -> Path:
+    """`folder`, or the closest one above it that exists: the disk its bytes would go to."""
+    return next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+
+
+# The network
+
+
+def server_port(environ: Mapping[str, str]) -> Finding:
+    """Whether the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
+    text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
+    if not (text.isdecimal() and 0 < int(text) < 65536):
+        fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is no port"
+        return _fail("server port", fact, "set it to a number from 1024 to 65535")
+    if port_is_free(int(text)):
+        return _ok("server port", f"{text} is free")
+    remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
+    return _warn("server port", f"{text} is in use", remedy)
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen on 127.0.0.1 at `port` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def proxies(environ: Mapping[str, str]) -> Finding:
+    """Whether the proxies that the environment names take connections."""
+    named = proxy_settings(environ)
+    for variable, url in named.items():
+        trouble = _proxy_trouble(url)
+        if trouble:
+            remedy = f"start that proxy, correct {variable}, or `unset {variable}`"
+            return _fail("proxy", f"{variable}={without_password(url)} {trouble}", remedy)
+    return _ok("proxy", f"answering: {', '.join(named)}" if named else "none is set")
+
+
+def proxy_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The proxy variables that are set, under the spelling they have; lower case wins, as elsewhere."""
+    spellings = [(lower, lower.upper()) for lower in PROXY_VARIABLES]
+    set_ones = [next((name for name in pair if environ.get(name)), None) for pair in spellings]
+    return {name: environ[name] for name in set_ones if name is not None}
+
+
+def _proxy_trouble(url: str) -> str:
+    """Why no connection to the proxy at `url` can be opened; empty when one can."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        socket.create_connection(address, timeout=PROXY_TIMEOUT_S).close()
+    except OSError as error:
+        return f"does not answer ({error.strerror or error})"
+    except ValueError:
+        return "is not an address"
+    return ""
+
+
+def without_password(url: str) -> str:
+    """`url` as it may be shown: all that is before its last @, and what follows a question mark after it, left out.
+
+    >>> without_password("http://me:a/b?c@host:3128"), without_password("host:3128/?key=secret")
+    ('http://***@host:3128', 'host:3128/?...')
+    """
+    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    scheme = found[0] if found else ""
+    _, at, host = url.removeprefix(scheme).rpartition("@")
+    shown, question, _ = host.partition("?")
+    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
+
+
+def loopback(environ: Mapping[str, str]) -> Finding:
+    """Whether calls to servers on this machine would be sent to the proxy, which cannot reach them."""
+    if not proxy_settings(environ):
+        return _ok("proxy and loopback", "no proxy is set")
+    excepted = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    caught = [name for name in LOOPBACK_NAMES if not _excepts(excepted, name)]
+    if not caught:
+        return _ok("proxy and loopback", "no_proxy excepts this machine")
+    fact = f"the proxy would catch {' and '.join(caught)}; `cloze` excepts them for its own runs"
+    wanted = ",".join(filter(None, [excepted, *caught]))
+    return _warn("proxy and loopback", fact, f"export no_proxy={wanted}")
+
+
+def _excepts(no_proxy: str, host: str) -> bool:
+    """Whether a no_proxy list leaves `host` alone: `*`, the name itself, or a domain it ends in."""
+    names = [name.strip().lstrip(".") for name in no_proxy.split(",")]
+    return any(name and (name in ("*", host) or host.endswith(f".{name}")) for name in names)
+
+
+# The software
+
+
+def packages(constraints: Path = CONSTRAINTS) -> Finding:
+    """Whether what is installed is what was tested: nothing required missing, nothing off its pin."""
+    remedy = "run `make demo` (or `python3 bootstrap.py`) once more"
+    try:
+        required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
+    except PackageNotFoundError:
+        return _fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
+    installed = {_key(found.name): found.version for found in distributions()}
+    missing = sorted(required - set(installed))
+    if missing:
+        return _fail("packages", f"missing: {', '.join(missing)}", remedy)
+    differing = pin_differences(constraints.read_text(encoding="utf-8"), installed)
+    if differing:
+        more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
+        return _warn("packages", f"not as tested: {', '.join(differing[:3])}{more}", remedy)
+    return _ok("packages", f"{len(installed)} installed, none differs from its pin")
+
+
+def pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
+    """The installed packages whose version is not the pinned one; a label such as `+cpu` is no difference.
+
+    >>> pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
+    ['numpy 2.5.0 (tested: 2.4.6)']
+    """
+    differing = []
+    for line in constraints.splitlines():
+        name, _, pinned = line.partition("==")
+        version = installed.get(_key(name))
+        if pinned and version is not None and version.partition("+")[0] != pinned.strip():
+            differing.append(f"{name.strip()} {version} (tested: {pinned.strip()})")
+    return differing
+
+
+def _key(requirement: str) -> str:
+    """The name a requirement begins with, in the one spelling that compares equal (PEP 503)."""
+    name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def gpu(environ: Mapping[str, str]) -> Finding:
+    """The graphics processors and their driver, as the driver's own tool tells; to have none is no fault."""
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
+    if tool is None:
+        return _ok("gpu", "none seen: training runs on the processor")
+    question = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        remedy = "repair or reload the driver; until then training runs on the processor"
+        return _warn("gpu", f"{tool} fails: {error}", remedy)
+    return _ok("gpu", "; ".join(answer.stdout.split("\n")).strip("; ") or "the driver lists none")
+
+
+def compiler(environ: Mapping[str, str]) -> Finding:
+    """Whether layers can be compiled for a GPU; without one no compiler is needed."""
+    path = environ.get("PATH") or os.defpath
+    if shutil.which("nvidia-smi", path=path) is None:
+        return _ok("compiler", "none is needed: every part comes as a binary wheel")
+    named = [environ["CC"].split()[0]] if environ.get("CC", "").split() else ["gcc", "clang", "cc"]
+    found = next((name for name in named if shutil.which(name, path=path)), None)
+    if found is None:
+        remedy = f"install one ({' or '.join(named)}) and Python's headers: training on the GPU is slower without"
+        return _warn("compiler", "none for C: layers are not compiled for the GPU", remedy)
+    return _ok("compiler", f"{found}: layers are compiled for the GPU")

@@ -1,0 +1,86 @@
+"""`cloze prepare`: what the first run would wait for, done beforehand; `make install` and `make develop` call it.
+
+    bytecode     of the packages, where Python may not have written it
+    kernels      compiled on all cores, for the calls that runs make (`flows.command.machine.compile_kernels`)
+    database     of the embedded orchestrator, which its first server makes
+
+Compiled code is shared by all checkouts and environments of a user in which the same is to be compiled.
+
+Promise: what is done is not done again, and a kill in the middle loses at most what was being compiled. Nothing is left
+but caches.
+What no process read for 60 days is removed when kernels are compiled.
+Cost: one to two minutes of a core, once for each state of the kernels.
+"""
+
+import compileall
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.kernels.compiling import ROOT, kernel_folder
+from corpora.kernels.sealed import read_sealed
+from flows.command.machine.compile_kernels import compile_kernels, compiled
+from flows.command.machine.doctor import Finding
+from flows.orchestration.server.database import database_of
+from flows.orchestration.server.embedded import embedded_server
+from flows.run.policies import default_workers
+
+Tell = Callable[[str], None]
+
+UNUSED_SECONDS = 60 * 86400.0
+SEALED = (".kernel", ".npz")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+
+
+def prepare(home: Path, tell: Tell) -> None:
+    """Do what is not done yet. Raises InputError."""
+    if is_prepared(home):
+        tell("The kernels are compiled, and the orchestrator has its database.")
+        return
+    for package in PACKAGES:
+        compileall.compile_dir(ROOT / package, quiet=2)
+    began = time.monotonic()
+    if not database_of(home / "prefect").exists():
+        tell("Making the database of the embedded orchestrator ...")
+        with embedded_server(str(home / "prefect" / "server.log")) as server:
+            server.wait()
+    for path in damaged():
+        path.unlink(missing_ok=True)
+        compiled().unlink(missing_ok=True)
+    if not compiled().exists():
+        _remove_unused(kernel_folder().parent)
+        workers = default_workers()
+        tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
+        compile_kernels(tell, workers)
+    tell(f"Prepared in {time.monotonic() - began:.0f} s.")
+
+
+def is_prepared(home: Path) -> bool:
+    """Whether the first run has nothing to wait for."""
+    return compiled().exists() and not damaged() and database_of(home / "prefect").exists()
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what was not read for a while: kernels as they once were, and for another processor or Python."""
+    for path in folder.glob("*/*"):
+        state = path.stat()
+        if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def damaged() -> list[Path]:
+    """The files of compiled kernels and their tables that are not as they were written."""
+    files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
+    return [path for path in files if read_sealed(path) is None]
+
+
+def kernels_finding() -> Finding:
+    """Whether the kernels of this state of the code are compiled, and kept as they were written."""
+    folder, bad = kernel_folder(), damaged()
+    if bad:
+        fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
+    elif compiled().exists():
+        return Finding(name="compiled kernels", ok="ok", fact=str(folder))
+    else:
+        fact = f"none, or not all, in {folder}: the first run compiles them while it works"
+    return Finding(name="compiled kernels", ok="warn", fact=fact, remedy="cloze prepare")

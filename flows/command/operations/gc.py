@@ -1,0 +1,92 @@
+"""`cloze gc`: what of a store nobody needs, shown first and removed when it is asked for."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.places.place import Place
+from corpora.store.settings import check_range
+from flows.command.terminal.output import console
+from flows.maintenance.garbage import Garbage, garbage, look
+from flows.maintenance.needed import Policy
+from flows.maintenance.removal import clear_store
+from flows.run.record.counts_text import counted
+from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.run_record import to_stderr
+
+OBJECT_DAYS = 7.0  # where readers cannot hold what they read
+SHOWN = 20
+QUIET_SECONDS = 10.0
+
+
+def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> int:
+    """Show what goes, or remove it. Raises InputError."""
+    check_range("--keep", keep, 1)
+    check_range("--keep-runs", keep_runs, 1)
+    policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
+    check_range("--keep-days", policy.days, 0, 36_500)
+    if not place.sizes("runs"):
+        raise InputError(
+            f"No run is on record in {place.at('')}, so it is not known what is needed. Give a store's folder or its "
+            "address; `cloze run` prints it."
+        )
+    tell = to_stderr if as_json else say
+    found = clear_store(place, policy, keep_runs, tell, _Told()) if delete else garbage(look(place, policy), keep_runs)
+    if as_json:
+        print(json.dumps(garbage_json(found, delete), indent=1))
+        return 0
+    for line in garbage_lines(found, delete):
+        say(line)
+    return 0
+
+
+def say(line: str) -> None:
+    """A line of the command."""
+    console.print(line, markup=False)
+
+
+class _Told:
+    """Says from time to time how much is freed by now."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, freed: int) -> None:
+        if time.monotonic() - self._said > QUIET_SECONDS:
+            self._said = time.monotonic()
+            to_stderr(f"{readable_bytes(freed)} are freed so far")
+
+
+def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
+    """What goes, or is gone."""
+    verb = "removed" if deleted else "would go"
+    for folder in found.artifacts[:SHOWN]:
+        yield f"  {folder}: {verb}"
+    if len(found.artifacts) > SHOWN:
+        yield f"  and {len(found.artifacts) - SHOWN:,} more"
+    what = (
+        f"{counted(len(found.artifacts), 'artifact')}, {counted(len(found.files), 'file')} and "
+        f"{counted(len(found.runs), 'record of a run', 'records of runs')}"
+    )
+    yield f"{what} {verb}: {readable_bytes(found.size_bytes)}{' are free' if deleted else ''}."
+    if found.unknown:
+        yield (
+            f"{counted(len(found.unknown), 'artifact')} of names that no run on record knows stay: {found.unknown[0]}"
+            f"{' ...' if len(found.unknown) > 1 else ''}"
+        )
+    if not deleted and found.size_bytes:
+        yield "Nothing is removed yet: say --delete."
+
+
+def garbage_json(found: Garbage, deleted: bool) -> dict[str, Any]:
+    """For scripts."""
+    return {
+        "deleted": deleted,
+        "artifacts": list(found.artifacts),
+        "files": dict(found.files),
+        "runs": list(found.runs),
+        "unknown": list(found.unknown),
+        "size_bytes": found.size_bytes,
+    }

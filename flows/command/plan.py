@@ -1,0 +1,97 @@
+"""`cloze plan`: what a run would do to each stage, and what that would take."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from corpora.store.places.place import Place
+from flows.command.terminal.output import plain_table
+from flows.orchestration.runs.run_recipe import RunPlan
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import Recipe
+from flows.run.estimates.figures import Estimates, StageEstimate
+from flows.run.plan.part_sizes import part_size_advice
+from flows.run.record.counts_text import readable_seconds
+from flows.run.record.ledger_balance import readable_bytes
+
+COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
+
+
+def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
+    """The estimates of a plan, kept for the run after it; with `quick`, those of a plan before, if there are any."""
+    from flows.run.estimates.kept import keep_for_run, left_by_plan, recorded_times
+    from flows.run.record.run_record import newest_runs
+
+    if quick:
+        return left_by_plan(home, recipe, planned.lock) or Estimates(stages=())
+    from flows.run.estimates.whole import estimate_run
+
+    place = Place(recipe.store)
+    recorded = recorded_times(place, newest_runs(place))
+    found = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
+    if found.stages:
+        keep_for_run(home, recipe, planned.lock, found)
+    return found
+
+
+def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
+    """A form for scripts."""
+    return {
+        "inputs": planned.inputs,
+        "stages": [entry.to_json() for entry in planned.stages],
+        "estimates": estimates.to_json(),
+    }
+
+
+def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
+    """The stages with their reasons, and what those that are to be built take."""
+    for line in planned.notes:
+        console.print(line, markup=False)
+    for entry in planned.stages:
+        parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
+        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
+    if estimates.stages:
+        console.print()
+        console.print(estimates_table(estimates))
+        for line in estimates.basis:
+            console.print(line, markup=False)
+        if estimates.drops:
+            dropped = ", ".join(f"{reason} {count:,}" for reason, count in estimates.drops.items())
+            console.print(f"Most documents would be dropped by: {dropped}.", markup=False)
+    if estimates.stops:
+        console.print("With these rules the run would stop:")
+        for line in estimates.stops:
+            console.print(f"  {line}", markup=False)
+    for line in (*part_size_advice(recipe, planned.stages), *_slow_lines(recipe, planned.lock)):
+        console.print(line, markup=False)
+
+
+def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
+    """What makes training slow on the GPUs of this machine."""
+    from flows.command.training.gpu_findings import card, slow_lines
+    from flows.run.inputs.start_model import begun
+
+    asked, _ = begun(recipe, lock)
+    return [f"Slow on this machine: {line}" for line in slow_lines(asked, card())] if recipe.model else []
+
+
+def estimates_table(estimates: Estimates) -> Table:
+    """A row for each stage that is to be built, and one for all."""
+    table = plain_table("to be built", *COLUMNS)
+    for stage in estimates.stages:
+        table.add_row(*map(Text, _cells(stage)))
+    whole = (
+        *("the run", "", "", readable_bytes(estimates.disk_bytes), readable_bytes(estimates.memory_bytes)),
+        *(readable_seconds(estimates.cpu_seconds), readable_seconds(estimates.seconds)),
+    )
+    table.add_row(*(Text(cell, "bold") for cell in whole))
+    return table
+
+
+def _cells(stage: StageEstimate) -> tuple[str, ...]:
+    counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
+    sizes = (readable_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
+    return (stage.stage, *counts, *sizes, readable_seconds(stage.cpu_seconds), readable_seconds(stage.seconds))

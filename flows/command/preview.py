@@ -1,0 +1,131 @@
+"""`cloze preview`: some documents of a source before and after every step, and why each dropped one goes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from corpora.errors import UnreadableFile
+from corpora.judging.batch_state import BatchState
+from corpora.judging.batches import judge_records
+from corpora.judging.inputs import read_inputs
+from corpora.judging.samples import sample_records
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.contract import RawFile, Record
+from corpora.sources.passed_over import look
+from flows.recipes.guesses.fields import (
+    WITHOUT,
+    guess_line,
+    guess_new,
+    refuse_nothing_left,
+    to_guess,
+    with_names,
+    without_text,
+)
+from flows.recipes.lock import files_of, read_lock, stores_apart
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.inputs.unread_files import looked_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What one step did to a record. text: as it is now, None where the step left it as it was, or dropped it."""
+
+    step: str
+    text: str | None = None
+    drop: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """One record on its way: as its source gives it, after each step, and where it ends."""
+
+    title: str
+    where: str
+    parsed: str
+    steps: tuple[Passed, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLook:
+    """A source as a run would read its files now. lines: what is said of them, and of what is not read"""
+
+    entry: SourceEntry
+    files: tuple[RawFile, ...]
+    lines: tuple[str, ...]
+
+
+def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
+    """What a run would read of a source, with the names of the text that are in the lock, or are found now.
+
+    Raises InputError.
+    """
+    files, source = _raw_files(files_of(entry.source, recipe)), entry.source
+    known = read_lock(recipe.lock_path).guessed.get(source.name, ())
+    kept, guesses = guess_new([source], {source.name: known} if known else {}, [], {source.name: files})
+    without = without_text(guesses).get(source.name, set())
+    left = [file for file in files if file.path not in without]
+    if not left:
+        refuse_nothing_left(source, guesses[source.name])
+    names = [found.name for found in kept.get(source.name, ())]
+    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
+    found = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
+    guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
+    return SourceLook(
+        entry=replace(entry, source=with_names(source, names)),
+        files=tuple(left),
+        lines=(*guess, *looked_lines({source.name: found}, recipe.privacy.samples)),
+    )
+
+
+def preview_source(
+    entry: SourceEntry,
+    files: Sequence[RawFile],
+    number: int = 10,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[Preview]:
+    """Records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
+
+    tell: hears of files that cannot be read, where the source leaves them out
+    """
+
+    def leave_out(fault: UnreadableFile) -> None:
+        if entry.on_damage != "skip":
+            raise fault
+        tell(f"{entry.source.name}: left out as unreadable: {fault.said}")
+
+    for record in islice(sample_records(entry.source, files, leave_out), number):
+        yield preview_record(record, entry)
+
+
+def preview_record(record: Record, entry: SourceEntry) -> Preview:
+    """One record through all steps."""
+    passed: list[Passed] = []
+    text = record.text
+
+    def watch(step: str, batch: BatchState) -> None:
+        nonlocal text
+        [drop] = batch.drops
+        if drop is not None:
+            if not passed or not passed[-1].drop:
+                detail = f" ({drop.detail})" if drop.detail else ""
+                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason}{detail}"))
+            return
+        now = batch.texts[0].as_py()
+        passed.append(Passed(step=step, text=None if now == text else now))
+        text = now
+
+    judge_records([record], entry.source.name, entry.documents, read_inputs(entry.documents), watch)
+    return Preview(
+        title=record.title or record.key or "",
+        where=str(record.locator),
+        parsed=record.text,
+        steps=tuple(passed),
+        verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
+    )
+
+
+def _raw_files(found: Sequence[tuple[str, Path]]) -> list[RawFile]:
+    """The files of a source; they are not hashed, a dump may have many gigabytes."""
+    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in found]

@@ -1,0 +1,271 @@
+"""`cloze evaluate`: a model on the tasks of a suite; the trainer runs them, this adds up and tells.
+
+    MODEL, SUITE ─► runs ─► python -m trainer evaluate ─► judged splits ─► evaluation.txt, .json, .html
+                                                 corpus ─► overlaps ──┘
+
+Promise: what is finished in the output folder is not done again; files of the table are written anew each time.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from corpora.errors import InputError
+from corpora.store.settings import check_choice
+from flows.command.tasks.finetune import Listener
+from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
+from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
+from flows.command.trainer_process import CONFIG, Event, model_folder, trainer_process
+from flows.export.cards.model_card import UNKNOWN, CardFacts, export_with_card, license_choices
+from flows.export.folder import refuse_taken
+from flows.export.provenance import Provenance
+from flows.report.evaluation import evaluation_page
+from flows.signals import scratch_folder
+from trainer.launching.output import events
+from trainer.settings.training import TrainingSettings
+from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
+from trainer.tasks.suites.judged import JudgedSplit, read_judged
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
+from trainer.tasks.suites.submitting import submission_files
+from trainer.tasks.suites.suite import Suite, read_suite
+from trainer.tasks.suites.table import Found, SuiteResult, aligned, median_run, result_of, table_lines
+
+TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
+SUBMISSION = "submission"
+RECORD = "finetune.json"  # in the folder of what was fine-tuned
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a model.
+
+    suite:   a suite's file, or the name of one that comes with the program
+    data:    the folder of its files; None: the suite's own
+    output:  for runs and tables
+    compare: another model, which is put to the same tasks
+    card:    a folder for the model with its card
+    license: of the model, for its card
+    onnx:    whether each task's median run is written as ONNX as well, and what it takes there is told
+    """
+
+    model: str
+    suite: str
+    data: Path | None = None
+    output: Path = Path("evaluation")
+    compare: str | None = None
+    card: Path | None = None
+    license: str = UNKNOWN
+    onnx: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("--license", self.license, license_choices())
+        if self.compare == self.model:
+            raise InputError(f"--compare names {self.model} itself: give another model.")
+        if self.card is not None:
+            refuse_taken(self.card)
+
+
+def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
+    """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
+    model, output, compare = asked.model, asked.output, asked.compare
+    suite = read_suite(asked.suite, asked.data)
+    runs = run_suite(suite, model, output, tell)
+    found = found_in(runs)
+    comparison = None
+    if compare is not None:
+        others = found_in(run_suite(suite, compare, output, tell))
+        comparison = compared(suite, (model, compare), found, others)
+    made = provenance_at(model)
+    elsewhere = made is not None and began_elsewhere(made)
+    result = result_of(suite, model, found, overlaps(suite, made), elsewhere)
+    medians = median_runs(suite, runs, found)
+    sizes = suite_models(medians, tell) if asked.onnx else {}
+    table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
+    write_table(table, output)
+    for line in all_lines(table):
+        tell(line)
+    for line in hand_in(medians, output):
+        tell(line)
+    tell(f"Table: {output / PAGE}")
+    if asked.card is not None:
+        write_card(asked, made, result, comparison, tuned_with(runs))
+        tell(f"Model with its card: {asked.card}")
+    return result
+
+
+def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
+    """Of each task the settings that were taken in the end, as its last run's record has them."""
+    records = {run.task: Path(run.job.output) / RECORD for run in runs}
+    return {task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()}
+
+
+def write_card(
+    asked: Asked,
+    made: Provenance | None,
+    result: SuiteResult,
+    comparison: SuiteComparison | None,
+    tuned: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """The model in a folder of its own, with a card. Raises InputError."""
+    assert asked.card is not None
+    with model_folder(asked.model) as folder:
+        facts = CardFacts(
+            name=made.manifest.name if made is not None else folder.resolve().name,
+            config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
+            license=asked.license,
+            made=made,
+            result=result,
+            comparison=comparison,
+            tuned=tuned,
+        )
+        export_with_card(facts, folder, asked.card)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What is told of a suite. models: by task what its median run takes; metrics: by task the one told with that"""
+
+    result: SuiteResult
+    comparison: SuiteComparison | None
+    models: Mapping[str, Models]
+    metrics: Mapping[str, str]
+
+    def sizes(self) -> list[tuple[str, ...]]:
+        """What models take, as rows of texts under a head; none where it was not asked for."""
+        return [SUITE_HEAD, *suite_cells(self.models, self.metrics)] if self.models else []
+
+
+def all_lines(table: Table) -> Iterator[str]:
+    """The table as text, the other model's next to it, and what models take."""
+    yield from table_lines(table.result)
+    if table.comparison is not None:
+        yield ""
+        yield from comparison_lines(table.comparison)
+    if table.models:
+        yield ""
+        yield from aligned(table.sizes())
+        yield ""
+        yield SUITE_NOTE
+
+
+def write_table(table: Table, output: Path) -> None:
+    """The table as text, as JSON and as a page. Raises InputError where they cannot be written."""
+    comparison = table.comparison
+    document = {**table.result.to_json(), "comparison": comparison.to_json() if comparison else None}
+    if table.models:
+        document["models"] = {task: list(models) for task, models in table.models.items()}
+    texts = {
+        TEXT: "".join(f"{line}\n" for line in all_lines(table)),
+        JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+        PAGE: evaluation_page(table.result, comparison, table.sizes(), SUITE_NOTE),
+    }
+    try:
+        for name, text in texts.items():
+            (output / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
+
+
+def median_runs(suite: Suite, runs: Sequence[SuiteRun], found: Found) -> dict[str, SuiteRun]:
+    """Of each task its median run."""
+    by_seed = {(run.task, run.seed): run for run in runs}
+    return {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+
+
+def first_metrics(suite: Suite) -> dict[str, str]:
+    """Of each task the metric that chooses its median run."""
+    return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
+
+
+def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
+    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
+    files = list(submission_files(medians))
+    written = [file for file in files if not file.why]
+    if written:
+        folder = output / SUBMISSION
+        folder.mkdir(exist_ok=True)
+        with ZipFile(output / f"{SUBMISSION}.zip", "w") as packed:
+            for file in written:
+                text = "".join(file.lines)
+                (folder / file.name).write_text(text, encoding="utf-8")
+                packed.writestr(ZipInfo(file.name), text, ZIP_DEFLATED)
+        yield f"Answers to hand in: {output / SUBMISSION}.zip ({', '.join(file.name for file in written)})"
+    yield from (f"{file.name} is not written: {file.why}" for file in files if file.why)
+
+
+# The runs.
+
+
+def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteRun]:
+    """What is not finished yet is done. Raises InputError, or TrainingFailed."""
+    with model_folder(model) as folder:
+        runs = list(runs_of(suite, folder, output))
+        waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
+        tell(f"{model}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
+        learn(waiting, tell)
+    return runs
+
+
+def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
+    """Have the trainer do them: those that ask for the same processes in one of its processes."""
+    for _, group in groupby(runs, lambda run: _machine(run)):
+        _learn(tuple(group), tell)
+
+
+def _machine(run: SuiteRun) -> tuple[str, int]:
+    return run.job.settings.device, run.job.settings.processes
+
+
+def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
+    with scratch_folder() as scratch:
+        path = scratch / "runs.json"
+        path.write_text(json.dumps(dataclasses.asdict(SuiteJob(runs=runs))), encoding="utf-8")
+        listener = Listener(tell)
+        with trainer_process(["evaluate", str(path)], _training(runs)) as (said, log):
+            for event in events(said, log):
+                if event["event"] in SAID:
+                    tell(SAID[event["event"]](event))
+                else:
+                    listener.hear(event)
+
+
+def _training(runs: Sequence[SuiteRun]) -> TrainingSettings:
+    return runs[0].job.settings.training(1)
+
+
+def _run_line(event: Event) -> str:
+    return f"run {event['number']} of {event['of']}: {event['task']}, seed {event['seed']}"
+
+
+def _judged_line(event: Event) -> str:
+    scores = ", ".join(f"{name} {score:.4g}" for name, score in event["scores"].items())
+    return f"{event['split']}: {event['examples']:,} examples{', ' + scores if scores else ', answered'}"
+
+
+SAID: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judged_line}
+
+
+def found_in(runs: Sequence[SuiteRun]) -> Found:
+    """What was judged, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
+    return {key: judged for run in runs for key, judged in _judged(run)}
+
+
+def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]:
+    for split in run.splits:
+        judged = read_judged(run.judged(split))
+        if judged is None:
+            raise InputError(f"{run.judged(split)} is gone while it was waited for: give the command once more.")
+        lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
+        if lacking:
+            raise InputError(
+                f"The task {run.task} says no {lacking[0]} of {split.name}: name `metrics` of "
+                f"{', '.join(judged.scores)} in its table."
+            )
+        yield (run.task, run.seed, split.name), judged

@@ -1,0 +1,179 @@
+"""`cloze finetune`: a job of what is asked for, the trainer that does it, and its events as lines for people."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpora.errors import InputError
+from corpora.store.settings import toml_table
+from flows.command.trainer_process import Event, model_folder, trainer_process
+from flows.run.policies import METRIC_SECONDS
+from flows.run.record.counts_text import counted
+from flows.signals import scratch_folder
+from trainer.launching.output import events
+from trainer.tasks.formats.published import PUBLISHED, published, published_set
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import task_and_settings
+from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.suites.suite import settings_of_set
+
+Tell = Callable[[str], None]
+NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, beside the scores
+NO_SCORES = frozenset(
+    {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
+)
+
+
+AS_PUBLISHED = FileSettings(path="")
+
+
+class TaskFiles(NamedTuple):
+    """What is learnt from, and what it is judged by."""
+
+    training: FileSettings
+    evaluation: FileSettings
+
+
+def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
+    """Two files that are read alike."""
+    return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
+
+
+def published_task(
+    name: str, data: Path | None, *files: Path | None, said: FileSettings = AS_PUBLISHED
+) -> tuple[str, TaskFiles, dict[str, Any]]:
+    """Of a published set in a folder the task's kind, its files, and settings of the task. Raises InputError.
+
+    files: those that are named, of which there must be none
+    said:  of how they are read, of which only `max_unusable` is asked for
+    """
+    if data is None and name in PUBLISHED:
+        raise InputError(
+            f"{name} is a published set: give the folder that it was unpacked in (--data FOLDER); or for files of your "
+            f"own name the kind of task, {published_set(name).kind!r}, in its place."
+        )
+    if data is None:
+        raise InputError(
+            f"{name}: name the files, --train FILE and --evaluate FILE; or name a published set and the folder that it "
+            f"was unpacked in, --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
+        )
+    if any(files):
+        raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
+    if said != replace(AS_PUBLISHED, max_unusable=said.max_unusable):
+        raise InputError(
+            f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
+            "and the kind of task."
+        )
+    found = published(name, str(data))
+    if not {"train", "dev"} <= {*found.files}:
+        lacking = " and no ".join(split for split in ("train", "dev") if split not in found.files)
+        raise InputError(
+            f"{name} has no {lacking} split as it is published: name the task {found.published.kind!r} in its place, "
+            f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
+        )
+    read = (replace(found.files[split], max_unusable=said.max_unusable) for split in ("train", "dev"))
+    return found.published.kind, TaskFiles(*read), settings_of_set(found.published)
+
+
+def finetune_model(
+    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
+) -> int:
+    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt; 0.
+
+    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
+    tell:      called with a line for every evaluation, and for a step from time to time
+    Raises InputError, or TrainingFailed.
+    """
+    task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
+    with model_folder(model) as folder, scratch_folder() as scratch:
+        job = FinetuneJob(
+            model=str(folder.resolve()),
+            output=str(output.resolve()),
+            task=task,
+            training=files.training,
+            evaluation=files.evaluation,
+            settings=settings,
+        )
+        path = scratch / "job.json"
+        path.write_text(job.to_json(), encoding="utf-8")
+        listener = Listener(tell)
+        with trainer_process(["finetune", str(path)], settings.training(1)) as (said, log):
+            for event in events(said, log):
+                listener.hear(event)
+    return 0
+
+
+def _value(text: Any) -> Any:
+    """A setting's value as TOML writes it; a bare word is a text. What is no text is a value."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return toml_table(f"value = {text}")["value"]
+    except ValueError:
+        return text
+
+
+class Listener:
+    """Turns the events of a fine-tuning run into lines for people."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._said = 0.0
+        self._steps = 0
+
+    def hear(self, event: Event) -> None:
+        """One event. Raises InputError for the trainer's word on what the user can mend."""
+        if event["event"] == "failure":
+            raise InputError(event["message"])
+        if event["event"] == "warning":
+            self._tell(f"warning: {event['message']}")
+        elif event["event"] == "start":
+            self._steps = event["steps"]
+            for line in starting(event):
+                self._tell(line)
+        elif event["event"] != "step" or time.monotonic() - self._said >= METRIC_SECONDS:
+            self._said = time.monotonic()
+            self._tell(progress(event, self._steps))
+
+
+def starting(event: Event) -> Iterator[str]:
+    """What is said at the beginning: what became of the records of each file, and how it is learnt."""
+    for name in ("training", "evaluation"):
+        yield f"{name}: {ledger_line(event[name])}"
+    settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
+    yield f"settings: {', '.join(f'{name} {_readable(value)}' for name, value in settings.items())}"
+    if event["resumed"]:
+        yield f"goes on after step {event['step']}"
+
+
+def ledger_line(ledger: Mapping[str, Any]) -> str:
+    """What became of the records of a file."""
+    [(unit, account)] = ledger["accounts"].items()
+    figures = ledger["figures"]
+    dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
+    said = [
+        counted(account["outcomes"]["given"], unit.removesuffix("s")),
+        counted(figures["tokens"], "token"),
+        *dropped,
+    ]
+    cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
+    return ", ".join(said + ([cut] if figures["texts_cut"] else []))
+
+
+def progress(event: Event, steps: int) -> str:
+    """An event on one line.
+
+    >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
+    'step 3/9: epoch 1, loss 0.6931'
+    """
+    scores = [name for name, value in event.items() if name not in NO_SCORES and value is not None]
+    values = [f"{name} {_readable(event[name])}" for name in (*NUMBERS, *scores, "output") if name in event]
+    return f"{event['event']} {event['step']}/{steps}: {', '.join(values)}"
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, list):
+        return " to ".join(map(_readable, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

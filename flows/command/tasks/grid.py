@@ -1,0 +1,97 @@
+"""`cloze grid`: a recipe in several forms, each trained and, where a suite is named, evaluated; one table of them all.
+
+GRID, RECIPE ─► a run for each cell ─► its model ─► the suite ─► a row, next to what was published
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places.place import Place
+from flows.command.recipe_argument import load_recipe
+from flows.command.tasks.evaluate import Asked, evaluate_model
+from flows.orchestration.grids.grid import Row, run_grid
+from flows.orchestration.runs.run_state import RunState
+from flows.recipes.grids import Cell, Grid, read_grid
+from flows.recipes.recipe import Recipe
+from flows.run.record.figures import figures_of_run
+
+TEXT, JSON = "grid.txt", "grid.json"
+MODEL = ("held-out loss", "held-out accuracy")  # of a cell's model, as far as they are known
+Tell = Callable[[str], None]
+
+
+def grid_of(
+    asked: str,
+    recipe: str,
+    overrides: Sequence[str],
+    suite: str | None,
+    data: Path | None,
+    output: Path,
+    home: Path,
+    workers: int | None,
+    tell: Tell,
+) -> list[Row]:
+    """Run a grid, and write its table into a folder. Raises InputError, and what a run failed with.
+
+    overrides: of the recipe in every cell, as `--set` has them
+    suite:     that every cell's model is evaluated on; data: the folder of its files
+    """
+    grid = read_grid(asked)
+    cells = {cell.name: cell for cell in grid.cell}
+    recipes = {name: _recipe(recipe, overrides, cell) for name, cell in cells.items()}
+    output.mkdir(parents=True, exist_ok=True)
+
+    def judge(name: str, finished: RunState) -> Row:
+        row = {"cell": name, **_figures(finished)}
+        if suite is not None:
+            row |= _scores(finished, suite, data, output / _folder(name), tell)
+        return row | {f"published {what}": _shown(cells[name].published.get(what)) for what in grid.published}
+
+    rows = run_grid(grid, recipes, home, tell, workers, judge)
+    lines = list(table_lines(grid, rows))
+    (output / TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    document = {"grid": grid.name, "source": grid.source, "caveat": grid.caveat, "rows": [dict(row) for row in rows]}
+    (output / JSON).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for line in lines:
+        tell(line)
+    return rows
+
+
+def _recipe(name: str, overrides: Sequence[str], cell: Cell) -> Recipe:
+    """The recipe of a cell. Raises InputError where it trains no model."""
+    found = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
+    if found.model is None:
+        raise InputError(f"The recipe {found.name!r} has no [model]: a grid compares models, so give it one to train.")
+    return found
+
+
+def _folder(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def _figures(finished: RunState) -> dict[str, str]:
+    """What is on record of the model."""
+    figures = figures_of_run(finished.place, finished.record) or {}
+    return {what: _shown(figure.value) for name, figure in figures.items() for what in MODEL if name.startswith(what)}
+
+
+def _scores(finished: RunState, suite: str, data: Path | None, output: Path, tell: Tell) -> dict[str, str]:
+    """The medians of a suite's tasks, of the cell's own model."""
+    folder = finished.outcome.model.folder if finished.outcome.model is not None else ""
+    place: Place = finished.place
+    result = evaluate_model(Asked(model=place.at(folder), suite=suite, data=data, output=output), tell)
+    return {f"{row.task} {row.metric}": _shown(row.median) for row in result.rows}
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def table_lines(grid: Grid, rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The table as Markdown, with where the published figures are from, and what they are not."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [f"# {grid.title}", "", f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines += [f"| {' | '.join(row.get(name, '') for name in names)} |" for row in rows]
+    return [*lines, "", f"Published: {grid.source}.", "", " ".join(grid.caveat.split())]

@@ -1,0 +1,70 @@
+"""`cloze predict`: what a fine-tuned model says of a file's records, by the trainer's process."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places.files import replaced_file
+from flows.command.tasks.finetune import ledger_line
+from flows.command.trainer_process import model_folder, trainer_process
+from flows.signals import scratch_folder
+from trainer.launching.output import events
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.kinds.answers import SpanTask, official_answers
+from trainer.tasks.portable.folder import TABLE
+
+
+def predict_file(
+    model: str,
+    file: FileSettings,
+    output: Path,
+    labelled: bool,
+    tell: Callable[[str], None],
+    *,
+    official: Path | None = None,
+    int8: bool = False,
+) -> None:
+    """Write a line of JSON for each record; tell what was done, and scores. Raises InputError, or TrainingFailed.
+
+    official: file for answers that are spans, as SQuAD's script reads them
+    int8:     by the weights of eight bits, of a folder that `cloze onnx` wrote
+    """
+    with model_folder(model) as folder, scratch_folder() as scratch:
+        path = scratch / "file.json"
+        path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
+        flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
+        asked = [_command(folder, int8), *flags, "--", str(folder), str(path), str(output.resolve())]
+        with trainer_process(asked) as (said, log):
+            for event in events(said, log):
+                task = str(event["task"])
+                tell(f"{task}: {ledger_line(event['ledger'])}")
+                for name, value in event["scores"].items():
+                    tell(f"{name} {value:.4g}")
+    tell(f"Answers: {output}")
+    if official is not None:
+        write_official(output, official, task, tell)
+
+
+def _command(folder: Path, int8: bool) -> str:
+    """Of the trainer: a folder of ONNX answers without torch. Raises InputError."""
+    if (folder / TABLE).is_file():
+        return "predict-onnx"
+    if int8:
+        raise InputError(f"--int8 asks a folder that `cloze onnx --int8` wrote, and {folder} is none: leave it out.")
+    return "predict"
+
+
+def write_official(output: Path, official: Path, task: str, tell: Callable[[str], None]) -> None:
+    """Of the lines of an output the answers, and of SQuAD 2.0 the probabilities of no answer. Raises InputError."""
+    if task != SpanTask.kind:
+        raise InputError(f"--official is SQuAD's form, and the model's task is {task!r}: leave it out.")
+    with output.open(encoding="utf-8") as lines:
+        answers = official_answers(map(json.loads, lines))
+    files = {official: answers.texts, official.with_suffix(".na_prob.json"): answers.no_answer}
+    for path, content in files.items():
+        if content:
+            with replaced_file(path) as new:
+                new.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+            tell(f"For the official script: {path}")

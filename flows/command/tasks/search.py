@@ -1,0 +1,77 @@
+"""`cloze search`: queries against a collection, by the trainer's process; results as lines for people."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from corpora.errors import InputError
+from flows.command.trainer_process import Event, model_folder, trainer_process
+from flows.run.record.counts_text import counted
+from flows.signals import scratch_folder
+from trainer.launching.output import events
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.vectors.settings import SearchJob
+
+SHOWN = 10  # documents of a query, where no file is written
+LONGEST = 160  # characters of a document that are shown
+
+
+def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
+    """Search; tell the scores, and what was found where no file for it is named. Raises InputError, TrainingFailed.
+
+    query: a query itself, in place of a file of them
+    """
+    with ExitStack() as held:
+        scratch = held.enter_context(scratch_folder())
+        model, rerank = (
+            str(held.enter_context(model_folder(address)).resolve()) if address else ""
+            for address in (job.model, job.rerank)
+        )
+        if query:
+            asked = scratch / "query.tsv"
+            asked.write_text(f"1\t{' '.join(query.split())}\n", encoding="utf-8")
+            job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
+        path = scratch / "job.json"
+        path.write_text(replace(job, model=model, rerank=rerank).to_json(), encoding="utf-8")
+        with trainer_process(["search", str(path)]) as (said, log):
+            for event in events(said, log):
+                for each in told(event, job):
+                    tell(each)
+
+
+def is_query(said: str) -> bool:
+    """Whether it is a query itself, and not a file of them. Raises InputError for a file that is not there.
+
+    >>> is_query("wing flutter"), is_query("flutter")
+    (True, True)
+    """
+    try:
+        if Path(said).is_file():
+            return False
+    except OSError:  # too long for a file's name
+        return True
+    if len(said.split()) < 2 and (Path(said).suffix or "/" in said):
+        raise InputError(f"There is no file {said}: give a file of queries, or a query of some words.")
+    return True
+
+
+def told(event: Event, job: SearchJob) -> Iterator[str]:
+    """An event as lines."""
+    if event["event"] == "step":
+        yield f"{counted(event['step'], 'text')} embedded"
+        return
+    how = "by an index, which may miss some" if event["indexed"] else "compared with all"
+    yield f"{counted(event['queries'], 'query', 'queries')} in {counted(event['documents'], 'document')}, {how}"
+    if event["unjudged"]:
+        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgements, which are not scored"
+    for name, value in event["scores"].items():
+        before = f" (before reranking {event['before'][name]:.4f})" if event["before"] else ""
+        yield f"{name} {value:.4f}{before}"
+    for found in event.get("found", ()):
+        yield f"{found['query']}: {found['text']}"
+        for rank, document in enumerate(found["documents"][:SHOWN], 1):
+            yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
+    for name in ("output", "training", "pairs"):
+        if getattr(job, name):
+            yield f"{name}: {getattr(job, name)}"

@@ -1,0 +1,296 @@
+"""What the terminal shows of a run, an artifact, an example, a document: rich renderables, made from values.
+
+Promises: text from documents is shown as text (no markup or control character of it acts on the terminal),
+every output is bounded and says what it leaves out, and what colour says is also said in words or signs, so a
+pipe or a terminal without colour loses nothing. Nothing here reads a store.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from corpora.kernels.arrays import Int64s
+from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
+from corpora.store.manifest import Json, Manifest
+from flows.command.preview import Passed, Preview
+from flows.command.terminal.output import plain_table
+from flows.recipes.settings.privacy import printable, visible
+from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
+from flows.run.record.counts_text import counted, parent_name, rows_in_words
+from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
+from shards.masks.masking import Masks
+from shards.schema import Example
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+LINES = 20  # of many documents, shown
+ROWS = 20
+REASONS = 8  # why documents went, in the ledger of a run
+MOST_TOKENS = 512
+MOST_BYTES, MOST_LINES = 1_500, 40
+MOST_LENGTHS = 100_000
+BAR_WIDTH = 36
+SEGMENT_STYLES = ("cyan", "yellow")
+TITLE, EXCERPT, VALUE = 60, 240, 100  # characters
+
+
+def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
+    """The ledger of a run in a few lines: how many are left after each stage, and what went, by reason."""
+    accounts = accounts_of(manifests)
+    headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
+    lost = losses(accounts.steps)
+    lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
+    return Group(*lines, *_more(len(lost), REASONS, "reasons"), _balance(accounts))
+
+
+def _headline(unit: str, counts: Mapping[str, int]) -> Text:
+    """The count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+    each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
+    return Text(" and ").join(each).append(f" {unit}")
+
+
+def _balance(accounts: Accounts) -> Text:
+    """One line where everything balances, else every line that does not."""
+    if accounts.wrong:
+        return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
+    number = len(accounts.steps) + len(accounts.edges)
+    return Text(f"✓ nothing is unaccounted for ({number} balances checked)", "green")
+
+
+def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
+    """One line for each name: name, count, a bar as a share of the largest count."""
+    most = max((count for _, count in counts), default=1)
+    widest = max((len(name) for name, _ in counts), default=0)
+    digits = len(f"{most:,}")
+    return [
+        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most), "blue"))
+        for name, count in counts
+    ]
+
+
+def _bar(count: int, most: int) -> int:
+    """Cells of a bar: none for zero, one at least for more."""
+    return max(int(count > 0), round(BAR_WIDTH * count / max(1, most)))
+
+
+def _more(number: int, shown: int, what: str) -> list[Text]:
+    """A line that says how many were left out; none where all are shown."""
+    return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []
+
+
+def show_manifest(manifest: Manifest) -> RenderableType:
+    """An artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
+    head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
+    head.append(f"\nbuild        {manifest.build_version}, {counted(len(manifest.parts), 'part')}, ")
+    head.append(f"{readable_bytes(size_bytes(manifest))}")
+    libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
+    head.append(f"\nlibraries    {libraries}" if libraries else "")
+    for parent in manifest.parents[:ROWS]:
+        head.append(f"\nmade from    {parent.role}/{visible(parent_name(parent), TITLE)} {parent.fingerprint}")
+    sections: list[RenderableType] = [
+        head,
+        *_more(len(manifest.parents), ROWS, "parents"),
+        _tables(manifest),
+        _ledger(manifest),
+    ]
+    for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
+        pairs = list(flattened(values))
+        if pairs:
+            sections += [_two_columns(title, pairs[: 3 * ROWS]), *_more(len(pairs), 3 * ROWS, f"{title}s")]
+    return Group(*sections)
+
+
+def _tables(manifest: Manifest) -> Table:
+    table = plain_table("table", "rows", "size", "content")
+    called = rows_in_words(manifest)
+    for name, content in manifest.tables.items():
+        files = (file for part in manifest.parts for file in part.files if file.table == name)
+        size = readable_bytes(sum(file.size_bytes for file in files))
+        table.add_row(Text(name), Text(called[name]), Text(size), Text(f"{content.digest:032x}"[:16]))
+    return table
+
+
+def _ledger(manifest: Manifest) -> Table:
+    table = plain_table("ledger", "count")
+    for account in manifest.ledger.accounts:
+        table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
+        for name, count in sorted(account.outcomes.items(), key=lambda item: (-item[1], item[0])):
+            table.add_row(Text(f"  {name}"), Text(f"{count:,}"))
+    for name, count in manifest.ledger.figures.items():
+        table.add_row(Text(f"({name})", "dim"), Text(f"{count:,}", "dim"))
+    return table
+
+
+def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
+    table = plain_table(title, "value")
+    table.columns[1].justify = "left"
+    for name, value in pairs:
+        table.add_row(Text(name), Text(visible(value, VALUE)))
+    return table
+
+
+def flattened(values: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, str]]:
+    """Nested tables as dotted keys, in their order.
+
+    >>> list(flattened({"clean": {"profile": "cased"}, "seed": 1}))
+    [('clean.profile', 'cased'), ('seed', '1')]
+    """
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", str(value)
+
+
+def show_example(
+    example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
+) -> Text:
+    """One example: segments in two colours, each masked token as the model sees it, with what it must guess.
+
+    masks: of this one example; by default those stored with it. labels: what the labels of its shard set say
+    """
+    tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
+    guessed = sum(token.kind not in ("plain", "special") for token in tokens)
+    said = example_in_words(example, labels)
+    text = Text.assemble((said, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    if example.boundary < len(tokens):
+        text.append("A", SEGMENT_STYLES[0]).append(": ")
+    for place, token in enumerate(tokens[:MOST_TOKENS]):
+        if place == example.boundary:
+            text.append("\n").append("B", SEGMENT_STYLES[1]).append(": ")
+        text.append_text(_token_text(token)).append(" ")
+    for line in _more(len(tokens), MOST_TOKENS, "tokens"):
+        text.append("\n").append_text(line)
+    return text
+
+
+def _token_text(token: ShownToken) -> Text:
+    """A token; a masked one reversed, followed by what was there: `[MASK]→the`, `dog→the`, `the→=`."""
+    style = SEGMENT_STYLES[token.segment]
+    if token.kind in ("plain", "special"):
+        return Text(visible(token.text, TITLE), "dim" if token.kind == "special" else style)
+    guess = "=" if token.kind == "kept" else visible(token.text, TITLE)
+    return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
+
+
+def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
+    """A document and the first lines of the raw record it came from; raw: None where its file is not here any more."""
+    head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
+    fields = {
+        "title": document.title,
+        "source": document.source,
+        "where": str(document.locator),
+        "url": document.url,
+        "date": document.date,
+        "licence": document.license,
+        "language": document.language,
+    }
+    for name, value in fields.items():
+        head.append(f"\n  {name:9} {visible(value, 3 * TITLE)}" if value else "")
+    text = Text.assemble(("\n  text      ", "dim"), visible(document.text, EXCERPT))
+    return Group(head.append_text(text), raw_text(raw, lines))
+
+
+def raw_text(raw: bytes | None, most: int) -> Text:
+    """The beginning of a raw record, line by line, and where it was cut."""
+    if raw is None:
+        return Text("  the raw file is not on this machine", "dim")
+    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:most]
+    rest = len(raw) - sum(map(len, lines))
+    text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
+    for line in lines:
+        text.append("\n  │ ", "dim").append(printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
+    return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
+
+
+def show_documents(batch: pa.RecordBatch) -> RenderableType:
+    """The first rows of a batch of documents: title, source, language, size, beginning."""
+    lines = [
+        Text.assemble(
+            (visible(document.title or document.id.hex(), TITLE), "bold"),
+            (f"  {document.source}, {document.language}, {len(document.text):,} characters\n", "dim"),
+            f"  {visible(excerpt(document.text), EXCERPT)}",
+        )
+        for document in documents(iter([batch.slice(0, ROWS).select(DOCUMENTS.names)]))
+    ]
+    return Group(*lines, *_more(batch.num_rows, ROWS, "documents"))
+
+
+def show_dropped(rows: Iterable[Dropped]) -> RenderableType:
+    """The first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
+    first = list(islice(rows, ROWS + 1))
+    rest = [Text("  … and more", "dim")] if len(first) > ROWS else []
+    return Group(*(_dropped_text(row) for row in first[:ROWS]), *rest)
+
+
+def _dropped_text(row: Dropped) -> Text:
+    detail = f" ({visible(row.detail, VALUE)})" if row.detail else ""
+    text = Text.assemble((f"{row.step}: {row.reason}", "red"), detail, "  ", (visible(row.title or "", TITLE), "bold"))
+    if row.survivor is not None:
+        text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
+    text.append(f"\n  {visible(str(row.locator), 2 * VALUE)}", "dim")
+    return text.append(f"\n  {visible(row.excerpt, EXCERPT)}" if row.excerpt else "")
+
+
+def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
+    """How long documents are, in characters, as bars: each bin is twice as wide as the one before."""
+    lengths, seen = [np.zeros(0, np.int64)], 0
+    for batch in batches:
+        lengths.append(pc.utf8_length(batch.column("text")).to_numpy())
+        seen += batch.num_rows
+        if seen >= MOST_LENGTHS:
+            break
+    title = f"characters a document, {'the first ' if seen >= MOST_LENGTHS else ''}{counted(seen, 'document')}"
+    return Group(Text(title, "dim"), *_bars(doubling_bins(np.concatenate(lengths))))
+
+
+def doubling_bins(lengths: Int64s) -> list[tuple[str, int]]:
+    """How many lengths lie in [2^k, 2^(k+1)), from the first to the last bin that has any; zeros by themselves.
+
+    >>> doubling_bins(np.array([3, 3, 9]))
+    [('2-3', 2), ('4-7', 0), ('8-15', 1)]
+    """
+    counts = np.bincount(np.frexp(lengths.astype(np.float64))[1]).tolist() if len(lengths) else []
+    first = next((bin for bin, count in enumerate(counts) if count), 0)
+    names = ["0", "1", *(f"{1 << bin - 1}-{(1 << bin) - 1}" for bin in range(2, len(counts)))]
+    return list(zip(names, counts, strict=False))[first:]
+
+
+def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
+    """The lines that are in most documents of a source, and in how many of the sample each does."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (-row["documents"], row["line"]))
+    text = Text(
+        f"{counted(len(rows), 'line')} in many documents of the sample, taken out; in how many documents each is:",
+        "dim",
+    )
+    for row in rows[:LINES]:
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(visible(row["line"], EXCERPT))
+    return text
+
+
+def show_preview(preview: Preview) -> RenderableType:
+    """A record as its source gives it, after every step, and where it ends."""
+    kept = preview.verdict == "kept"
+    head = Text.assemble(
+        (visible(preview.title or "(no title)", TITLE), "bold"),
+        "  ",
+        (visible(preview.verdict, VALUE), "green" if kept else "red"),
+        (f"\n  {visible(preview.where, 2 * VALUE)}", "dim"),
+    )
+    width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {visible(preview.parsed, 2 * EXCERPT)}")
+    for step in preview.steps:
+        head.append(f"\n  {step.step:{width}}", "dim")
+        if step.drop:
+            head.append(f" dropped: {visible(step.drop, VALUE)}", "red")
+        elif step.text is None:
+            head.append(" as it was", "dim")
+        else:
+            head.append(f" {visible(step.text, 2 * EXCERPT)}")
+    return head.append("\n")

@@ -1,0 +1,47 @@
+"""What the commands print to.
+
+On a terminal tables are as wide as it is, or as COLUMNS says; what goes into a file or a pipe is as wide as it needs,
+so that a row is a line and nothing of it is cut.
+"""
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from flows.signals import stop
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WIDEST = 1 << 16  # columns: of what no terminal bounds
+
+
+class StandardOutput(Console):
+    """Standard output. Where nobody reads it any more, the command is stopped, and its work not waited for."""
+
+    def on_broken_pipe(self) -> None:
+        """Stop."""
+        stop(signal.SIGPIPE)
+
+
+def _columns() -> int | None:
+    """How wide what is printed may be; None where the terminal says so."""
+    bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return None if bounded else WIDEST
+
+
+console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
+
+
+def plain_table(first: str, *others: str) -> "Table":
+    """A table without lines: names on the left, numbers on the right."""
+    from rich.table import Table  # which few commands need
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", overflow="fold")
+    return table

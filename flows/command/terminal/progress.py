@@ -1,0 +1,146 @@
+"""How a run, a fetch and a check of a store go, on the terminal.
+
+A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time that is
+left at their rate. A fetch and a check of a store: one bar of bytes for all files. Where output is not a terminal, a
+line every ten seconds takes the place of the bar.
+"""
+
+import threading
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from flows.signals import last_word
+
+QUIET_SECONDS = 10.0
+
+
+class _Drawn:
+    """What is drawn on a terminal for the time of a `with` block, and goes where the process is stopped."""
+
+    def __init__(self, console: Console, bar: Progress) -> None:
+        self._console, self._bar = console, bar
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._open = ExitStack()
+        if self._console.is_terminal:
+            self._open.enter_context(last_word(self._bar.stop, display=True))
+            self._open.enter_context(self._bar)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def tell(self, line: str) -> None:
+        """A line that stays."""
+        self._console.print(escape(line), highlight=False)
+        self._said = time.monotonic()
+
+    def _tell_seldom(self, line: str) -> None:
+        """A line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
+        if not self._console.is_terminal and time.monotonic() - self._said > QUIET_SECONDS:
+            self.tell(line)
+
+
+class RunProgress(_Drawn):
+    """Lines and a bar. Safe to call from the run's own thread only."""
+
+    def __init__(self, console: Console) -> None:
+        counts = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
+        super().__init__(console, _bar(console, *counts))
+        self._tasks: dict[str, TaskID] = {}
+
+    def advance(self, stage: str, built: int, parts: int) -> None:
+        """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes.
+
+        Of a model it is the steps of its training that are counted: then the stage's name ends with "steps".
+        """
+        what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
+        if not self._console.is_terminal:
+            if built < parts:
+                self._tell_seldom(f"{what:32} {built}/{parts} {unit}")
+            return
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(escape(f"{what:32}"), total=parts, unit=unit)
+        self._bar.update(self._tasks[stage], completed=built, total=parts)
+        if built >= parts:
+            self._bar.remove_task(self._tasks.pop(stage))
+
+
+def _bar(console: Console, *counts: ProgressColumn) -> Progress:
+    """A bar with these counts and the time left; it goes when it is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+
+
+def _byte_bar(console: Console) -> Progress:
+    """A bar of bytes with their rate."""
+    return _bar(console, DownloadColumn(), TransferSpeedColumn())
+
+
+class FetchProgress(_Drawn):
+    """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
+
+    Hand `advance` to `fetch_recipe`. Safe to call from any thread.
+    """
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, _byte_bar(console))
+        self._lock = threading.Lock()
+        self._task = self._bar.add_task("fetching", total=None)
+        self._files: dict[str, tuple[int, int | None]] = {}
+        self._here = self._whole = self._num_done = self._num_open = 0
+
+    def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
+        """So much of a file is here, of so much where that is known."""
+        with self._lock:
+            self._count(-1, self._files.get(name))
+            self._files[name] = (num_bytes, whole)
+            self._count(1, self._files[name])
+            said = f"fetching: {self._num_done} of {len(self._files)} files so far"
+            total = None if self._num_open else self._whole
+            self._bar.update(self._task, completed=self._here, total=total, description=said)
+            self._tell_seldom(f"{said}, {self._here / 1e6:,.1f} MB")
+
+    def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
+        """Take a file's state into the sums, or out of them. One whose length is not known is open."""
+        if file is not None:
+            num_bytes, whole = file
+            self._here += sign * num_bytes
+            self._whole += sign * (whole or 0)
+            self._num_open += sign * (whole is None)
+            self._num_done += sign * (num_bytes == whole)
+
+
+class CheckProgress(_Drawn):
+    """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        super().__init__(console, _byte_bar(console))
+        self._what = what
+        self._task = self._bar.add_task(what, total=None)
+
+    def advance(self, done: int, total: int) -> None:
+        """So many bytes are checked, of so many."""
+        self._bar.update(self._task, completed=done, total=total)
+        if done < total:
+            self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

@@ -1,0 +1,119 @@
+"""What a run says when it is done: the ledger in a few lines, where things are, one example from end to end."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from shutil import which
+from typing import Any
+
+from rich.console import Console
+
+from corpora.build import Corpus
+from corpora.store.stage import read_manifest
+from flows.command.inspect import show_example_trace
+from flows.command.terminal.display import show_ledger
+from flows.command.trainer_process import fill_briefly
+from flows.orchestration.runs.run_recipe import stage_times
+from flows.orchestration.runs.run_state import RunState
+from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
+from flows.run.record.counts_text import counted
+from flows.run.store_address import Artifact
+from shards.reading.files.shard_set import ShardSet
+from trainer.build import read_events
+
+GAPS = (  # in the manner of the documentation; none is in it
+    "It returns True when the [MASK] is empty.",
+    "The first [MASK] is the name of the file.",
+    "If the file does not exist, an [MASK] is raised.",
+    "This function returns a new [MASK] with the same shape.",
+    "Its default [MASK] is None.",
+)
+TOP = 4
+RAW_LINES = 8  # of the record from which the example came: all of the tour fits on two screens
+
+
+def show_summary(console: Console, finished: RunState) -> None:
+    """The ledger, the times, and where the store and the report are."""
+    place, record = finished.place, finished.record
+    manifests = [read_manifest(place, stage.folder) for stage in record.stages]
+    console.print()
+    console.print(show_ledger([manifest for manifest in manifests if manifest is not None]))
+    times = "  ".join(f"{kind} {seconds:.1f}" for kind, seconds in stage_times(record.stages).items())
+    console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {counted(record.workers, 'worker')})")
+    console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
+
+
+def show_tour(console: Console, finished: RunState) -> None:
+    """One example in colour with its masks, the raw bytes it came from, what the model learnt, what to try next."""
+    place, cloze = finished.place, command_name()
+    show_sample_comparison(console, compare_contents(finished.outcome.documents, shipped_contents()))
+    shards = Artifact(place=place, manifest=finished.outcome.shards)
+    number = example_of_first_source(finished)
+    console.print("\nOne example, and the raw record it came from:\n")
+    show_example_trace(console, shards, number, "train", RAW_LINES)
+    show_learning(console, finished)
+    example = f"{quote(place.at(finished.outcome.shards.folder))} {number + 1}"
+    tries = {
+        "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
+        f"trace {example}": "the next example, back to its raw record",
+        f'fill {quote(place.at(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
+        "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
+        "run demo": "the same again: everything is reused, and it says why",
+    }
+    console.print("\nTry next:")
+    for arguments, what in tries.items():
+        console.print(f"  {cloze} {arguments}    # {what}", markup=False)
+
+
+def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
+    """Whether the shipped samples became the very rows that they became where they were published."""
+    console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
+    for item in compared:
+        said = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
+        style = "red" if item.differ else "green"
+        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
+
+
+def show_learning(console: Console, finished: RunState) -> None:
+    """What the model came to on text it never saw, phase by phase, and gaps that it fills."""
+    model = finished.outcome.model
+    if model is None:
+        return
+    last = {row["phase"]: row for row in read_events(finished.place, model) if row["event"] == "evaluation"}
+    console.print(f"\nThe model ({model.ledger.figures['parameters']:,} parameters), on held-out text:\n")
+    for phase, row in sorted(last.items()):
+        loss, entropy = row["masked_loss"], row["unigram_entropy"]
+        shards = finished.shards_of_phase(phase)
+        console.print(
+            f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
+            f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
+            f"{_words_right(row)} of the words besides the 100 commonest pieces"
+        )
+    console.print()
+    folder = finished.place.at(model.folder)
+    fill_briefly(folder, GAPS, TOP, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
+
+
+def _words_right(row: Mapping[str, Any]) -> str:
+    accuracy = row["rare_word_accuracy"]
+    return "none" if accuracy is None else f"{accuracy:.1%}"
+
+
+def example_of_first_source(finished: RunState) -> int:
+    """The number of an example whose document is of the recipe's first source; 0 where it gave none."""
+    source = finished.outcome.documents[0].name
+    shard_set = ShardSet(finished.place, finished.outcome.shards)
+    for document in Corpus(finished.place, finished.outcome.corpus).documents():
+        numbers = shard_set.examples_of(document.id) if document.source == source else []
+        if numbers:
+            return numbers[len(numbers) // 2]
+    return 0
+
+
+def command_name() -> str:
+    """How this command can be called from here: by its name where it is on the path, else by its place."""
+    program = Path(sys.executable).with_name("cloze")
+    if which("cloze") == str(program):
+        return "cloze"
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)

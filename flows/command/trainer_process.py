@@ -1,0 +1,149 @@
+"""What calls the trainer in a process of its own: `cloze fill`, and the commands of `flows.command.tasks`.
+
+    MODEL ─► its folder ─► python -m trainer ... ─► its lines ─► the terminal
+
+MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, a release
+(STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; what the user
+can mend comes back as the trainer's own paragraph.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from corpora.errors import InputError
+from corpora.store.manifest import StoredFile
+from flows.run.inputs.start_model import model_files
+from flows.run.record.releases import release_address
+from flows.run.store_address import Artifact, find_artifacts, newest
+from flows.signals import scratch_folder
+from trainer.launching.commands import command, environment, processes_of
+from trainer.launching.launch import TrainingFailed
+from trainer.launching.output import LOG_LINES
+from trainer.settings.training import TrainingSettings
+
+CONFIG = "config.json"
+PREFIX = "trainer: "  # before the paragraph that the trainer ends with
+MENDABLE = 2  # its exit code then
+
+Event = Mapping[str, Any]
+
+
+def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], None]) -> None:
+    """Tell the most probable tokens for every mask of a text. Raises InputError, or TrainingFailed."""
+    with model_folder(model) as folder:
+        options = ["--top", str(top), *(["--json"] if as_json else [])]
+        with trainer_process(["fill", *options, "--", str(folder), text]) as (output, _):
+            for line in output:
+                tell(line.decode().rstrip("\n"))
+
+
+def generate(
+    model: str, texts: Sequence[str], said: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
+) -> None:
+    """Tell how texts go on. said: options of the trainer's command. Raises as `fill` does."""
+    options = [f"--{name}={value}" for name, value in said.items()] + (["--json"] if as_json else [])
+    with (
+        model_folder(model) as folder,
+        trainer_process(["generate", *options, "--", str(folder), *texts]) as (output, _),
+    ):
+        for line in output:
+            tell(line.decode().rstrip("\n"))
+
+
+def import_folder(source: Path, output: Path, family: str, lowercase: bool | None, tell: Callable[[str], None]) -> None:
+    """Write today's form of a checkpoint. Raises as `fill` does."""
+    said = ["--family", family] if family else []
+    said += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
+    with trainer_process(["import", *said, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
+        for line in lines:
+            tell(line.decode().rstrip())
+
+
+def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
+    """Tell a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
+    with (
+        model_folder(model) as folder,
+        trainer_process(["fill", "--brief", "--top", str(top), "--", str(folder), *texts]) as (output, _),
+    ):
+        for line in output:
+            tell(line.decode().rstrip("\n"))
+
+
+# The model.
+
+
+@contextmanager
+def model_folder(address: str) -> Iterator[Path]:
+    """The folder of the model at an address, on this machine for the time of the block. Raises InputError."""
+    if (Path(address) / CONFIG).is_file():
+        yield Path(address)
+        return
+    if "://" not in address and not Path(address).is_dir() and release_address(address) is None:
+        raise InputError(
+            f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
+            "store, or a release (STORE@NAME)."
+        )
+    artifact = newest(find_artifacts(address, "models"))
+    files = model_files(artifact.manifest)
+    if CONFIG not in files:
+        raise InputError(f"The artifact {artifact.manifest.folder} holds no {CONFIG}: it is no finished model.")
+    if artifact.place.is_local:
+        config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
+        yield Path(artifact.place.full_path(config)).parent
+        return
+    with scratch_folder() as scratch:
+        _copy(artifact, files, scratch)
+        yield scratch
+
+
+def _copy(artifact: Artifact, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """A model's files, from a store that is not on this machine."""
+    for name, file in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(artifact.place.read(f"{artifact.manifest.stage_folder}/{file.path}"))
+
+
+# The process.
+
+
+@contextmanager
+def trainer_process(
+    arguments: Sequence[str], training: TrainingSettings | None = None
+) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """`python -m trainer` for the time of the block: its output, and the file where its errors go.
+
+    training: of a job, whose file is the second argument: as many processes as it asks for
+    Raises InputError with its paragraph, or TrainingFailed, where it ends otherwise than well.
+    """
+    called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
+    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py of the user's own folder is not ours
+    if training is not None and (processes := processes_of(training)) > 1:
+        called = command(Path(arguments[1]), processes, does=arguments[0])
+        variables = environment(training, processes)
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(called, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=variables)
+        assert process.stdout is not None
+        try:
+            yield process.stdout, log
+            code = process.wait()
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        if code:
+            raise _ended(code, log)
+
+
+def _ended(code: int, log: IO[bytes]) -> Exception:
+    log.seek(0)
+    lines = log.read().decode("utf-8", errors="replace").splitlines()
+    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
+        return InputError(lines[-1].removeprefix(PREFIX))
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return TrainingFailed("\n".join([f"The trainer {how}; the end of what it said:", *lines[-LOG_LINES:]]))

@@ -1,0 +1,59 @@
+"""What a recipe's training would be slow by on the GPUs of this machine, as `cloze plan` and `cloze doctor` tell it.
+
+The driver's own tool is asked, so torch is not imported. Cost: some hundredths of a second, and nothing where there is
+no such tool.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from flows.command.machine.doctor import Finding, first_environment
+from flows.recipes.recipe import Recipe
+from trainer.auto_settings import Hardware, compiler_lacks, slow_settings, weakest
+
+QUERY = ["--query-gpu=name,compute_cap", "--format=csv,noheader"]
+_CARD = re.compile(r"(?P<name>.+), (?P<major>\d+)\.(?P<minor>\d+)")
+
+
+def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
+    """The least of the GPUs that the driver tells; None where it tells none."""
+    environ = first_environment() if environ is None else environ
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
+    if tool is None:
+        return None
+    try:
+        answer = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None  # `cloze doctor` tells a driver that fails
+    found = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
+    lacks = compiler_lacks("cuda", environ)
+    cards = [
+        Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
+        for each in found
+        if each is not None
+    ]
+    return weakest(cards) if cards else None
+
+
+def slow_lines(recipe: Recipe, seen: Hardware | None) -> list[str]:
+    """What makes the recipe's training slower than it need be on a card, or impossible without one."""
+    if recipe.model is None:
+        return []
+    model, training = recipe.model.settings, recipe.model.training
+    if seen is None:
+        missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not begin on it.'
+        return [missing] if training.device == "cuda" else []
+    _, hidden_size, heads, _ = model.shape
+    return slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
+
+
+def training_findings(recipe: Recipe) -> list[Finding]:
+    """The same as `cloze doctor` tells it, a finding for each."""
+    return [
+        Finding(name="training", ok="warn", fact=fact, remedy=remedy)
+        for line in slow_lines(recipe, card())
+        for fact, _, remedy in [line.partition(": ")]
+    ]

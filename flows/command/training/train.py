@@ -1,0 +1,146 @@
+"""`cloze train JOB`: a training job of a file, on this machine, without a flow around it.
+
+    job.json ─► trainer.launching ─► the ranks ─► their events, a line each ─► the terminal
+
+It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the command that
+there is. Told to stop, it waits for the checkpoint of the step that training is in; the same command goes on from it.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from flows.signals import last_word
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
+from trainer.launching.nodes import Nodes
+from trainer.launching.stopping import Stop
+
+Event = Mapping[str, Any]
+
+LINE_SECONDS = 2.0  # between two lines of steps
+SHOWN = (
+    "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
+    "unigram_entropy learning_rate tokens_per_second name message"
+).split()
+PLACES = ("store", "work", "start", "teacher")
+OPTIONS = ("--store", "--work", "--start", "--teacher", "--nodes", "--node-rank", "--rendezvous")
+USAGE = (
+    "train takes the file of a job, for another machine than it was planned on --store ADDRESS, --work FOLDER, "
+    "--start FOLDER and --teacher FOLDER, and on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous "
+    "HOST:PORT"
+)
+FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
+
+
+def train_arguments(arguments: Sequence[str]) -> int:
+    """`train JOB [--OPTION VALUE]...`, where no library reads a command line. Raises InputError."""
+    command, *rest = arguments or [""]
+    path, *options = rest or [""]
+    named = dict(zip(options[::2], options[1::2], strict=False))
+    if command != "train" or not path or path.startswith("-") or len(options) % 2 or not set(named) <= {*OPTIONS}:
+        raise InputError(
+            f"Where only the trainer's packages are installed there is one command: cloze {USAGE}. Install the others "
+            "for the rest."
+        )
+    nodes = Nodes(
+        count=_number(named, "--nodes", 1),
+        rank=_number(named, "--node-rank", 0),
+        rendezvous=named.get("--rendezvous", ""),
+    )
+    places = {name: named.get(f"--{name}") for name in PLACES}
+    train_file(Path(path), places, nodes, lambda line: print(line, flush=True))
+    return 0
+
+
+def _number(named: Mapping[str, str], option: str, usual: int) -> int:
+    """The value of an option that is a whole number. Raises InputError."""
+    said = named.get(option, str(usual))
+    if not re.fullmatch(r"-?\d{1,9}", said, re.ASCII):
+        raise InputError(f"{option} {said!r} is no whole number.")
+    return int(said)
+
+
+def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
+    """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
+
+    places: by PLACES, where things are instead of where the job says
+    nodes:  the machines that train it together
+    tell:   called with a line for every event, and for a step from time to time
+    """
+    job = placed(read_job(path), places)
+    listener, stop = JobListener(tell, job.training.steps), Stop()
+    with last_word(stop, FOLLOWS, patient=True):
+        train(job, listener.hear, stop, nodes)
+    tell(f"{job.name}: {job.export}")
+
+
+def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
+    """The job with what it needs at other places. Raises InputError for a start that it does not have."""
+    store, work, start, teacher = (places.get(name) for name in PLACES)
+    if start and job.start is None:
+        raise InputError(f"--start {start}: the job begins with first weights, not with a model. Leave it out.")
+    if teacher and job.teacher is None:
+        raise InputError(f"--teacher {teacher}: the job learns from no other model. Leave it out.")
+    return replace(
+        job,
+        store=store or job.store,
+        work=str(Path(work).resolve()) if work else job.work,
+        start=replace(job.start, folder=start) if start and job.start is not None else job.start,
+        teacher=replace(job.teacher, folder=teacher) if teacher and job.teacher is not None else job.teacher,
+    )
+
+
+def read_job(path: Path) -> TrainingJob:
+    """The job in a file. Raises InputError where it holds none."""
+    try:
+        return TrainingJob.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"Cannot read the job {path}: {error.strerror}. A job is the job.json in the `work` folder of a model that "
+            "a run has begun to train."
+        ) from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise InputError(f"{path} is no training job ({error}): give a job.json as a run writes it.") from error
+
+
+class JobListener:
+    """Turns the events of a training of so many steps into lines for people."""
+
+    def __init__(self, tell: Callable[[str], None], steps: int) -> None:
+        self._tell = tell
+        self._steps = steps
+        self._said = 0.0
+
+    def hear(self, event: Event) -> None:
+        """One event."""
+        now = time.monotonic()
+        if event["event"] != "step" or event["step"] == self._steps or now - self._said >= LINE_SECONDS:
+            self._said = now
+            for line in lines_of(event):
+                self._tell(line)
+
+
+def lines_of(event: Event) -> Iterator[str]:
+    """An event as a line, and one for each component of a mixture that it judges.
+
+    >>> [*lines_of({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
+    ['step 3: loss 0.6931']
+    """
+    yield f"{event['event']} {event['step']}: {_figures(event)}"
+    for name, part in event.get("components", {}).items():
+        yield f"  {name}: {_figures(part)}"
+
+
+def _figures(event: Event) -> str:
+    return ", ".join(f"{name} {_readable(event[name])}" for name in SHOWN if event.get(name) is not None)
+
+
+def _readable(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,101 @@
+"""`cloze verify`: is a store what was written into it; and with --repair or --rebuild, what is to be done."""
+
+from collections.abc import Sequence
+from shlex import quote
+
+from rich.console import Console
+
+from flows.command.terminal.progress import CheckProgress
+from flows.integrity.faults import check_claims, check_documents
+from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
+from flows.integrity.rebuild_part import rebuild_part
+from flows.integrity.repair import mend_figures, repair
+from flows.integrity.store_lock import store_alone
+from flows.run.record.counts_text import counted, listed
+from flows.run.store_address import find_artifacts, split_address
+
+ONLY_READS = "`cloze verify` without --repair"
+_SHOWN = 3  # of the files that nothing names
+
+
+def verify_store(console: Console, address: str) -> bool:
+    """Check everything at an address, one line a fault; whether it is whole."""
+    place, inside = split_address(address)
+    holdings = read_holdings(place, inside)
+    _, faults = _check(console, holdings)
+    _count(console, holdings, counted(len(faults), "fault"))
+    if faults:
+        console.print(
+            f"`cloze verify --repair {quote(address)}` makes again what can be made again; so does `cloze run` with "
+            "what it meets.",
+            markup=False,
+        )
+    return not faults
+
+
+def repair_store(console: Console, address: str) -> bool:
+    """Check everything at an address, and make again what is damaged; whether it is whole at the end."""
+    place, inside = split_address(address)
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False)
+
+    with store_alone(place, tell, ONLY_READS):
+        holdings = read_holdings(place, inside)
+        faulty, faults = _check(console, holdings)
+        if not faults:
+            _count(console, holdings, "0 faults")
+            return True
+        unmended = [str(fault) for fault in repair(holdings, faulty, inside, tell)]
+        mend_figures(holdings, tell)
+        left = [*map(str, check_documents(holdings)), *unmended]
+        for line in left:
+            console.print(line, style="red", markup=False)
+        _count(console, read_holdings(place, inside), f"{counted(len(faults), 'fault')}, {len(left):,} left")
+        return not left
+
+
+def rebuild_store(console: Console, address: str, part: str | None) -> bool:
+    """Build a part of each artifact again next to it; whether all have the same content."""
+    equal = True
+    for artifact in find_artifacts(address):
+        rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
+        equal &= rebuilt.equal
+        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
+        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
+    return equal
+
+
+def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:
+    """The parts in which something is damaged, and all faults; each is shown as it is found."""
+    faulty: list[Claim] = []
+    faults: list[Fault] = []
+
+    def show(found: Sequence[Fault]) -> None:
+        faults.extend(found)
+        for fault in found:
+            console.print(str(fault), style="red", markup=False)
+
+    show([*holdings.faults, *check_documents(holdings)])
+    with CheckProgress(console, "checking") as progress:
+        for claim, found in check_claims(holdings.place, holdings.claims, progress.advance):
+            faulty += [claim] if found else []
+            show(found)
+    return faulty, faults
+
+
+def _count(console: Console, holdings: Holdings, end: str) -> None:
+    """What was looked at, what nothing names, and how it ended."""
+    files = sum(len(claim.part.files) for claim in holdings.claims)
+    looked = [f"{counted(files, 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
+    looked += [counted(len(holdings.runs), "run")] if holdings.runs else []
+    looked += (
+        [counted(len(holdings.releases), "entry of a release", "entries of releases")] if holdings.releases else []
+    )
+    if holdings.unnamed:
+        size = sum(holdings.unnamed.values()) / 1e6
+        named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
+        said = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        console.print(said, markup=False)
+    console.print(f"{listed(looked)}: {end}")

@@ -1,0 +1,58 @@
+"""The engine that a recipe names, for the time of a run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from corpora.errors import InputError
+from corpora.store.workers.pool import Limits, WorkerPool
+from flows.engines.contract import RunEngine
+from flows.engines.shared_paths import Sight
+from flows.recipes.settings.engine import LOCAL
+from flows.signals import last_word
+
+
+@contextmanager
+def engine_at_work(
+    address: str, workers: int, limits: Limits, tell: Callable[[str], None], sight: Callable[[], Sight]
+) -> Iterator[RunEngine]:
+    """For the time of the block: a pool of so many processes here, or the workers of a cluster, whatever their number.
+
+    tell:  told of calls that are made again, and of workers that cannot be used
+    sight: what the workers of a cluster must see
+    Raises InputError where there is no such cluster, or its workers are not fit for the run.
+    """
+    if address == LOCAL:
+        with WorkerPool(workers, limits, tell) as pool:
+            yield pool
+        return
+    refuse_without_dask(address)
+    from flows.engines.cluster import Cluster  # Dask is slow to import
+
+    cluster = Cluster(address, limits, tell)
+    with last_word(cluster.close):
+        try:
+            cluster.connect(sight())
+            yield cluster
+        finally:
+            cluster.close()
+
+
+def refuse_without_dask(address: str) -> None:
+    """Raise InputError where the package is missing that speaks with a cluster."""
+    if find_spec("distributed") is None:
+        raise InputError(
+            f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
+            "'cloze-pipeline[dask]'`, here and on every worker."
+        )
+
+
+def engine_seen(address: str) -> tuple[str, str]:
+    """What a cluster is, in a line, and what must be done before a run there ("" where nothing must).
+
+    Raises InputError where there is none.
+    """
+    refuse_without_dask(address)
+    from flows.engines.cluster_status import look_at  # Dask is slow to import
+
+    return look_at(address)

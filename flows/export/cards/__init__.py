@@ -1,0 +1,4 @@
+"""Cards: `data_card.py` describes exported data, `model_card.py` a model; their texts are Jinja templates.
+
+`markdown.py` writes names so that they act on nothing, `licenses.py` knows how licences are spelled elsewhere.
+"""

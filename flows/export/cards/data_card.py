@@ -1,0 +1,165 @@
+"""The data card: README.md, whose head `datasets` and Hugging Face's hub read, and whose text is for people.
+
+Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. Here
+is what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
+
+Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; no clock is
+asked.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from corpora.sources.contract import RawFile
+from corpora.store.damage import digest_in
+from corpora.store.ledger import Account
+from corpora.store.manifest import Manifest
+from flows.export.cards.licenses import NOT_STATED, license_tags
+from flows.export.cards.markdown import code, fenced, plain, scalar
+from flows.export.exported import Exported, most_first, share
+from flows.export.provenance import Provenance
+from flows.recipes.lock import Lock
+from flows.recipes.settings.privacy import without_folders
+from flows.run.record.counts_text import counted, parent_name, rows_in_words
+from flows.run.record.figures import DUPLICATES
+from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
+
+FOLDER = "path/of/this/folder"  # in the code of the card
+MOST_ROWS = 200  # of a table whose length the data decide
+MOST_LICENSES = 20  # of one source
+
+
+def card(content: Exported) -> str:
+    """The card of an export."""
+    return templates().get_template("data_card.jinja").render(content=content, folder=FOLDER)
+
+
+def description(content: Exported) -> str:
+    """The first lines of the card."""
+    sections: Any = templates().get_template("sections.jinja").module
+    return " ".join(sections.what_it_is(content).splitlines())
+
+
+@cache
+def templates() -> Environment:
+    """The templates of this folder, with what they may ask for."""
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
+        autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(most_rows=MOST_ROWS, most_licenses=MOST_LICENSES, not_stated=NOT_STATED)
+    return environment
+
+
+def source_rows(content: Exported) -> list[dict[str, Any]]:
+    """What came in, by source and generation."""
+    rows = []
+    for manifest in content.parsed:
+        account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
+        rows.append(
+            {
+                "name": manifest.name,
+                "kind": str(manifest.settings.get("source", {}).get("kind", "")),
+                "generation": _generation(content.provenance, manifest),
+                "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
+                "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
+                "records": account.total,
+                "dropped": account.starting("dropped"),
+                "documents": manifest.rows("documents"),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["name"], row["generation"]))
+
+
+def _generation(provenance: Provenance, documents: Manifest) -> str:
+    """The generation that documents came with."""
+    parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
+    named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
+    return next(named, "").removeprefix("generation ")
+
+
+def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]] | None:
+    """Documents and tokens by source, generation and split, as they were tokenised; None where that is not known."""
+    if content.tokenised is None:
+        return None
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    chosen = content.provenance.manifest.settings.get("sources") or ()
+    for part in content.tokenised.parts:
+        source = part.labels.get("source", "several")
+        for split in ("train", "held-out") if not chosen or source in (*chosen, "several") else ():
+            counts = sums.setdefault((source, part.labels.get("generation", ""), split), [0, 0])
+            counts[0] += part.ledger.figures.get(f"{split} documents", 0)
+            counts[1] += part.ledger.figures.get(f"{split} tokens", 0)
+    return sorted((of, counts) for of, counts in sums.items() if any(counts))
+
+
+def outcomes_of(account: Account, prefix: str) -> list[tuple[str, int]]:
+    """The outcomes that begin so, without that, the most frequent first."""
+    outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
+    return list(most_first(outcomes).items())[:MOST_ROWS]
+
+
+def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
+    """Every raw file of a lock, with its source and generation."""
+    return [
+        (name, number, file)
+        for number, generation in enumerate(lock.generations, 1)
+        for name, group in sorted(generation.items())
+        for file in group
+    ]
+
+
+def feature(field: pa.Field) -> tuple[str, str]:
+    """A column's type as `datasets` writes it: the key, and the name.
+
+    >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.float32()))
+    (('list', 'uint16'), ('dtype', 'float32'))
+    """
+    listed = pa.types.is_list(field.type)
+    kind = field.type.value_type if listed else field.type
+    floats = {pa.float32(): "float32", pa.float64(): "float64"}
+    return "list" if listed else "dtype", floats.get(kind, str(kind))
+
+
+def meaning(field: pa.Field) -> str:
+    """What a column means; "" where nothing is said of it."""
+    text: bytes = (field.metadata or {}).get(b"description", b"")
+    return text.decode()
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "code": code,
+    "copy_accounts": copy_accounts,
+    "counted": counted,
+    "digest": lambda lock: digest_in(lock.to_bytes()),
+    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
+    "feature": feature,
+    "fenced": fenced,
+    "json": lambda value: json.dumps(value, ensure_ascii=False),
+    "license_tags": license_tags,
+    "locked_files": locked_files,
+    "masked_kinds": lambda settings: [kind for kind in ("email", "ip", "phone") if settings.get(kind)],
+    "meaning": meaning,
+    "number": lambda value: f"{value:,}",
+    "outcomes_of": outcomes_of,
+    "plain": plain,
+    "rows_in_words": rows_in_words,
+    "scalar": scalar,
+    "share": share,
+    "size": readable_bytes,
+    "source_rows": source_rows,
+    "token_rows": token_rows,
+    "unquoted": lambda text: text[1:-1],
+    "without_folders": without_folders,
+}

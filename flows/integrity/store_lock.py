@@ -1,0 +1,49 @@
+"""One process at a time repairs a local store or clears it."""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places.files import disk_refusal
+from corpora.store.places.locks import held
+from corpora.store.places.place import Place
+
+LOCK = ".verify.held"
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+@contextmanager
+def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> Iterator[None]:
+    """Keep other processes from changing a store for the time of the block; who comes second waits.
+
+    only_reads: the command that would do without it, for the message
+    An object store knows no locks: there two processes write the same bytes. Raises InputError where the store may not
+    be written.
+    """
+    with ExitStack() as stack:
+        if place.is_local:
+            path = Path(place.full_path(LOCK))
+            try:
+                stack.enter_context(
+                    held(path, lambda: tell("Another process repairs or clears this store: waiting for it."))
+                )
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise _refusal(place, error, only_reads) from error
+                path.unlink()
+                tell(
+                    f"The file system of {place.address} knows no locks: change this store from one process at a time."
+                )
+        yield
+
+
+def _refusal(place: Place, error: OSError, only_reads: str) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"There is no store at {place.address}. Give a store's folder; `cloze run` prints where it is."
+        )
+    remedy = disk_refusal(error, "work on a copy of the store") or "mend that, or work on a copy of the store"
+    return InputError(f"Cannot write {place.address}: {remedy} ({error.strerror}). {only_reads} only reads.")

@@ -1,0 +1,57 @@
+"""The entry of the command `cloze`: sets the ground before anything heavy is imported.
+
+What the user can mend ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as `stopping` says.
+"""
+
+import os
+import signal
+import sys
+from importlib.util import find_spec
+from io import TextIOWrapper
+from typing import TextIO
+
+from corpora.errors import InputError
+from flows.environment import prepare
+from flows.process_exit import collect_rarely, leave
+from flows.signals import answer_signals, give_way, stop
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    answer_signals()
+    collect_rarely()
+    print_anything(sys.stdout)
+    try:
+        code = _run()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what is left would meet a closed pipe when nobody can answer any more
+    except BrokenPipeError:
+        stop(signal.SIGPIPE)
+    finally:
+        give_way()
+    leave(code)
+
+
+def print_anything(stream: TextIO) -> None:
+    """Have a stream print a question mark for what its encoding lacks: no run fails for an arrow in what it says."""
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
+
+
+def _run() -> int:
+    try:
+        home = prepare(os.environ)
+        if find_spec("cyclopts") is None:  # a machine that has what the trainer needs, and no more
+            from flows.command.training.train import train_arguments
+
+            return train_arguments(sys.argv[1:])
+        from flows.command.cli import run_command_line
+
+        return run_command_line(sys.argv[1:], home)
+    except InputError as error:
+        print(f"cloze: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    main()

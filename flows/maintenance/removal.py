@@ -1,0 +1,79 @@
+"""The removal of what nobody needs, in an order in which nothing that is there ever points to what is not.
+
+    manifests, those first that are made from others ─► records of parts ─► files ─► records of runs
+
+As long as manifests go, every file that any of them names is there; then go only files that no manifest which is left
+names, and of a part its record first, so that what has a record is whole. Killed at any point, the store is whole, and
+the next clean-up goes on: what was begun to be removed is in the file by which the first said what it does
+(`flows/run/faults/gc_lock.py`), which stays until it has ended.
+
+A run that begins meanwhile waits; of one that is under way nothing is removed that it may use. A reader that takes hold
+of an artifact before its manifest is gone keeps it, and all that it names.
+
+Cost: a call of the file system for each file; on an object store a request.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from corpora.store.leases.reader_lease import remove_unless_held
+from corpora.store.places.place import Place
+from flows.integrity.store_lock import store_alone
+from flows.maintenance.garbage import Garbage, Look, garbage, leftovers, look, unneeded
+from flows.maintenance.needed import Policy
+from flows.maintenance.run_records import old_runs, remove
+from flows.run.faults.gc_lock import Clearing, clearing, clearings
+
+Advance = Callable[[int], None]  # bytes that are freed by now
+
+
+def clear_store(
+    place: Place, policy: Policy, keep_runs: int, tell: Callable[[str], None], advance: Advance = lambda freed: None
+) -> Garbage:
+    """Remove what nobody needs; returns what is gone. Raises InputError where another clears the store, or damage."""
+    with ExitStack() as stack:
+        stack.enter_context(store_alone(place, tell, "`cloze gc` without --delete"))
+        turn = stack.enter_context(clearing(place))
+        seen = look(place, policy)
+        wanted = unneeded(seen)
+        turn.begin([*wanted, *seen.begun])
+        freed = _Freed(place, turn, advance)
+        removed = [folder for folder in wanted if freed.artifact(folder, seen)]
+        left = {folder: manifest for folder, manifest in seen.manifests.items() if folder not in removed}
+        files = leftovers(seen, left, removed)
+        runs = old_runs(place, keep_runs)
+        for path, size in {**files, **{path: size for run in runs.values() for path, size in run.items()}}.items():
+            freed.file(path, size)
+        unknown = garbage(seen, keep_runs).unknown
+        for path, present in clearings(place).items():
+            if present.is_gone:
+                remove(place, path)
+        return Garbage(
+            artifacts=tuple(removed), files=files, runs=tuple(runs), unknown=unknown, size_bytes=freed.size_bytes
+        )
+
+
+class _Freed:
+    """What is removed so far."""
+
+    def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
+        self._place, self._turn, self._advance = place, turn, advance
+        self.size_bytes = 0
+
+    def artifact(self, folder: str, seen: Look) -> bool:
+        """Remove the manifest of an artifact, unless a reader holds it."""
+        self._turn.go_on()
+        if not remove_unless_held(self._place, folder):
+            return False
+        self._count(seen.sizes[f"{folder}/manifest.json"])
+        return True
+
+    def file(self, path: str, size: int) -> None:
+        """Remove a file."""
+        self._turn.go_on()
+        remove(self._place, path)
+        self._count(size)
+
+    def _count(self, size: int) -> None:
+        self.size_bytes += size
+        self._advance(self.size_bytes)

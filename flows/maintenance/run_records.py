@@ -1,0 +1,82 @@
+"""Records of runs: the newest of each recipe stay, and those that something refers to.
+
+A run that is under way, what a release was promoted from, and the last completed runs, by which it is known what a
+store needs, are never removed. Of a run its recipe goes first and its record second, so that one which is half removed
+is neither taken for lost nor for damaged.
+
+Cost: a listing of `runs/`; where there are too many, the records of the newest.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places.files import remove_empty_folders
+from corpora.store.places.place import Place
+from flows.run.record.listed_runs import UNTOLD, files_of_runs, recipe_of, state_of_run
+from flows.run.record.releases import released_runs
+
+COMPLETED = 10  # of a recipe that stay, however few records are kept
+FIRST = ("recipe.toml", "running.json", "run.json")
+
+
+def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
+    """The runs whose records may go, with their files in the order in which they go, and sizes.
+
+    keep:   so many of the newest runs of each recipe stay
+    recipe: look at this one alone
+    """
+    files = files_of_runs(place)
+    by_recipe: dict[str, list[str]] = {}
+    for run_id in sorted(files, reverse=True):
+        if recipe in (None, recipe_of(run_id)):
+            by_recipe.setdefault(recipe_of(run_id), []).append(run_id)
+    old = [run_id for ids in by_recipe.values() for run_id in _beyond(place, ids, files, keep)]
+    released = released_runs(place) if old else set()
+    return {run_id: _in_order(run_id, files[run_id]) for run_id in old if run_id not in released}
+
+
+def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
+    """Of the runs of a recipe, newest first, those that are too many. What is no run any more goes at any place."""
+    halves = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
+    whole = [run_id for run_id in ids if run_id not in halves]
+    completed, beyond = 0, list[str]()
+    for number, run_id in enumerate(whole):
+        if number < keep and (completed >= COMPLETED or len(whole) <= keep):
+            continue
+        state = state_of_run(place, run_id, files[run_id])
+        done = state is not None and state.state == "completed"
+        stays = state is None or state.state == "running" or (done and completed < COMPLETED)
+        completed += done
+        if number >= keep and not stays:
+            beyond.append(run_id)
+    return halves + beyond
+
+
+def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
+    names = sorted(files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    return {f"runs/{run_id}/{name}": files[name] for name in names}
+
+
+def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
+    """Remove the records of old runs of a recipe; where that cannot be done, it is told."""
+    try:
+        remove_runs(place, old_runs(place, keep, recipe))
+    except InputError as error:
+        tell(f"Records of old runs stay: {error}")
+
+
+def remove_runs(place: Place, runs: Mapping[str, Mapping[str, int]]) -> None:
+    """Remove records of runs."""
+    for files in runs.values():
+        for path in files:
+            remove(place, path)
+
+
+def remove(place: Place, path: str) -> None:
+    """Remove a file that may be gone already, and the folders that are empty then."""
+    with suppress(FileNotFoundError):
+        place.delete(path)
+    if place.is_local:
+        remove_empty_folders(Path(place.full_path(path)).parent, Path(place.full_path("")))

@@ -1,0 +1,3 @@
+"""What people see in the UI: `page_artifacts.py` has the ledgers, samples and lineage, `markdown.py` is the one place
+where they leave for Prefect, `report_server.py` serves the reports of runs next to the UI.
+"""

@@ -1,0 +1,164 @@
+"""The one place where text leaves for the orchestrator's pages: there it is Markdown; here it is made to mean itself.
+
+Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures of other
+machines in the browser of who looks, make links, or hide what they say. Everything that a page shows goes out here:
+cells of tables, descriptions and tags are made `plain`, and Markdown of our own is put together from `in_row`,
+`in_alt`, `in_code`, pictures, and the address of a report (`report_server.py`).
+
+Lines of the log, names of runs and messages of states are not Markdown there; one UI makes links of addresses in a log,
+which show where they lead.
+
+Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs a call of the API each; where
+the API is lost, or a run does without a server, nothing (`api_recorder.py`), and Prefect is not imported.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from flows.orchestration.server.api_recorder import leave, recording
+from flows.orchestration.server.embedded import ask
+
+Row = Mapping[str, str]
+Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
+
+JOINER = "\u2060"  # seen nowhere, and no part of any construct
+
+# Of a picture, a link or a definition, of an element or an entity, a fence, an address that becomes a link by itself.
+_BROKEN = re.compile(r"\]|[<&`~@]|:(?=/)|www(?=\.)", re.IGNORECASE)
+_BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
+
+
+def plain(text: str) -> str:
+    """A text that is no more than text where it is read as Markdown, and is shown the same where it is not.
+
+    That is so in both of the orchestrator's UIs: of the same artifact one reads the cells as Markdown, the other its
+    description, and one makes links of addresses however they are escaped. So a sign that nobody sees goes into
+    what makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+
+    >>> plain("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
+    '![x]•(http:•//a.example) is <•b>bold<•/b>'
+    >>> plain("rules: gopher.min_words, 1,234 of 5%")
+    'rules: gopher.min_words, 1,234 of 5%'
+    """
+    line = _BROKEN.sub(lambda found: found[0] + JOINER, " ".join(text.split()))
+    return JOINER + line if _BLOCK.match(line) else line
+
+
+def in_row(text: str) -> str:
+    """The same in a cell of a table that is put together as Markdown."""
+    return plain(text).replace("\\", "\\\\").replace("|", r"\|")
+
+
+def in_alt(text: str) -> str:
+    """The same as what is said of a picture."""
+    return re.sub(r"[\[\]\\]", "", plain(text))
+
+
+def in_code(text: str) -> str:
+    """A text as a line of code in Markdown, which is read as it is written: it can be copied."""
+    return f"    {' '.join(text.split())}"
+
+
+def as_address(svg: str) -> str:
+    """A picture as an address that holds it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def slug(text: str) -> str:
+    """A key that Prefect takes for an artifact: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def show_table(key: str, rows: Sequence[Row], description: str) -> None:
+    """A table as an artifact of the run that this is called in."""
+    Living(key=key).show(rows, description)
+
+
+def show_markdown(key: str, markdown: str, description: str) -> None:
+    """Markdown of our own as an artifact."""
+    Living(key=key).show(markdown, description)
+
+
+def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
+    """What a flow run is found by, next to the tags that it has. tags: made plain"""
+    from prefect.client.orchestration import get_client
+
+    def change() -> None:
+        with get_client(sync_client=True) as client:
+            known = client.read_flow_run(flow_run_id).tags
+            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*known, *tags])])
+
+    leave(change)
+
+
+def show_ended_run(api: str, flow: str, run: Mapping[str, Any], message: str) -> str | None:
+    """A flow run that is completed already, by the REST interface of an API; its id, or None where it is not taken.
+
+    run: its name, parameters and tags
+    """
+    made = ask(f"{api}/flows/", {"name": flow})
+    state = {"type": "COMPLETED", "name": "Completed", "message": message}
+    ended = made and ask(f"{api}/flow_runs/", {**run, "flow_id": made["id"], "state": state})
+    return str(ended["id"]) if ended else None
+
+
+def show_markdown_of(api: str, flow_run_id: str, key: str, markdown: str, description: str) -> None:
+    """Markdown of our own as an artifact of such a flow run."""
+    shown = {"key": slug(key), "type": "markdown", "data": markdown, "description": plain(description)}
+    ask(f"{api}/artifacts/", {**shown, "flow_run_id": flow_run_id})
+
+
+def log(line: str, level: str = "info") -> None:
+    """A line for the log of the flow or task run that this is called in, where there is one."""
+    mine = recording()
+    if mine is None or mine.lost:
+        return
+    from prefect.logging import get_run_logger
+    from prefect.runtime import flow_run
+
+    if flow_run.id is not None:
+        getattr(get_run_logger(), level)("%s", line)
+
+
+@dataclass(kw_only=True)
+class Living:
+    """An artifact of the run that this is called in: made when it is first shown, changed in place afterwards."""
+
+    key: str
+    _id: UUID | None = None
+
+    def show(self, data: Data, description: str) -> None:
+        """What it holds from now on. Nobody waits for a bar."""
+        rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
+        described, patient = plain(description), not isinstance(data, float)
+        if self._id is None:
+            self._id = leave(lambda: self._make(rows, described), patient)
+        else:
+            made = self._id
+            leave(lambda: self._change(made, rows, described), patient)
+
+    def _make(self, data: Data, description: str) -> UUID | None:
+        from prefect import artifacts
+
+        if isinstance(data, float):
+            made = artifacts.create_progress_artifact(data, key=slug(self.key), description=description)
+        elif isinstance(data, str):
+            made = artifacts.create_markdown_artifact(data, key=slug(self.key), description=description)
+        else:
+            rows = [dict(row) for row in data]
+            made = artifacts.create_table_artifact(rows, key=slug(self.key), description=description)
+        assert isinstance(made, UUID)
+        return made
+
+    def _change(self, made: UUID, data: Data, description: str) -> None:
+        from prefect.client.orchestration import get_client
+        from prefect.client.schemas.actions import ArtifactUpdate
+
+        given = data if isinstance(data, (float, str)) else json.dumps(data)
+        with get_client(sync_client=True) as client:
+            client.update_artifact(made, ArtifactUpdate(data=given, description=description))

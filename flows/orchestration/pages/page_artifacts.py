@@ -1,0 +1,284 @@
+"""What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
+
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from corpora.schema import DROPPED, dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places.address import without_password
+from corpora.store.places.place import Place
+from corpora.store.tables import read_table
+from flows.orchestration.pages.markdown import (
+    as_address,
+    in_code,
+    in_row,
+    plain,
+    show_ended_run,
+    show_markdown,
+    show_markdown_of,
+    show_table,
+)
+from flows.orchestration.pages.report_server import keep_store, report_path
+from flows.orchestration.server.embedded import is_of_home
+from flows.recipes.recipe import Recipe
+from flows.recipes.settings.privacy import Privacy
+from flows.report.drawing.lineage import Box, draw_lineage
+from flows.run.pipeline import Outcome
+from flows.run.policies import SAMPLES, SAMPLES_EACH
+from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
+from flows.run.record.heartbeat import StageProgress
+from flows.run.record.run_record import FlowRun, StageRecord
+
+Made = tuple[str, str]  # kind and name of an artifact
+
+MOST_BOXES = 8  # of one kind in a picture
+MOST_TAGS = 12  # of sources
+
+
+def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
+    """The ledger as a table artifact, and samples of the dropped documents."""
+    name = manifest.stage_folder
+    described = f"{name}: {summary(manifest)}"
+    show_table(f"ledger-{name}", ledger_table(manifest), described)
+    for table in ("dropped", "removed"):
+        samples = dropped_samples(place, manifest, table, Privacy(privacy))
+        if samples:
+            described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
+            show_table(f"{table}-{name}", samples, described)
+
+
+def run_called(recipe: str) -> str:
+    """What a run of a recipe that begins now is called."""
+    return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S %Z')}".rstrip()
+
+
+def flow_called(recipe: str) -> str:
+    """What the flow of a recipe is called, so that the orchestrator keeps the runs of each recipe apart.
+
+    >>> flow_called("tickets"), flow_called("R&D/notes")
+    ('tickets', 'R-D-notes')
+    """
+    return re.sub("[/%&<>]", "-", recipe)
+
+
+def parameters_of(recipe: Recipe) -> dict[str, Any]:
+    """What a person wants to see of a run as the parameters of its flow run."""
+    return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
+
+
+def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
+    """A flow run of an API, with its page; without one where that is not known.
+
+    An embedded server has none, and other services than a Prefect server have it elsewhere.
+    """
+    root = without_password(api).removesuffix("/api")
+    has_page = not embedded and api.endswith("/api")
+    return FlowRun(id=flow_run_id, page=f"{root}/runs/flow-run/{flow_run_id}" if has_page else "")
+
+
+def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
+    """What came from what in a run, on its page. report: where that of the run is, or the command that says so"""
+    described = f"{recipe}: what came from what, and how much of it"
+    show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
+
+
+def show_ended(
+    api: str, recipe: Recipe, run_id: str, message: str, kind: str, tell: Callable[[str], None]
+) -> str | None:
+    """A run that was done without a server, as one flow run that leads to its report; its id, or None where the API
+    takes none."""
+    run = {
+        "name": run_called(recipe.name),
+        "parameters": parameters_of(recipe),
+        "tags": run_tags(recipe, kind),
+    }
+    id = show_ended_run(api, flow_called(recipe.name), run, message)
+    if id is not None:
+        report = report_shown(Place(recipe.store), run_id, id, is_of_home(api), tell)
+        show_markdown_of(api, id, f"report-{recipe.name}", report, f"{recipe.name}: the report of this run")
+    return id
+
+
+def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
+    """Where the report of a run is, as Markdown for its flow run. own: whether a server of this home shows the page"""
+    lines = ["The same page is in the store; this writes it again and says where it is:", ""]
+    if own:
+        try:
+            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, place)
+            lines[:0] = [f"[The report of this run]({report_path(flow_run_id, run_id)}), once it has ended.", ""]
+        except OSError as error:
+            tell(f"The UI will not lead to the report of this run: {error}")
+    return "\n".join([*lines, in_code(report_command(place, run_id))])
+
+
+def report_command(place: Place, run_id: str) -> str:
+    """The command that writes the report of a run again and says where it is."""
+    return f"cloze report {quote(place.at(''))} --run {run_id}"
+
+
+def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
+    """Every account and figure of a manifest as rows."""
+    rows = []
+    for account in manifest.ledger.accounts:
+        rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
+        rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
+    rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
+    return rows or [
+        {"unit": rows_called(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
+        for table, content in manifest.tables.items()
+    ]
+
+
+def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
+    """The first dropped documents of each reason, as far as privacy lets their text be shown."""
+    seen = Counter[str]()
+    rows: list[dict[str, str]] = []
+    for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
+        reason = f"{row.step}: {row.reason}"
+        seen[reason] += 1
+        if seen[reason] <= SAMPLES_EACH:
+            texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
+            shown = {name: privacy.show(text) for name, text in texts.items()}
+            rows.append({"reason": reason, **shown, "where": privacy.where(row.locator)})
+        if len(rows) >= SAMPLES:
+            break
+    return rows
+
+
+def line(record: StageRecord, manifest: Manifest) -> str:
+    """One stage as one line for the terminal."""
+    what = manifest.stage_folder
+    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
+    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}   ({record.reason})"
+
+
+def summary(manifest: Manifest) -> str:
+    """What came out, in a few words."""
+    return ", ".join(said for table, said in rows_in_words(manifest).items() if table not in ASIDE)
+
+
+def whole_in_store(manifest: Manifest) -> str:
+    """What is said of a stage that is reused."""
+    return f"whole in the store: {summary(manifest)}"
+
+
+def conclusion(outcome: Outcome) -> str:
+    """What came of a run, in a few words."""
+    examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
+    trained = ", a model trained on them" if outcome.model is not None else ""
+    return f"{counted(examples, 'example')}{trained}"
+
+
+def parts_built(number: int) -> str:
+    """What a range task did, in a few words."""
+    return f"{counted(number, 'part')} built"
+
+
+def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
+    """What came from what, in Markdown: a picture, where the report is, and all fingerprints and contents.
+
+    report: the command that shows where the report of the run is
+    """
+    lines = [f"![what came from what]({picture(manifests)})", ""]
+    lines += [*(("The report of this run, once it has ended:", "", in_code(report), "") if report else ())]
+    lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
+    for manifest in manifests:
+        lines.append(f"| {in_row(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
+    return "\n".join(lines)
+
+
+def picture(manifests: Sequence[Manifest]) -> str:
+    """What came from what, drawn: an address that holds its picture, which both of the orchestrator's UIs show.
+
+    All generations of a kind and name are one box, which tells the newest; of many sources the last ones are one box.
+    """
+    newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
+    names: dict[str, list[str]] = {}
+    for kind, name in newest:
+        names.setdefault(kind, []).append(name)
+    drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
+    boxes = {
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, told=(drawn[made][1], *_told(manifest)))
+        for made, manifest in reversed(newest.items())
+    }
+    for made, found in drawn.items():
+        if found != made:
+            boxes[found] = Box(key=found, title=found[0], told=(found[1],))
+    ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
+    between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
+    return as_address(draw_lineage(ordered, list(between)))
+
+
+def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
+    """The box in which an artifact is drawn: its own, or one with others of its kind where there are many."""
+    if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
+        return kind, name
+    return kind, f"{len(names) - MOST_BOXES + 1:,} more"
+
+
+def _told(manifest: Manifest) -> list[str]:
+    return summary(manifest).split(", ")
+
+
+def progress_text(what: str, progress: StageProgress, now: float) -> str:
+    """How far a stage or a training is, and how long it takes yet, at the rate of its parts or steps until now.
+
+    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=3, first=0, begun=0.0), 30.0)
+    'tokens/small: parts 3 of 9, about 1 min left of this stage'
+    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=0, first=0, begun=0.0), 30.0)
+    'tokens/small: parts 0 of 9, time left unknown'
+    """
+    rate = progress.rate(now)
+    far = f"{what} {progress.built:,} of {progress.parts:,}"
+    if progress.built >= progress.parts:
+        return far
+    if rate is None:
+        return f"{far}, time left unknown"
+    return f"{far}, about {time_left((progress.parts - progress.built) / rate)} left of this stage"
+
+
+def time_left(seconds: float) -> str:
+    """A duration as one says it of what is to come.
+
+    >>> time_left(4.2), time_left(90), time_left(9000)
+    ('5 s', '2 min', '2.5 h')
+    """
+    if seconds < 60:
+        return f"{math.ceil(seconds)} s"
+    return f"{math.ceil(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def run_tags(recipe: Recipe, kind: str) -> list[str]:
+    """What a flow run is found by: its recipe, its sources, and what kind of run it is.
+
+    kind: builds, or nothing new
+    """
+    sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MOST_TAGS]]
+    trains = ["trains"] if recipe.model is not None else []
+    return [plain(tag) for tag in (f"recipe: {recipe.name}", kind, *trains, *sources)]
+
+
+def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
+    """What was made from what, by kind and name: but for what a way over others says already."""
+    known = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in known.values()}
+    for manifest in manifests:
+        made = known[manifest.fingerprint]
+        found = (known[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in known)
+        parents[made].update((parent, None) for parent in found if parent != made)
+    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs are known
+    for made, direct in parents.items():
+        behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
+    return [
+        (parent, made)
+        for made, direct in parents.items()
+        for parent in direct
+        if not any(parent in behind[other] for other in direct)
+    ]

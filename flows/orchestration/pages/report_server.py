@@ -1,0 +1,74 @@
+"""The reports of runs next to the UI: a server of ours shows, at an address of its own, the report of a flow run.
+
+    /cloze/report/FLOW RUN/RUN/report.html
+
+A page of the UI may not lead to a file of this machine: browsers refuse that. So it is kept in the Prefect home in
+which store a flow run was, and the servers of that home read the report there. Of a store they give nothing but the
+reports of its runs, which load nothing and hold no scripts. A server of the user's own knows none of this: there the
+pages say the command that writes the report and says where it is.
+
+Cost: a small file for each flow run, of which the newest stay; a read of the store for each look.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import UUID
+
+from corpora.errors import InputError
+from corpora.store.places.files import replaced_file
+from corpora.store.places.place import Place
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+MOST = 2_000  # of flow runs that are kept
+PATH = "/cloze/report"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
+
+def report_path(flow_run_id: str, run_id: str) -> str:
+    """Where a server of ours shows the report of a flow run.
+
+    >>> report_path("5e0c", "2026-R&D (new)")
+    '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
+    """
+    return f"{PATH}/{flow_run_id}/{quote(run_id, safe='')}/report.html"
+
+
+def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
+    """Note in which store a flow run is. Raises OSError."""
+    folder = prefect_home / "reports"
+    folder.mkdir(exist_ok=True)
+    with replaced_file(folder / f"{UUID(flow_run_id)}.json") as new:
+        new.write_text(json.dumps({"store": place.at("")}))
+    known = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in known[:-MOST]:
+        path.unlink(missing_ok=True)
+
+
+def report_of(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
+    """The report of a run in the store of a flow run; None where there is none, or it cannot be read."""
+    if "/" in run_id or run_id.startswith("."):
+        return None
+    try:
+        kept = json.loads((prefect_home / "reports" / f"{UUID(flow_run_id)}.json").read_text())
+        return Place(str(kept["store"])).read(f"runs/{run_id}/report.html")
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None
+
+
+def add_reports(app: "FastAPI", prefect_home: Path) -> None:
+    """Have a server show reports."""
+    from fastapi.responses import HTMLResponse, PlainTextResponse
+
+    def show(flow_run_id: str, run_id: str) -> Any:
+        page = report_of(prefect_home, flow_run_id, run_id)
+        if page is None:
+            told = "This report is not there (yet): it is written when the run ends. `cloze report` writes it again."
+            return PlainTextResponse(told, 404)
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
+
+    app.add_api_route(f"{PATH}/{{flow_run_id}}/{{run_id}}/report.html", show, response_model=None)
+    app.router.routes.insert(0, app.router.routes.pop())  # the UI takes every address that comes after it

@@ -1,0 +1,1 @@
+"""`release.py` promotes what a run built, `approval.py` waits for the person who approves it."""

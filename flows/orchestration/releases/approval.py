@@ -1,0 +1,108 @@
+"""A release that waits for a person: a flow run that is paused, with what crosses the bounds on its page and a form.
+
+The form asks to approve or reject, why, and who says so. Where nobody answers in time, it is rejected. The run ends as
+Released or Rejected, and says by whom.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.context import refresh_global_settings_context
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import flow_run
+from prefect.states import Cancelled, Completed
+
+from flows.orchestration.pages.markdown import in_row, show_markdown
+from flows.orchestration.releases.release import PersonsWord, Promotion
+from flows.orchestration.runs.notifications import Notifier
+from flows.orchestration.runs.stage_tasks import closed_when_stopped
+from flows.orchestration.runs.tasks import plainly
+from flows.orchestration.schedules.housekeeping import said_in_store
+from flows.orchestration.schedules.serve import own_api, profile_api
+from flows.orchestration.server.embedded import answers
+from flows.run.record.notifications import Tell
+from flows.run.record.run_record import now_text
+from flows.run.record.status import waiting_path
+
+POLL_SECONDS = 2
+
+
+class Decision(RunInput):
+    """What the form asks for."""
+
+    decision: Literal["approve", "reject"] = "reject"
+    reason: str = ""
+    who: str = ""
+
+
+def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell: Tell) -> PersonsWord:
+    """What a person says of a release in the UI. seconds: that is waited for them, then it is rejected"""
+    profile = os.environ.get("CLOZE_PREFECT_API")
+    own = profile is None or not answers(profile)
+    with own_api(home, port, tell) if own else profile_api(str(profile), tell) as api:
+        os.environ["PREFECT_API_URL"] = api
+        refresh_global_settings_context()  # Prefect read its settings when it was imported
+        return _pause(promotion, api.removesuffix("/api"), seconds, tell)
+
+
+def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWord:
+    verdicts: list[PersonsWord] = []
+    title = f"release {promotion.name} of {promotion.record.recipe}"
+
+    @flow(name="cloze release", flow_run_name=plainly(title), persist_result=False)
+    def release(name: str, run: str) -> State[Any]:
+        """A release that a person approves or rejects."""
+        with closed_when_stopped():
+            url = f"{ui}/runs/flow-run/{flow_run.id}"
+            show_markdown(f"release-{name}", crossed_table(promotion), f"{title}: what crosses its bounds")
+            tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
+            _tell_person(promotion, url, tell)
+            place, waiting = promotion.place, says_who_waits(promotion, url)
+            with said_in_store(place, waiting_path(promotion.name), lambda: waiting, "release", tell):
+                verdict = _answer(promotion, seconds)
+            verdicts.append(verdict)
+            by = f" by {verdict.who}" if verdict.who else ""
+            why = f": {verdict.reason}" if verdict.reason else ""
+            if verdict.approved:
+                return Completed(name="Released", message=f"Approved{by}{why}.")
+            return Cancelled(name="Rejected", message=f"Rejected{by}{why}.")
+
+    release(promotion.name, promotion.record.run_id, return_state=True)
+    return verdicts[0] if verdicts else PersonsWord(approved=False, reason="the flow run ended without an answer")
+
+
+def says_who_waits(promotion: Promotion, url: str) -> dict[str, str]:
+    """What `cloze status` says of the store while a release waits for a person."""
+    run = promotion.record
+    return {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
+
+
+def _answer(promotion: Promotion, seconds: int) -> PersonsWord:
+    form = Decision.with_initial_data(description=crossed_table(promotion))
+    try:
+        given = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
+    except FlowPauseTimeout:
+        return PersonsWord(approved=False, reason=f"nobody answered within {seconds} s")
+    return PersonsWord(approved=given.decision == "approve", reason=given.reason, who=given.who)
+
+
+def crossed_table(promotion: Promotion) -> str:
+    """What crosses the bounds, as Markdown."""
+    head = f"The run {in_row(promotion.record.run_id)} against {in_row(promotion.against)}."
+    lines = ["| figure | before | now | bound |", "|---|---|---|---|"]
+    for crossing in promotion.crossed:
+        cells = (crossing.figure, crossing.before, crossing.after, crossing.bound)
+        lines.append(f"| {' | '.join(map(in_row, cells))} |")
+    return "\n".join([head, "", *lines])
+
+
+def _tell_person(promotion: Promotion, url: str, tell: Tell) -> None:
+    notifier = Notifier(promotion.recipe, tell)
+    notifier.run_id = promotion.record.run_id
+    text = f"The release {promotion.name} of {promotion.record.recipe} waits for approval: {url}"
+    notifier.send("approval", text, url=url, bounds=tuple(map(str, promotion.crossed)))

@@ -1,0 +1,159 @@
+"""`cloze release`: a run's artifacts under a name, after they are verified and their figures held to the bounds.
+
+    the newest completed run ─► verified ─► within the bounds ────────────────────────────► a release
+                                    └ not ─► a person approves, in the UI or by --approve ──┘
+                                                  └ rejects, or nobody answers ─► no release
+
+The figures are compared with those of what the name means now, and of a new name with those of the run before: users
+of a name see the change from one release to the next. What is damaged is released by nobody.
+
+Cost: every byte of what is released is read once.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from corpora.errors import InputError
+from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
+from flows.integrity.faults import faults_of
+from flows.recipes.recipe import Recipe
+from flows.run.record.bounds import Crossing, crossings
+from flows.run.record.figures import Figures, figures_before, figures_of_run
+from flows.run.record.releases import (
+    Release,
+    Released,
+    add_release,
+    artifacts_of_run,
+    check_release_name,
+    current_release,
+    names_of_releases,
+    this_user,
+)
+from flows.run.record.run_record import (
+    RunRecord,
+    ahead_of_clock,
+    is_ahead,
+    newest_runs,
+    now_text,
+    read_run,
+    recorded_recipe,
+)
+from flows.run.store_address import RUNS, split_address
+
+
+class PersonsWord(NamedTuple):
+    """What a person says of a release. who: "" for the one who runs the command"""
+
+    approved: bool
+    reason: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promotion:
+    """A run that is to be released. against: what its figures were compared with, in words"""
+
+    place: Place
+    name: str
+    recipe: Recipe
+    record: RunRecord
+    artifacts: tuple[Released, ...]
+    figures: Figures
+    crossed: tuple[Crossing, ...]
+    against: str
+
+    def release(self, reason: str, verdict: PersonsWord | None = None) -> Release:
+        """Put it into the history of its name. verdict: of a person, where the bounds do not hold"""
+        entry = Release(
+            name=self.name,
+            number=0,
+            action="release",
+            recipe=self.record.recipe,
+            run=self.record.run_id,
+            artifacts=self.artifacts,
+            who=(verdict.who if verdict is not None else "") or this_user(),
+            when=now_text(),
+            reason=(verdict.reason if verdict is not None else "") or reason,
+            approved="bounds" if verdict is None else "person",
+            crossed=tuple(map(str, self.crossed)),
+            figures={name: figure.value for name, figure in self.figures.items()},
+        )
+        return add_release(self.place, entry)
+
+
+def run_of_recipe(recipe: Recipe) -> RunRecord:
+    """The newest completed run of a recipe in its store.
+
+    Raises InputError where there is none, and where a clock that was ahead leaves open which one it is.
+    """
+    place = Place(recipe.store)
+    found = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
+    record = next(found, None)
+    if record is None:
+        raise InputError(f"No run of {recipe.name!r} in {place.at('')} is complete: `cloze run` comes first.")
+    if is_ahead(record):
+        raise InputError(
+            f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
+            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe once more."
+        )
+    return record
+
+
+def run_at(address: str) -> tuple[Recipe, RunRecord]:
+    """The run in a folder STORE/runs/RUN, and its recipe as it was then. Raises InputError."""
+    place, inside = split_address(address)
+    if not inside.startswith(f"{RUNS}/"):
+        raise InputError(f"{address} is no run: give a recipe, or the folder of a run (STORE/runs/RUN).")
+    record = read_run(place, inside.split("/")[1])
+    if record.state != "completed":
+        raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
+    return recorded_recipe(record, place.address), record
+
+
+def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
+    """What is to be released of a run: verified, and held to the bounds of its recipe. Raises InputError."""
+    check_release_name(name)
+    place = Place(recipe.store)
+    artifacts = artifacts_of_run(place, record)
+    _verify(place, artifacts)
+    figures = figures_of_run(place, record)
+    if figures is None:
+        raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe once more.")
+    before, against = _before(place, record, name)
+    return Promotion(
+        place=place,
+        name=name,
+        recipe=recipe,
+        record=record,
+        artifacts=artifacts,
+        figures=figures,
+        crossed=tuple(crossings(recipe.bounds, figures, before)),
+        against=against,
+    )
+
+
+def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
+    """Raises InputError where a file of what is to be released is not what was written."""
+    for artifact in artifacts:
+        manifest = read_manifest(place, artifact.folder)
+        assert manifest is not None, "it was read a moment ago"
+        if faults := faults_of(place, manifest):
+            raise InputError(
+                f"{place.at(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify --repair` "
+                "on the store makes it again."
+            )
+
+
+def _before(place: Place, record: RunRecord, name: str) -> tuple[Figures | None, str]:
+    """The figures that those of a run are compared with, and whose they are."""
+    if name in names_of_releases(place):
+        now = current_release(place, name)
+        try:
+            figures = figures_of_run(place, read_run(place, now.run))
+        except FileNotFoundError:
+            figures = None
+        if figures is not None:
+            return figures, f"{name} number {now.number}"
+    before = figures_before(place, record)
+    return (None, "nothing before it") if before is None else (before[1], f"the run {before[0].run_id}")

@@ -1,0 +1,141 @@
+"""A run that tells somebody: how it failed, that it stands still, which bounds it crossed.
+
+    failure_told(recipe, tell)   for the time of the block whatever ends it with an exception is told
+    stall_told(notifier, ...)    for the time of the block a thread looks for signs of life
+
+A run that is stopped by a signal tells nobody: who stops it knows. Of a process that is killed the one that started it
+tells (`scheduled_run.py`). Cost: nothing where nobody is to be told; else a thread that looks every few seconds.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.places.place import Place
+from flows.recipes.recipe import Recipe, read_recipe
+from flows.recipes.settings.notify import notify_of_text
+from flows.run.record.notifications import Notice, Tell, notify, settings_at_work
+from flows.run.record.run_record import RunRecord
+from flows.signals import give_way
+
+Advance = Callable[[str, int, int], None]
+
+LOOKS = 20  # at the signs of life in the time after which a run is said to stand still
+MOST_LOOK_SECONDS = 10.0
+
+
+class Notifier:
+    """Who is told of a run. run_id: as soon as it has one"""
+
+    def __init__(self, recipe: Recipe, tell: Tell) -> None:
+        self.run_id = ""
+        self.settings = recipe.notify
+        self.tell = tell
+        self.recipe = recipe
+
+    def send(self, event: str, text: str, **more: Any) -> None:
+        """Tell who is to be told. more: of the fields of a notice"""
+        recipe = self.recipe
+        store = Place(recipe.store).at("")
+        notice = Notice(event=event, recipe=recipe.name, text=text, store=store, run=self.run_id, **more)
+        folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
+        notify(self.settings, notice, folder, self.tell)
+
+    def crossed(self, record: RunRecord, report: str) -> None:
+        """The run is complete, and crosses bounds of its recipe."""
+        crossed = "; ".join(record.crossed)
+        text = f"The run of {record.recipe} is complete and crosses {len(record.crossed)} of its bounds. {crossed}."
+        self.send("bounds", text, bounds=record.crossed, report=report)
+
+
+@contextmanager
+def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
+    """For the time of the block: whoever is to be told hears of what ends it with an exception, which is raised on."""
+    notifier = Notifier(recipe, tell)
+    for line in settings_at_work(recipe.notify, os.environ):
+        tell(line)
+    ended = False
+    try:
+        yield notifier
+        ended = True
+    finally:
+        error = sys.exception()
+        if not ended and error is not None:
+            give_way()
+            why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            notifier.send("failure", f"The run of {recipe.name} failed. {why}")
+
+
+def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
+    """The recipe in a file; where it cannot be read, whoever is to be told hears of it. Raises InputError."""
+    try:
+        return read_recipe(path, overrides)
+    except InputError as error:
+        tell_by_file(path, overrides, str(error), tell)
+        raise
+
+
+def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
+    """Tell who is to be told by a recipe's file that its run failed, also where only its `[notify]` can be read."""
+    try:
+        recipe = read_recipe(path, overrides)
+        name, settings = recipe.name, recipe.notify
+    except InputError:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        name, settings = path.stem, notify_of_text(text, overrides)
+    notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
+    notify(settings, notice, path.parent, tell)
+
+
+class LifeSigns:
+    """Signs of life of a run: what its workers work on, and how far its stages and its training are."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.workers: Callable[[], object] = tuple
+        self._advance = advance
+        self._built: dict[str, int] = {}
+
+    def advance(self, stage: str, built: int, parts: int) -> None:
+        """More of a stage is there; said on."""
+        self._built[stage] = built
+        self._advance(stage, built, parts)
+
+    def look(self) -> object:
+        """A value that changes as long as the run goes on."""
+        return self.workers(), self._built.copy()
+
+
+@contextmanager
+def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
+    """For the time of the block: where signs of life stay the same for long, somebody is told, once each time."""
+    over = threading.Event()
+    if notifier.settings.somebody and "stall" in notifier.settings.on:
+        threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Event) -> None:
+    most = notifier.settings.stall_seconds
+    pause = min(MOST_LOOK_SECONDS, most / LOOKS)
+    seen, since, told = signs(), time.monotonic(), False
+    looked = since
+    while not over.wait(pause):
+        now, latest = time.monotonic(), signs()
+        if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
+            seen, since, told = latest, now, False
+        looked = now
+        if not told and now - since >= most:
+            told = True
+            name = notifier.recipe.name
+            text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
+            notifier.tell(text)
+            notifier.send("stall", text)

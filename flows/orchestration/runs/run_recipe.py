@@ -1,0 +1,355 @@
+"""Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
+
+What is wrong with the recipe is said before any server starts, and so are raw files that cannot be found or hashed.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from corpora.acquire.download import ProgressCallback, no_progress
+from corpora.errors import InputError
+from corpora.sources.contract import RawFile, StatCache
+from corpora.sources.passed_over import Looked
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Json
+from corpora.store.places.files import disk_refusal, replaced_file
+from corpora.store.places.place import Place
+from flows.engines.open_engine import engine_at_work
+from flows.engines.shared_paths import Sight
+from flows.maintenance.run_records import keep_newest
+from flows.orchestration.pages.page_artifacts import flow_run_at, show_ended
+from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_told, stall_told
+from flows.orchestration.runs.run_state import RunState, Tell, no_advance
+from flows.orchestration.runs.unchanged_run import SERVERLESS, whole_in_the_store
+from flows.orchestration.server.api_recorder import answering_api, recorded
+from flows.recipes.guesses.fitted_defaults import fitted_line
+from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
+from flows.recipes.recipe import Recipe, settle_recipe
+from flows.recipes.settings.engine import LOCAL
+from flows.recipes.settings.privacy import visible
+from flows.run.estimates.kept import estimates_that_fit, keep_with_run
+from flows.run.faults.gc_lock import wait_for_clearing
+from flows.run.faults.rebuild_damaged import run_mending
+from flows.run.faults.recipe_lock import clear_up, recipe_held
+from flows.run.faults.skipped_files import left_out_lines
+from flows.run.inputs.fetch import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.inputs.start_model import find_start, find_teacher
+from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
+from flows.run.pipeline import Outcome
+from flows.run.plan.plan import Planned, plan_run
+from flows.run.policies import default_workers
+from flows.run.record.counts_text import counted
+from flows.run.record.figures import keep_figures
+from flows.run.record.heartbeat import Advance, Pulse, unless_begun
+from flows.run.record.run_record import RunRecord, StageRecord, begin_run, new_run_id, now_text, recipe_file
+from flows.signals import give_way, last_word
+
+HASHED_FIELDS = 5  # of a file in `stat_cache`
+ERROR_CHARACTERS = 2_000  # of what ended a run, in its record
+CarryOut = Callable[[RunState], Outcome]
+
+
+def execute(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    workers: int | None = None,
+    range_size: int | None = None,
+    own_server: bool = False,
+    advance: Advance = no_advance,
+) -> RunState:
+    """Build everything that is missing of a recipe, under Prefect; where nothing is, no server is started for it.
+
+    own_server: use the embedded server even where the user's Prefect profile names another
+    advance:    called with a stage and how many of its missing parts are built
+    Raises InputError for what the user can mend, and whatever a stage failed with.
+    """
+    with failure_told(recipe, tell) as notifier:
+        run = begin(recipe, home, tell, workers)
+        run.range_size, run.watch = range_size, advance
+        with on_record(run):
+            if is_reused(run, home, own_server):
+                return run
+            with recorded(home, own_server, tell) as mine:
+                from flows.orchestration.runs.stage_tasks import (
+                    run_flow,  # Prefect reads its settings when it is imported
+                )
+
+                report = carry_out(run, run_flow, notifier)
+                if run.flow_run is None:
+                    put_on_record(run, mine.api_by_now(), "builds", mine.embedded)
+                finish(run, notifier, report)
+    return run
+
+
+def execute_below(recipe: Recipe, home: Path, tell: Tell, workers: int | None, perform: CarryOut) -> RunState:
+    """The same inside of a flow run, which has its server. Raises as `execute`.
+
+    perform: how: as the flow run that this is called in, or as one below that
+    """
+    with failure_told(recipe, tell) as notifier:
+        run = begin(recipe, home, tell, workers)
+        with on_record(run):
+            finish(run, notifier, carry_out(run, perform, notifier))
+    return run
+
+
+def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) -> RunState:
+    """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
+    if recipe.model is not None and recipe.engine == LOCAL and find_spec("torch") is None:
+        raise InputError(
+            f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
+            "install` without TORCH=none, or take [model] and [training] out of the recipe."
+        )
+    place, started = Place(recipe.store), now_text()
+    run_id = new_run_id(place, recipe.name)
+    with unless_begun(Pulse(place, recipe, run_id, started)) as pulse:
+        run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
+        pulse.workers = workers or default_workers()
+        wait_for_clearing(place, pulse.waiting(run.tell))
+        for line in fetch_inputs(recipe, home, run.tell):
+            run.tell(line)
+        with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
+            resolved = resolve_inputs(recipe, home)
+            run.lock, run.looked = resolved.lock, resolved.looked
+            for line in input_lines(recipe, resolved, totals_lines):
+                run.tell(line)
+            clear_up(place, home, run.tell)
+            estimates = estimates_that_fit(home, recipe, resolved, pulse.workers)
+            begin_run(place, run_id, recipe)
+            keep_with_run(place, run_id, estimates)
+            settle_recipe(recipe)
+            if recipe.lock_path is not None:
+                write_lock(recipe.lock_path, run.lock)
+    return run
+
+
+@contextmanager
+def on_record(run: RunState) -> Iterator[None]:
+    """For the time of the block a run is on its way: where it fails or is stopped, its record says so."""
+    kept = "What is finished is kept: the same command goes on from there."
+    with last_word(lambda: run.write(run.record_now("interrupted")), kept):
+        ended = False
+        try:
+            yield
+            ended = True
+        finally:
+            if not ended:
+                give_way()
+                _record_failure(run, sys.exception())
+        keep_newest(run.place, run.recipe.name, run.recipe.retention.runs, run.tell)
+
+
+def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
+    """Whether the store holds everything of a run, and the report reads well: then it has ended.
+
+    Else nothing is said or kept of it yet.
+    """
+    outcome = whole_in_the_store(run)
+    if outcome is None or (report := _report_of_reused(run, outcome)) is None:
+        run.stages, run.manifests, run.crossed = {}, {}, ()
+        return False
+    for record, manifest in zip(run.records, run.manifests.values(), strict=True):
+        run.say_stage(record, manifest)
+    put_on_record(run, answering_api(home, own_server), "nothing new")
+    run.write(run.record, report)
+    run.tell(SERVERLESS)
+    return True
+
+
+def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
+    """The report of a run that has built nothing; None where a run in full mends it, or marks it on its pages."""
+    try:
+        run.judge()
+        return None if run.crossed else end_well(run, outcome)
+    except Damaged:
+        return None
+
+
+def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
+    """Carry out what has begun with a pool of workers; the report."""
+    notifier.run_id = run.run_id
+    signs = LifeSigns(run.watch)
+    run.watch = signs.advance
+    run.pulse.doing = "looks at its stages"
+    recipe, workers = run.recipe, run.pulse.workers
+    with (
+        stall_told(notifier, signs),
+        engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as pool,
+    ):
+        run.pool, run.pulse.workers, signs.workers = pool, pool.workers, pool.signs
+        # The figures and the report read what was not read before, and may meet damage as well.
+        return run_mending(lambda: end_well(run, perform(run)), run.mending)
+
+
+def end_well(run: RunState, outcome: Outcome) -> str:
+    """Keep the figures of a run that has ended well, and what came of it; its report. Raises Damaged."""
+    run.outcome, run.record = outcome, run.record_now("completed")
+    keep_figures(run.place, run.record, run.figures)
+    return report_of(run.place, run.record, run.recipe, run.lock)
+
+
+def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) -> None:
+    """Leave a run that was done without a server as one flow run with an API, where there is one by now."""
+    if not api:
+        return
+    id = show_ended(api, run.recipe, run.run_id, run.conclude(run.outcome), kind, run.tell)
+    if id is not None:
+        run.record = replace(run.record, flow_run=flow_run_at(api, id, embedded))
+
+
+def finish(run: RunState, notifier: Notifier, report: str) -> None:
+    """Keep the record and the report of a run, and tell who is to be told of what crosses its bounds."""
+    run.write(run.record, report)
+    if run.crossed:
+        notifier.crossed(run.record, run.report_path)
+
+
+def _sight(run: RunState) -> Sight:
+    """What the workers of a cluster must see of a run: its recipe in the store, and its raw files."""
+    files: dict[str, list[RawFile]] = {}
+    for generation in run.lock.generations:
+        for name, new in generation.items():
+            files.setdefault(name, []).extend(new)
+    return Sight.of(run.place, recipe_file(run.run_id), files)
+
+
+def _record_failure(run: RunState, why: BaseException | None) -> None:
+    """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
+    error = "" if why is None else visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
+    try:
+        run.write(run.record_now("failed", error))
+    except InputError as refused:
+        run.tell(f"The failed run could not be recorded: {refused}")
+
+
+def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
+    """The run's HTML report."""
+    from flows.report.page import build_page  # which only the end of a run needs
+    from flows.report.unchanged import run_with_the_parts
+
+    return build_page(place, record, recipe.privacy.samples, lock, parts_in=run_with_the_parts(place, record))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """What a run would do now. notes: of its raw files, in lines; inputs: what was found where they are."""
+
+    notes: tuple[str, ...]
+    inputs: Mapping[str, Json]
+    stages: tuple[Planned, ...]
+    lock: Lock
+
+
+def plan(recipe: Recipe, home: Path) -> RunPlan:
+    """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
+    resolved = resolve_inputs(recipe, home)
+    notes = input_lines(recipe, resolved)
+    stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
+    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
+
+
+def fetch_inputs(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    options: FetchOptions | None = None,
+    progress: ProgressCallback = no_progress,
+) -> tuple[str, ...]:
+    """Get the raw files of those sources that say where from, as far as they are not there; a line for each source.
+
+    What `latest` means goes into the lock as soon as it is known. Raises InputError.
+    """
+    entries = [
+        FetchEntry(source=entry.source.name, settings=entry.fetch)
+        for entry in recipe.sources
+        if entry.fetch is not None
+    ]
+    if not entries and options is None:
+        return ()
+    path = recipe.lock_path
+    assert path is not None
+
+    def record(fetched: Mapping[str, Json]) -> None:
+        with recipe_held(path, tell):
+            write_lock(path, replace(read_lock(path), fetched=fetched))
+
+    with stat_cache(home) as cache:
+        known = read_lock(path).fetched
+        return fetch_recipe(entries, path.parent, known, record, options, cache, progress).lines
+
+
+@contextmanager
+def stat_cache(home: Path) -> Iterator[StatCache]:
+    """What is known of files that were hashed before; what is learnt in the block is kept."""
+    path = home / "raw-files.json"
+    cache = StatCache(_hashed_before(path))
+
+    def keep() -> None:
+        try:
+            with replaced_file(path) as new:
+                new.write_text(json.dumps(dict(cache.entries)))
+        except OSError as error:
+            remedy = disk_refusal(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
+            raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
+
+    with last_word(keep):
+        try:
+            yield cache
+        finally:
+            keep()
+
+
+def _hashed_before(path: Path) -> dict[str, list[Json]]:
+    """What is in the file of `stat_cache`; nothing where it cannot be read: then files are hashed once more."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    whole = isinstance(found, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in found.values())
+    return found if whole else {}
+
+
+def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
+    """The lock with every raw file found, and what else is where they are."""
+    with stat_cache(home) as cache:
+        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+        start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
+        return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
+
+
+def input_lines(
+    recipe: Recipe,
+    resolved: ResolvedLock,
+    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+) -> list[str]:
+    """What is said of a run's raw files: how many there are, which are new, and what is passed over.
+
+    looked_lines: the lines of what is passed over
+    """
+    generations = resolved.lock.generations
+    total = sum(len(files) for generation in generations for files in generation.values())
+    new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
+    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
+    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
+    looked = looked_lines(resolved.looked, recipe.privacy.samples)
+    fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
+    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted]
+    start, teacher = resolved.lock.start, resolved.lock.teacher
+    begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
+    learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
+    return [first, *filter(None, [*lines, begins, learns])]
+
+
+def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:
+    """Seconds of each kind of stage, in the order in which they ran."""
+    times: dict[str, float] = {}
+    for stage in stages:
+        times[stage.kind] = max(times.get(stage.kind, 0.0), stage.seconds)
+    return times

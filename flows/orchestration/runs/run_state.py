@@ -1,0 +1,212 @@
+"""One run from its beginning to its end: what is known of it, and the one place where it speaks.
+
+`begin` in `run_recipe.py` makes it, the stages change it as they end, and `record_now` is what of it goes on record.
+Tasks find it around themselves (`the_run`), for the orchestrator's threads take the context of who submits to them with
+them; what they are given as values is in `work.py`.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from corpora.sources.passed_over import Looked
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.workers.pool import WorkerDied
+from flows.engines.contract import RunEngine
+from flows.orchestration.pages.markdown import log
+from flows.orchestration.pages.page_artifacts import conclusion, line
+from flows.recipes.lock import Lock
+from flows.recipes.recipe import ModelEntry, Recipe
+from flows.run.faults.rebuild_damaged import Mending
+from flows.run.inputs.unread_files import looked_json
+from flows.run.pipeline import Outcome
+from flows.run.record.bounds import crossings
+from flows.run.record.example_shares import nothing_said, telling_looks
+from flows.run.record.figures import Figures, figures_at_end, figures_before
+from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
+from flows.run.record.run_record import FlowRun, RunRecord, StageHistory, StageRecord, machine_versions, write_run
+from flows.signals import give_way
+
+Result = TypeVar("Result")
+Tell = Callable[[str], None]
+
+DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
+
+
+def no_advance(stage: str, built: int, parts: int) -> None:
+    """Nobody is told how far a stage is."""
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """One run. It stays with the process that started it.
+
+    terminal: hears what the run says
+    watch:    hears how far its stages and its training are
+    lock:     as it is by now
+    stages:   by the artifact's folder, and so are manifests
+    deaths:   of workers, by the record that each was reading
+    crossed:  the bounds of the recipe that its figures cross, in words
+    flow_run: in the orchestrator, once it is there
+    pool, figures, outcome, record: once there are workers, the figures are counted, and the run has ended well
+    """
+
+    recipe: Recipe
+    run_id: str
+    started: str
+    pulse: Pulse
+    terminal: Tell
+    watch: Advance = no_advance
+    range_size: int | None = None
+    lock: Lock = field(default_factory=Lock)
+    looked: Mapping[str, Looked] = field(default_factory=dict)
+    clock: float = field(default_factory=time.monotonic)
+    stages: dict[str, StageHistory] = field(default_factory=dict)
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    warm: set[str] = field(default_factory=set)
+    deaths: Counter[str] = field(default_factory=Counter)
+    crossed: tuple[str, ...] = ()
+    flow_run: FlowRun | None = None
+    pool: RunEngine = field(init=False, repr=False)
+    figures: Figures = field(init=False, repr=False)
+    outcome: Outcome = field(init=False, repr=False)
+    record: RunRecord = field(init=False, repr=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _written: bool = False
+
+    def __post_init__(self) -> None:
+        self.place = Place(self.recipe.store)
+        self.mending = Mending(tell=self.warn)
+
+    @property
+    def model(self) -> ModelEntry | None:
+        """What the recipe says of a model."""
+        return self.recipe.model
+
+    @property
+    def records(self) -> list[StageRecord]:
+        """The stages of the run so far, in the order in which they were done."""
+        return [history.record for history in list(self.stages.values()) if history.record is not None]
+
+    @property
+    def report_path(self) -> str:
+        """Where the report is, once the run has ended."""
+        return self.place.at(f"runs/{self.run_id}/report.html")
+
+    @property
+    def end_name(self) -> str:
+        """The name of the state that the run ends well in: of one that crosses a bound its own, to filter by."""
+        return DRIFTED if self.crossed else "Completed"
+
+    def conclude(self, outcome: Outcome) -> str:
+        """What came of the run, in a few words."""
+        return "; ".join([conclusion(outcome), *self.crossed])
+
+    def shards_of_phase(self, phase: int) -> str:
+        """The shard sets that a phase of the training read, by their names in the recipe."""
+        assert self.model is not None
+        return " + ".join(name or self.recipe.name for name in self.model.phases[phase])
+
+    def tell(self, said: str, level: str = "info") -> None:
+        """Say a line on the terminal, and in the log of the flow run where the run is one by now."""
+        self.terminal(said)
+        log(" ".join(said.split()), level)
+
+    def warn(self, said: str) -> None:
+        """The same, as a warning."""
+        self.tell(said, "warning")
+
+    def advance(self, stage: str, built: int, parts: int) -> StageProgress:
+        """More of a stage is there: how far it is."""
+        self.watch(stage, built, parts)
+        return self.pulse.advance(stage, built, parts)
+
+    def call(self, function: Callable[..., Result], *args: object) -> Result:
+        """Call a function on a worker; where that dies, it is noted over which record."""
+        give_way()
+        try:
+            return self.pool.run(function, *args)
+        except WorkerDied as error:
+            give_way()  # it was ended with everything else
+            self.deaths.update([error.reading] if error.reading else [])
+            raise
+
+    def end_stage(self, manifest: Manifest, seconds: float) -> None:
+        """A stage is whole: put it on record, and say so."""
+        self.manifests[manifest.folder] = manifest
+        self.say_stage(self.stages[manifest.folder].end(manifest, seconds), manifest)
+
+    def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
+        """What a stage came to, in a line, and what a person should know of it."""
+        self.tell(line(record, manifest))
+        if notice := manifest.facts.get("notice"):
+            self.warn(f"{manifest.stage_folder}: {notice}")
+        if manifest.kind == "shards" and (empty := nothing_said(manifest.name, manifest)):
+            self.warn(empty)
+
+    def judge(self) -> None:
+        """Count the figures of the run, and hold them to the bounds of its recipe. Raises Damaged."""
+        record, bounds = self.record_now("completed"), self.recipe.bounds
+        self.figures = figures_at_end(self.place, record)
+        for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
+            self.tell(looks)
+        before = figures_before(self.place, record, self.tell) if bounds else None
+        self.crossed = tuple(map(str, crossings(bounds, self.figures, before and before[1])))
+
+    def record_now(self, state: str, error: str = "") -> RunRecord:
+        """The record of the run, were it to end now. error: what ended one that failed"""
+        recipe = self.recipe
+        return RunRecord(
+            run_id=self.run_id,
+            recipe=recipe.name,
+            recipe_path=str(recipe.path or ""),
+            recipe_toml=recipe.text,
+            started=self.started,
+            seconds=round(time.monotonic() - self.clock, 1),
+            workers=self.pulse.workers,
+            state=state,
+            stages=tuple(self.records),
+            versions=machine_versions(),
+            overrides=recipe.overrides,
+            inputs=looked_json(self.looked, recipe.privacy.samples),
+            names=names_of(recipe),
+            crossed=self.crossed,
+            flow_run=self.flow_run,
+            error=error,
+        )
+
+    def write(self, record: RunRecord, report: str | None = None) -> None:
+        """Keep a record and a report, unless one is kept already. Raises InputError.
+
+        It is called by who is the first to know how the run ends, be it the run or what stops it.
+        """
+        with self._turn:
+            if not self._written:
+                cost = self.pulse.cost(sum(stage.bytes_built for stage in record.stages))
+                write_run(self.place, replace(record, cost=cost), self.lock, report)
+                self._written = True
+        self.pulse.end()
+
+
+_run: ContextVar[RunState] = ContextVar("run")
+
+
+def the_run() -> RunState:
+    """The run that this is called in."""
+    return _run.get()
+
+
+@contextmanager
+def at_work(run: RunState) -> Iterator[None]:
+    """Have the tasks of a block find this run."""
+    token = _run.set(run)
+    try:
+        yield
+    finally:
+        _run.reset(token)

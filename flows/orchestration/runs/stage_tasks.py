@@ -1,0 +1,376 @@
+"""A run under Prefect: stages built side by side as tasks, and what the run and its page are told of them.
+
+A stage that the store holds whole becomes one task run in the state Reused; any other becomes range tasks and a
+publishing task, which leaves the ledger, and samples of what was dropped, as table artifacts. The tasks run on threads
+that wait for the workers. A record that ends its worker and a damaged file do not end the run: its page is followed
+once more, without the record (`flows/run/faults/quarantine.py`), without the file where it is a raw one
+(`flows/run/faults/skipped_files.py`), or with the file built again (`flows/run/faults/rebuild_damaged.py`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterId,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
+from prefect.logging.handlers import APILogWorker
+from prefect.runtime import flow_run
+from prefect.states import Cancelled
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from corpora.errors import InputError, UnreadableFile
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest
+from corpora.store.stage import PartPlan, Stage, Survey
+from corpora.store.workers.pool import PoolClosed, WorkerDied
+from flows.orchestration.pages.markdown import Living, show_markdown, show_tags
+from flows.orchestration.pages.page_artifacts import (
+    conclusion,
+    flow_called,
+    flow_run_at,
+    parameters_of,
+    progress_text,
+    report_command,
+    report_shown,
+    run_called,
+    run_tags,
+    show_lineage,
+)
+from flows.orchestration.runs.run_state import RunState, at_work
+from flows.orchestration.runs.task_payload import PartsWork, PublishWork, ReuseWork
+from flows.orchestration.runs.tasks import (
+    Doing,
+    FlowTasks,
+    LoneTasks,
+    build_range,
+    plainly,
+    publish_stage,
+    reuse_stage,
+    state_of,
+    train_range,
+)
+from flows.orchestration.server.api_recorder import FlowEnd, leave, recording
+from flows.orchestration.server.embedded import is_of_home
+from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
+from flows.run.faults.rebuild_damaged import run_mending
+from flows.run.faults.skipped_files import leave_out
+from flows.run.pipeline import Outcome, run_recipe
+from flows.run.plan.reasons import explain
+from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
+from flows.run.record.run_record import StageHistory
+from flows.signals import answer_signals, give_way, last_word
+
+Fault = TypeVar("Fault", bound=Exception)
+Result = TypeVar("Result")
+
+IN_FLOW = FlowTasks()
+UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
+LOOK_SECONDS = 0.2  # between two looks at what the server has of the tasks of a run
+SETTLED_LOOKS = 3  # without an unfinished task, and none is on its way any more
+CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.WORDS_SECONDS`
+
+
+def run_flow(run: RunState) -> Outcome:
+    """Carry out a run as a flow of its own; where no server answers, as none. Raises what a stage raised.
+
+    The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
+    sends parameters to its server.
+    """
+    ended = FlowEnd()
+    threads: Any = ThreadPoolTaskRunner(max_workers=threads_for(run.pool.workers))
+
+    @flow(
+        name=flow_called(run.recipe.name),
+        flow_run_name=flow_run_name(run.recipe.name),
+        task_runner=threads,
+        persist_result=False,
+    )
+    def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
+        """One run of a recipe."""
+        with closed_when_stopped():
+            return ended.keep(lambda: state_of(lambda: perform_recipe(run), run.conclude, lambda: run.end_name))
+
+    return flow_or_alone(ended, lambda: cloze(**parameters_of(run.recipe), return_state=True), lambda: run_alone(run))
+
+
+def flow_or_alone(ended: FlowEnd, in_flow: Callable[[], State[Any]], alone: Callable[[], Result]) -> Result:
+    """What comes of a flow, once the server has written it all down; where none takes it, of the same work as none.
+
+    Raises what the work raised.
+    """
+    mine = recording()
+    state = None if mine is not None and mine.lost else ended.whatever(in_flow)
+    if state is None:
+        return alone()
+    if state.state_details.flow_run_id is not None:
+        wait_until_recorded(state.state_details.flow_run_id)
+    result: Result = state.result(raise_on_failure=True)
+    return result
+
+
+def run_alone(run: RunState) -> Outcome:
+    """Carry out a run without a server. Raises what a stage raised."""
+    with ThreadPoolExecutor(threads_for(run.pool.workers)) as threads:
+        try:
+            return perform_recipe(run, LoneTasks(threads))
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def closed_when_stopped() -> Iterator[None]:
+    """For the time of the block in a flow: a signal stops the process as `flows.signals` says, and closes the run.
+
+    Prefect takes SIGTERM for itself when it starts a flow, which would end the flow and wait for its tasks.
+    """
+    answer_signals()
+    with last_word(partial(close_flow_run, flow_run.id)):
+        yield
+
+
+def close_flow_run(id: str | None) -> None:
+    """Put on record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will.
+
+    A task that has just begun is on its way to the server for a moment, so it is looked for until none comes any more.
+    """
+    if id is None:  # the run does without the orchestrator
+        return
+    flow_run_id, deadline, settled = UUID(id), time.monotonic() + CLOSING_SECONDS, 0
+    stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run_id, stopped, force=True)
+        while settled < SETTLED_LOOKS and time.monotonic() < deadline:
+            unfinished = client.read_task_runs(**unfinished_tasks(flow_run_id))
+            for task_run in unfinished:
+                client.set_task_run_state(task_run.id, stopped, force=True)
+            settled = 0 if unfinished else settled + 1
+            time.sleep(LOOK_SECONDS)
+
+
+def unfinished_tasks(flow_run_id: UUID) -> Any:
+    """What to ask the server for: the task runs of a flow run that are in no final state."""
+    # Those alone, and not all: the server answers with 200 at most.
+    unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
+    of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
+    return {"flow_run_filter": of_flow, "task_run_filter": unfinished}
+
+
+def flow_run_name(recipe_name: str) -> str:
+    """What a flow run of a recipe that begins now is called."""
+    return plainly(run_called(recipe_name))
+
+
+def threads_for(workers: int) -> int:
+    """How many tasks wait for so many workers at once: they do nothing themselves."""
+    return max(16, 2 * workers)
+
+
+def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
+    """Carry out a run inside of the flow run that this is called in, or of none, and show it on that run's page."""
+    name, run.manifests = run.recipe.name, {}
+    progress = Living(key=f"progress-{name}")
+    progress.show(0.0, f"{name}: parts built")
+    if isinstance(tasks, FlowTasks):
+        show_run(run)
+    performer = Performer(run, progress, tasks)
+    with at_work(run):
+        outcome = run_mending(lambda: run_and_judge(performer), run.mending)
+    progress.show(100.0, f"{name}: {conclusion(outcome)}")
+    show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
+    return outcome
+
+
+def show_run(run: RunState) -> None:
+    """Have the flow run be found, its page lead to the report of the run, and the report to the page."""
+    mine, id = recording(), flow_run.id
+    assert mine is not None and id is not None, "a flow run is recorded"
+    show_tags(UUID(id), run_tags(run.recipe, "builds"))
+    run.flow_run = flow_run_at(mine.address, id, mine.embedded)
+    report = report_shown(run.place, run.run_id, id, mine.embedded or is_of_home(mine.address), run.tell)
+    show_markdown(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
+
+
+def run_and_judge(performer: "Performer") -> Outcome:
+    """Run a recipe, and hold what came out to its bounds; what crosses one is said. Raises what a stage raised."""
+    outcome, run = run_with_quarantine(performer), performer.run
+    run.judge()
+    for crossed in run.crossed:
+        run.warn(f"A bound is crossed: {crossed}.")
+    return outcome
+
+
+def run_with_quarantine(performer: "Performer") -> Outcome:
+    """Run a recipe; go on without a record that ended a worker at every attempt, and without files as the recipe says.
+
+    Raises what a stage raised, and InputError where workers ended over anything else.
+    """
+    run, recipe = performer.run, performer.run.recipe
+    before = len(run.lock.quarantine)
+    while True:
+        try:
+            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn)
+        except PoolClosed:
+            raise
+        except WorkerDied as error:
+            barred = run.lock.quarantine
+            to_blame = run.deaths[error.reading] > RETRIES and error.reading not in barred
+            if not to_blame or len(barred) - before == MOST:
+                raise InputError(no_record_to_blame(error)) from error
+            run.lock = quarantine_record(recipe, run.lock, error, run.tell)
+        except UnreadableFile as fault:
+            run.lock = leave_out(recipe, run.lock, [fault, *performer.take_unreadable()], run.warn)
+
+
+class Performer:
+    """Builds stages of a run side by side, and reuses what is whole."""
+
+    def __init__(self, run: RunState, progress: Living, tasks: FlowTasks | LoneTasks) -> None:
+        self.run = run
+        self.tasks = tasks
+        self._progress = progress
+        self._planned = self._built = 0
+        self._unreadable: list[UnreadableFile] = []
+
+    def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
+        """The manifests of these stages, built where they are missing. Raises what a task raised."""
+        started = time.monotonic()
+        mending = self.run.mending
+        surveys = [mending.survey(self.run.place, stage) for stage in stages]
+        # All before the first is built: a stage is compared with what was there, as `cloze plan` compares it.
+        for stage, survey in zip(stages, surveys, strict=True):
+            self._begin(stage, survey)
+        builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
+        try:
+            self._build_missing(builds)
+            return [self._finish(build, started) for build in builds]
+        except UnreadableFile:
+            self._unreadable += [other for build in builds for other in build.met(UnreadableFile)]
+            raise
+        except Damaged as fault:
+            for other in {other.path: other for build in builds for other in build.met(Damaged)}.values():
+                if other.path != fault.path:
+                    mending.distrust(other)
+            raise
+
+    def take_unreadable(self) -> list[UnreadableFile]:
+        """The raw files that could not be read since this was asked last, as far as tasks met them side by side."""
+        taken, self._unreadable = self._unreadable, []
+        return taken
+
+    def _begin(self, stage: Stage, survey: Survey) -> None:
+        mending = self.run.mending
+        faults = mending.faults_of(stage, survey)
+        mending.refuse_changed_inputs(stage, survey)
+        history = self.run.stages.setdefault(stage.folder, StageHistory())
+        history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
+        self._planned += len(survey.missing)
+
+    def _build_missing(self, builds: "Sequence[Build]") -> None:
+        for build in builds:
+            if build.survey.missing and build.stage.kind not in self.run.warm:
+                self.run.warm.add(build.stage.kind)
+                build.warm_up()
+        for build in builds:
+            build.submit()
+
+    def _finish(self, build: "Build", started: float) -> Manifest:
+        known = build.survey.manifest is not None and build.stage.folder in self.run.manifests
+        manifest = build.survey.manifest if known else build.finish()
+        assert manifest is not None
+        self.run.mending.mended(build.survey, manifest)
+        if not known:
+            self.run.end_stage(manifest, time.monotonic() - started)
+        return manifest
+
+    def advance(self, build: "Build", number: int) -> None:
+        """More parts of a stage are there."""
+        self._built += number
+        build.built += number
+        what = build.stage.stage_folder
+        pace = self.run.advance(what, build.built, len(build.survey.missing))
+        said = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        self._progress.show(100.0 * self._built / max(1, self._planned), said)
+
+
+class Build:
+    """One stage of a run while it is built: its range tasks, and how far they are."""
+
+    def __init__(self, stage: Stage, survey: Survey, performer: Performer) -> None:
+        self.stage = stage
+        self.survey = survey
+        self.built = 0
+        self._performer, self._run = performer, performer.run
+        self._waiting: list[tuple[Doing, int]] = []
+        self._left = survey.missing
+
+    def warm_up(self) -> None:
+        """Build the first part alone, so that kernels are compiled once and not by every worker."""
+        self._performer.advance(self, 0)
+        self._submit(self._left[:1]).result()
+        self._performer.advance(self, 1)
+        self._left = self._left[1:]
+
+    def submit(self) -> None:
+        """Give the ranges of what is left to the workers."""
+        groups = ranges(self._left, self._run.pool.workers, self._run.range_size)
+        self._waiting = [(self._submit(group), len(group)) for group in groups]
+
+    def met(self, kind: type[Fault]) -> list[Fault]:
+        """Wait for all ranges that are under way; the faults of a kind that they ended with."""
+        ended = [future.result(raise_on_failure=False) for future, _ in self._waiting]
+        return [result for result in ended if isinstance(result, kind)]
+
+    def finish(self) -> Manifest:
+        """Wait for the ranges, then publish; or say that it is reused."""
+        for future, number in self._waiting:
+            future.result()
+            self._performer.advance(self, number)
+        give_way()
+        what, place, privacy = self.stage.stage_folder, self._run.place, self._run.recipe.privacy.samples
+        if self.survey.manifest is not None:
+            whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
+            manifest = self._performer.tasks.do(reuse_stage, what, whole)
+        else:
+            ready = PublishWork.of(place, self.stage, self.survey, privacy)
+            manifest = self._performer.tasks.do(publish_stage, f"{what}: publish", ready)
+        assert isinstance(manifest, Manifest)
+        return manifest
+
+    def _submit(self, plans: Sequence[PartPlan]) -> Doing:
+        give_way()  # no task begins where the run is being stopped
+        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
+        work = train_range if self.stage.kind == "models" else build_range
+        distrusted = frozenset(self._run.mending.distrusted)
+        todo = PartsWork.of(self._run.place, self.stage, plans, distrusted)
+        return self._performer.tasks.submit(work, f"{self.stage.stage_folder}: {span}", todo)
+
+
+def wait_until_recorded(flow_run_id: UUID) -> None:
+    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over.
+
+    Where the API was away meanwhile, the ends of some are not on their way any more: the wait is short.
+    """
+    mine = recording()
+    if mine is not None and mine.gone:
+        return
+    seconds = INTERRUPTED_SECONDS if mine is not None and mine.interrupted else RECORD_SECONDS
+    deadline = time.monotonic() + seconds
+    APILogWorker.drain_all(timeout=seconds)
+    with get_client(sync_client=True) as client:
+        settled = 0
+        while time.monotonic() < deadline and settled < SETTLED_LOOKS:
+            left = leave(lambda: client.read_task_runs(**unfinished_tasks(flow_run_id), limit=1))
+            settled = 0 if left else settled + 1
+            time.sleep(LOOK_SECONDS)

@@ -1,0 +1,55 @@
+"""A run of which the store holds everything: followed to its end without workers, a server or Prefect.
+
+The run's own page is followed with a performer that only looks, as `cloze plan` does. Where every stage is whole, that
+was the run. Where anything is to be built, mended, left out or refused, nothing has been said, and the run is carried
+out in full.
+
+Cost: the manifests and records of the store, and what plans are made from; some tenths of a second, and the report.
+"""
+
+import time
+from collections.abc import Sequence
+
+from corpora.errors import InputError, UnreadableFile
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest
+from corpora.store.stage import Stage
+from flows.orchestration.runs.run_state import RunState
+from flows.run.faults.rebuild_damaged import Mending
+from flows.run.pipeline import Outcome, run_recipe
+from flows.run.plan.reasons import explain
+from flows.run.record.run_record import StageHistory
+
+SERVERLESS = "Nothing is to be built, so no server is started."
+
+
+class Incomplete(Exception):
+    """Something of a run is missing, or damaged."""
+
+
+def whole_in_the_store(run: RunState) -> Outcome | None:
+    """What a run comes to that finds everything in its store; None where it does not. Says and writes nothing."""
+    stages: dict[str, StageHistory] = {}
+    manifests: dict[str, Manifest] = {}
+
+    def look(stage: Stage) -> Manifest:
+        if stage.folder not in manifests:
+            clock = time.monotonic()
+            survey = Mending(tell=lambda line: None).survey(run.place, stage)
+            if survey.manifest is None or survey.faults:
+                raise Incomplete
+            history = stages[stage.folder] = StageHistory()
+            history.begin(survey, explain(stage, survey), damaged=False)
+            history.end(survey.manifest, time.monotonic() - clock)
+            manifests[stage.folder] = survey.manifest
+        return manifests[stage.folder]
+
+    def perform(wanted: Sequence[Stage]) -> list[Manifest]:
+        return [look(stage) for stage in wanted]
+
+    try:
+        outcome = run_recipe(run.place, run.recipe, run.lock, perform)
+    except (Incomplete, Damaged, UnreadableFile, InputError):
+        return None  # a run in full meets the same, and says it
+    run.stages, run.manifests = stages, manifests
+    return outcome

@@ -1,0 +1,127 @@
+"""`cloze deploy`: a prefect.yaml, from which `prefect deploy --all` puts recipes on a server for the workers of a pool.
+
+    prefect_yaml(...)      the text of the file
+    write_prefect_yaml     puts it where nothing is, or over what is there where that is asked for
+
+The file is for people: every line may be edited. Its entrypoints are flows of the installed program (`recipe_flow.py`),
+so nothing of it lies in the file but names. Nothing here asks a server.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect import __version__ as prefect_version
+from prefect.schedules import Schedule
+
+from corpora.errors import InputError
+from flows.orchestration.pages.page_artifacts import run_tags
+from flows.orchestration.schedules.recipe_flow import entrypoint_of
+from flows.orchestration.schedules.timetables import check_deployable, given_parameters
+from flows.recipes.recipe import Recipe
+
+TEMPLATE = "{{"  # which prefect.yaml fills in
+
+
+def prefect_yaml(
+    recipes: Sequence[Recipe],
+    pool: str,
+    schedule: Schedule | None,
+    folder: Path,
+    home: Path,
+    store: str | None = None,
+    workers: int | None = None,
+) -> str:
+    """The text of a prefect.yaml that lies in a folder. Raises InputError.
+
+    home: of a worker's caches; store, workers: as the command names them
+    """
+    names = [recipe.name for recipe in recipes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"Two recipes are named {twice!r}, and deployments are named after them: give each its own.")
+    deployments = []
+    for recipe in recipes:
+        check_deployable(recipe, workers)
+        given = given_parameters(recipe, store, workers)
+        work_pool = {"name": pool, "job_variables": {"env": {"CLOZE_HOME": str(home)}}}
+        deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
+    body = {
+        "name": folder.name or "cloze",
+        "prefect-version": prefect_version,
+        "pull": [{"prefect.deployments.steps.set_working_directory": {"directory": str(folder)}}],
+        "deployments": deployments,
+    }
+    head = (
+        "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
+        f"# `{worker_command(pool)}` runs it: both with the Python that has cloze.\n"
+    )
+    return head + _without_templates(yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
+    """A recipe as prefect.yaml deploys it. given: what goes over the recipe in every run, by its parameters"""
+    assert recipe.path is not None
+    path = os.path.relpath(recipe.path.resolve(), folder)
+    return {
+        "name": recipe.name,
+        "description": described(recipe, path),
+        "tags": [tag for tag in run_tags(recipe, "") if tag],
+        "entrypoint": entrypoint_of(path),
+        "enforce_parameter_schema": True,
+        "parameters": given,  # what is not here is as the recipe says when it runs
+        "schedules": schedules(schedule),
+        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},  # of those that wait one follows for all
+    }
+
+
+def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
+    """A schedule as prefect.yaml has it."""
+    if schedule is None:
+        return []
+    if schedule.interval is not None:
+        return [{"interval": schedule.interval.total_seconds()}]
+    return [{"cron": schedule.cron, "timezone": schedule.timezone}]
+
+
+def described(recipe: Recipe, path: str) -> str:
+    """What a deployment is, in a sentence."""
+    sources = ", ".join(entry.source.name for entry in recipe.sources)
+    ends = "a model" if recipe.model is not None else "shards"
+    return f"From {sources} to {ends}, as {path} says: builds what is new, and reuses everything else."
+
+
+def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
+    """Put a prefect.yaml in its place. Raises InputError where one is there and nothing says to replace it."""
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InputError(
+            f"{path} exists: --force replaces it, and --output writes another (then `prefect --no-prompt deploy "
+            "--all --prefect-file` with its name)."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
+
+
+def worker_command(pool: str) -> str:
+    """How a worker is started. Prefect's folder in TMPDIR is one for all users, and belongs to the first of them.
+
+    >>> worker_command("main")
+    'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
+    """
+    return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type process"
+
+
+def _without_templates(text: str) -> str:
+    """Raises InputError where a value would be taken for a template and filled in."""
+    for line in text.splitlines():
+        if TEMPLATE in line:
+            raise InputError(
+                f"prefect.yaml takes {TEMPLATE} for the beginning of a template, and it would be in this line of it: "
+                f"{line.strip()!r}. Write the name or the value otherwise."
+            )
+    return text

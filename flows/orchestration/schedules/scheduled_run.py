@@ -1,0 +1,171 @@
+"""One run of a recipe that was deployed, as for a schedule: what its flow (`recipe_flow.py`) does in its process.
+
+The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
+kernels is chosen again before anything that compiles is imported, which is why this module imports so little. How a
+run fails is said in the log of the command as on a terminal, and in the state of the run. The process stops as
+`flows.signals` says, also when the `cloze serve` that started it is gone.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelled, Completed, Failed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from corpora.errors import InputError
+from flows.environment import prepare
+from flows.signals import answer_signals, stop
+
+MERGED = "Merged"  # the state of a run of the schedule that another one followed for
+PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
+MARK = "\x1e"  # at the beginning of what a run of `cloze serve` says: it shows nothing else that its runner prints
+PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
+THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
+
+
+def run_name() -> str:
+    """What a run that begins now is called: as one that `cloze run` starts."""
+    return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
+    """Say why a run failed: a paragraph, after a traceback where the fault is not a user's.
+
+    Prefect calls this in the process of the run, or in that of its runner where the run's process is gone: then this
+    tells who is to be told.
+    """
+    error = state.result(raise_on_failure=False) if state.is_failed() else None
+    if isinstance(error, BaseException) and not isinstance(error, InputError):
+        say("".join(traceback.format_exception(error)).rstrip())
+    say(f"cloze: {state.message}")
+    if state.is_crashed():
+        from flows.orchestration.runs.notifications import tell_by_file
+
+        tell_by_file(path, overrides, str(state.message), say)
+
+
+def begin_here() -> None:
+    """This is the process of a run: it says itself how the run fails, and stops as every command does."""
+    answer_signals()
+    if parent := os.environ.get(PARENT):
+        end_with(int(parent), lambda: stop(signal.SIGTERM))
+    for name in ("prefect.flow_runs", "prefect.engine"):
+        logging.getLogger(name).addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of Prefect's log says more than its traceback: what a user can mend is said in one paragraph."""
+    return not (record.exc_info and isinstance(record.exc_info[1], InputError))
+
+
+def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
+    """How a run ended, by its name and message; `run` is given the home folder. What a user can mend is Failed."""
+    try:
+        name, message = run(prepare(os.environ))
+        return Completed(name=name, message=message)
+    except InputError as error:
+        return Failed(message=str(error), data=error)
+
+
+def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
+    """Build what is missing of a recipe inside of the flow run that this is called in; the state's name, and what came
+    of it.
+
+    Raises InputError for what the user can mend, and whatever a stage failed with.
+    """
+    from flows.orchestration.runs.notifications import read_or_tell
+    from flows.orchestration.runs.run_recipe import execute_below
+    from flows.orchestration.runs.stage_tasks import closed_when_stopped, perform_recipe
+    from flows.orchestration.server.api_recorder import Recording, during
+
+    logger = get_run_logger()
+
+    def note(line: str) -> None:
+        logger.info("%s", line)
+        say(line)
+
+    with closed_when_stopped():
+        follow_for_all_that_are_due(note)
+        recipe = read_or_tell(path, overrides, note)
+        with during(Recording(PREFECT_API_URL.value(), say)):
+            run = execute_below(recipe, home, say, workers, perform_recipe)  # it logs its lines itself
+    note(f"Report: {run.report_path}")
+    return run.end_name, run.conclude(run.outcome)
+
+
+def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
+    """Let this run of a schedule be the follow-up of all others that are due by now: they would find nothing to do.
+
+    Runs that somebody asked for, or that have other parameters, stay.
+    """
+    mine, with_id = runtime.flow_run.id, runtime.deployment.id
+    if mine is None or with_id is None:
+        return
+    try:
+        due = _merge(UUID(mine), UUID(with_id))
+    except httpx.HTTPError as error:
+        tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
+        return
+    if due:
+        tell(f"{due} more run{'s' * (due > 1)} of the schedule became due meanwhile: this one follows for all.")
+
+
+def _merge(mine: UUID, deployment: UUID) -> int:
+    """End all runs of a schedule that are due by now as Merged, but for one of them; how many."""
+    with get_client(sync_client=True) as client:
+        me = client.read_flow_run(mine)
+        due = [
+            run
+            for run in client.read_flow_runs(
+                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment])),
+                flow_run_filter=FlowRunFilter(
+                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+                    expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),  # type: ignore[arg-type]
+                ),
+            )
+            if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters
+        ]
+        merged: State[None] = Cancelled(name=MERGED, message=f"Due while another run was going; {me.name} followed.")
+        for run in due:
+            client.set_flow_run_state(run.id, merged)
+    return len(due)
+
+
+def say(line: str) -> None:
+    """Lines for the terminal of `cloze serve`, at once."""
+    mark = MARK if PARENT in os.environ else ""
+    print("\n".join(mark + each for each in line.splitlines()), flush=True)
+
+
+def end_with(parent: int, end: Callable[[], object]) -> None:
+    """End this process when its parent is gone. parent: as it was when this process was started"""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        end()
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()

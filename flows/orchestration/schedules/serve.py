@@ -1,0 +1,161 @@
+"""`cloze serve`: a recipe on a schedule, until it is told to stop.
+
+    timetables.py     when it runs: a cron expression in this machine's time zone, or every so many seconds
+    serve_recipe      a Prefect API with schedules, and the service that uses it, anew where it goes away
+    service.py        the recipe's deployment there, and a runner that waits for its runs
+    scheduled_run.py  one run, in a process of its own
+
+Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the
+schedule as it is. Every process that is started here ends with this one, however it ends; the runs that it left
+open are closed by the next that serves the recipe. Where the server goes away with the process that started it,
+this one starts another.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from prefect.context import refresh_global_settings_context
+
+from corpora.errors import InputError
+from corpora.store.places.address import without_password
+from corpora.store.places.locks import try_lock
+from flows.orchestration.schedules.recipe_flow import entrypoint_of
+from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
+from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
+from flows.orchestration.server.api_recorder import look_at_database
+from flows.orchestration.server.database import shrink_database
+from flows.orchestration.server.embedded import (
+    ServerFailed,
+    answers,
+    check_port,
+    embedded_server,
+    keeps_runs_of,
+    starting_turn,
+)
+from flows.orchestration.server.history import keep_history
+from flows.recipes.recipe import Recipe, settle_recipe
+from flows.signals import give_way, last_word
+
+Tell = Callable[[str], None]
+
+
+def serve_recipe(
+    recipe: Recipe,
+    cron: str | None,
+    every: int | None,
+    home: Path,
+    port: int,
+    tell: Tell,
+    store: str | None = None,
+    workers: int | None = None,
+    run_now: bool = False,
+) -> NoReturn:
+    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
+
+    port:  of the server and its UI, where no server of the user's profile answers
+    store: the store that the command names, over the recipe's own
+    Raises InputError for what the user can mend, before anything starts.
+    """
+    timetable(cron, every)
+    check_deployable(recipe, workers)
+    assert recipe.path is not None
+    path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
+    entrypoint_of(path)
+    given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
+    profile = os.environ.get("CLOZE_PREFECT_API")
+    own = profile is None or not answers(profile)
+    with served_alone(home, recipe):
+        if own:
+            check_server_port(home, port)
+            if not keeps_runs_of(home, port):
+                look_at_database(home / "prefect", tell)
+                shrink_database(home / "prefect", tell)
+            keep_history(recipe.retention.history_days)
+        if own and profile is not None:
+            shown = without_password(profile)
+            tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
+        settle_recipe(recipe)
+        server: Callable[[], AbstractContextManager[str]]
+        server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
+        service = Service(recipe, given, own, tell)
+        with last_word(service.stop, STOPPING, patient=True):
+            serve_on(service, server, tell, run_now)
+
+
+def serve_on(
+    service: Service, server: Callable[[], AbstractContextManager[str]], tell: Tell, run_now: bool
+) -> NoReturn:
+    """Serve a recipe with a server, and with another where it goes. Raises ServerFailed where the first fails."""
+    first = True
+    while True:
+        try:
+            with server() as api:
+                os.environ["PREFECT_API_URL"] = api
+                refresh_global_settings_context()  # Prefect read its settings when it was imported
+                why = service.attend(api, run_now and first)
+        except ServerFailed as error:
+            if first:
+                raise
+            why = str(error)
+        give_way()
+        first = False
+        tell(f"{why}; the schedule goes on with the next one.")
+        time.sleep(ALIVE_SECONDS)
+
+
+def check_server_port(home: Path, port: int) -> None:
+    """Raises InputError for no port, and for one that is in use by anything but a server of this home."""
+    if not 0 < port < 1 << 16:
+        raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
+    with starting_turn(home / "prefect"):  # one that has the port and does not answer yet is waited for
+        if not keeps_runs_of(home, port):
+            check_port(port)
+
+
+@contextmanager
+def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
+    """A full Prefect server of this home: the one that listens on the port, or a new one. Raises ServerFailed."""
+    tell(f"The UI: http://127.0.0.1:{port}")
+    if not keeps_runs_of(home, port):
+        first = not (home / "prefect" / "prefect.db").exists()
+        tell(f"Starting the Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+        try:
+            with embedded_server(str(home / "prefect" / "server.log"), port) as server:
+                yield server.wait()
+            return
+        except ServerFailed:
+            if not keeps_runs_of(home, port):  # else another process was faster
+                raise
+    yield f"http://127.0.0.1:{port}/api"
+
+
+@contextmanager
+def profile_api(address: str, tell: Tell) -> Iterator[str]:
+    """The server of the user's profile, as soon as it answers."""
+    while not answers(address):
+        time.sleep(ALIVE_SECONDS)
+    tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
+    yield address
+
+
+@contextmanager
+def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
+    """Serve a recipe for the time of the block. Raises InputError where one of the same name is served."""
+    path = home / "prefect" / f"serving-{quote(recipe.name, safe='')}.lock"
+    with path.open("a+", encoding="utf-8") as file:
+        if not try_lock(file):
+            file.seek(0)
+            raise InputError(
+                f"A recipe named {recipe.name!r} is on a schedule already: {file.read()}. Give {recipe.path} another "
+                "`name`, or stop the other `cloze serve`."
+            )
+        file.truncate(0)
+        file.write(str(recipe.path))
+        file.flush()
+        yield

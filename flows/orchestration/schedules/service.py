@@ -1,0 +1,237 @@
+"""A recipe on its schedule: its deployment on an orchestrator's API, and the process that starts a run when one is due.
+
+    `cloze serve` ─► the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
+
+Promise: told to stop by a signal, it ends within some ten seconds, whatever the API and the runner do then: a run ends
+itself in that time (`flows.signals`), but for one that saves a model, which has RUN_SECONDS. The runner begins no run
+meanwhile: it is stopped first. What is left of a runner that was killed ends within seconds, and its runs are closed
+before another is started. The runner's folder is in this home: where Prefect would have it, it belongs to the first
+user of the machine.
+
+An API that fails for a moment (its database is busy: 503) is asked again.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import httpx
+from prefect import serve
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilterNextScheduledStartTime
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, State, StateType
+from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_HOME
+from prefect.states import Cancelled, Crashed
+
+from corpora.store.places.place import Place
+from corpora.store.workers.processes import began, children, family, lives, send
+from flows.orchestration.pages.markdown import plain
+from flows.orchestration.pages.page_artifacts import flow_called
+from flows.orchestration.schedules.housekeeping import Tending, read_runs, said_in_store
+from flows.orchestration.schedules.recipe_flow import entrypoint_of
+from flows.orchestration.schedules.scheduled_run import MARK, PARENT, end_with
+from flows.orchestration.schedules.timetables import timetable, when
+from flows.orchestration.server.api_recorder import is_unanswered
+from flows.orchestration.server.embedded import ServerFailed, answers
+from flows.recipes.recipe import Recipe
+from flows.run.record.status import schedule_path
+from flows.signals import TERM_SECONDS, end_children, give_way, say
+
+Tell = Callable[[str], None]
+Result = TypeVar("Result")
+
+ALIVE_SECONDS = 3.0  # between two looks at the runner, and at whether the API still answers
+ALIVE_MISSES = 3  # so many looks in vain, and it is gone
+BUSY_SECONDS = 120.0  # so long an API that fails is asked again
+PAUSE_SECONDS = 1.0
+RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
+CLOSE_SECONDS = 3.0  # for each answer of the API, which is asked meanwhile
+AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+STOPPING = "A run that is on its way ends here; what is finished is kept, and the schedule is paused."
+STOPPED = "Stopped with its schedule; what is finished is kept."
+
+
+def deployment_of(
+    name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None
+) -> RunnerDeployment:
+    """A recipe's deployment: one run at a time, the others in a queue."""
+    return RunnerDeployment.from_entrypoint(
+        entrypoint_of(path),
+        name=name,
+        flow_name=flow_called(name),
+        tags=[plain(f"recipe: {name}")],
+        schedules=[timetable(cron, every)],
+        parameters=parameters,
+        concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+        paused=False,
+    )
+
+
+def register(deployment: RunnerDeployment) -> UUID:
+    """Put a deployment on the API; its id there."""
+    deployment_id = deployment.apply()
+    assert isinstance(deployment_id, UUID), "this is no coroutine"
+    return deployment_id
+
+
+class Service:
+    """What serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
+
+    def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
+        self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
+        self._runner: subprocess.Popen[str] | None = None
+        self._deployment_id: UUID | None = None
+
+    def attend(self, api: str, run_now: bool) -> str:
+        """Have the runs that are due started until the API is gone: this, in words. Raises ServerFailed."""
+        with get_client(sync_client=True) as client:
+            deployment_id = self._deployment_id = patiently(lambda: register(deployment_of(**self._given)))
+            self._have_runner(client, deployment_id)
+            if run_now:
+                key = str(uuid4())  # asked again, it is the same run
+                patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
+            timing = when(timetable(self._given["cron"], self._given["every"]))
+            self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
+            tending = Tending(client, deployment_id, self._recipe.name, timing, self._tell)
+            place, path = Place(self._recipe.store), schedule_path(self._recipe.name)
+            with said_in_store(place, path, lambda: tending.due, "schedule", self._tell):
+                misses = 0
+                while misses < ALIVE_MISSES:
+                    with suppress(httpx.HTTPError):  # it is asked again
+                        self._have_runner(client, deployment_id)
+                        tending.look()
+                    time.sleep(ALIVE_SECONDS)
+                    misses = 0 if answers(api) else misses + 1
+        return "The Prefect server is gone"
+
+    def _have_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
+        """Start a runner where none lives, after what the one before has left open is closed."""
+        if self._runner is not None and self._runner.poll() is None:
+            return
+        give_way()
+        if self._runner is not None:
+            why = f"The orchestrator's runner has ended (its log is {runner_log()})"
+            self._tell(f"{why}; the schedule goes on with the next one.")
+        if self._own:  # who else runs things with a server of the profile is not known here
+            patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
+        self._runner = start_runner(self._given)
+
+    def stop(self) -> None:
+        """End the runs, the runner and this process, and let no more runs become due. Does not return."""
+        if self._runner is not None:
+            end_runner(self._runner, self._close)
+        else:
+            self._close()
+        end_children(TERM_SECONDS)
+        os._exit(0)
+
+    def _close(self) -> None:
+        """Let no more runs become due, and close those that are open."""
+        if self._deployment_id is None:
+            return
+        try:
+            with get_client(sync_client=True, httpx_settings={"timeout": CLOSE_SECONDS}) as client:
+                client.pause_deployment(self._deployment_id)
+                for run in read_runs(client, self._deployment_id, AT_WORK) if self._own else ():
+                    client.set_flow_run_state(run.id, Cancelled(message=STOPPED))
+        except (httpx.HTTPError, ObjectNotFound):
+            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+
+
+def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
+    """Close the runs of a schedule that nobody has served any more, so that none takes the place of the next.
+
+    What ran is Crashed. since_start: what was due before now is Cancelled, for nobody has served it
+    """
+    ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
+    for run in read_runs(client, deployment_id, AT_WORK):
+        client.set_flow_run_state(run.id, ran)
+    missed: State[None] = Cancelled(message="Missed: the recipe was not served when it was due.")
+    past = FlowRunFilterNextScheduledStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
+    while since_start and (runs := read_runs(client, deployment_id, [StateType.SCHEDULED], past)):
+        for run in runs:
+            client.set_flow_run_state(run.id, missed)
+
+
+def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
+    """What an API answers, asked again where it fails. Raises ServerFailed."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except (httpx.HTTPError, DeploymentApplyError) as error:
+            if not is_unanswered(error):
+                raise
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"The Prefect server has failed for {seconds:.0f} s ({error}).") from error
+        time.sleep(PAUSE_SECONDS)
+
+
+def runner_log() -> Path:
+    """Where a runner says how it fails: in the traces that it prints of a server that is away."""
+    return Path(PREFECT_HOME.value(), "runner.log")
+
+
+def start_runner(given: dict[str, Any]) -> "subprocess.Popen[str]":
+    """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
+    command = [sys.executable, "-m", "flows.orchestration.schedules.service", json.dumps(given), str(os.getpid())]
+    with runner_log().open("a") as log:
+        runner = subprocess.Popen(command, process_group=0, stdout=subprocess.PIPE, stderr=log, text=True)
+    threading.Thread(target=show_runs, args=(runner,), name="runner", daemon=True).start()
+    return runner
+
+
+def show_runs(runner: "subprocess.Popen[str]") -> None:
+    """Print the lines of a runner's output that are of its runs, to its end."""
+    assert runner.stdout is not None
+    for line in runner.stdout:
+        if line.startswith(MARK):
+            print(line.removeprefix(MARK), end="", flush=True)
+
+
+def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
+    """End a runner with its runs: these are told to, and have some seconds; of what they started nothing is left."""
+    send(runner.pid, signal.SIGSTOP)  # it begins no other
+    runs = children(runner.pid)
+    theirs = [(pid, began(pid)) for pid in family(runner.pid)[1:]]
+    for run in runs:
+        send(run, signal.SIGTERM)
+    deadline = time.monotonic() + seconds
+    meanwhile()
+    while any(map(lives, runs)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid, when_begun in theirs:
+        if lives(pid) and began(pid) == when_begun:  # a number is given again
+            send(pid, signal.SIGKILL)
+    runner.kill()
+    runner.wait()
+
+
+def run_runner(given: dict[str, Any], parent: int) -> None:
+    """Start runs that are due, in the process of the runner, until the service that started it ends."""
+    end_with(parent, lambda: os._exit(1))
+    os.environ[PARENT] = str(os.getpid())
+    folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+    folder.mkdir(parents=True)
+    tempfile.tempdir = str(folder)
+    serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
+
+
+if __name__ == "__main__":
+    run_runner(json.loads(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,285 @@
+"""The embedded orchestrator: Prefect's server in a process of its own, for one machine and one run.
+
+It listens on a free port of the loopback, keeps its database in the project's own Prefect home (so `cloze ui`
+shows the same runs later), and ends itself when the process that started it is gone, however it went: it
+watches a pipe that the system closes. The first start makes the database, which takes some 20 seconds; servers
+of one home start one after another, for two that make its database at once spoil it.
+
+With a port it is a full server: the same, with the UI and the services that schedule runs. Its port is in a file of the
+home, so that runs that start no server find it.
+"""
+
+import http.client
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from corpora.errors import InputError
+from corpora.store.places.locks import held
+from flows.environment import LOOPBACK
+from flows.orchestration.server.database import check_database, shrink_database
+from flows.orchestration.server.history import keep_history
+from flows.process_exit import collect_rarely, leave_garbage
+from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
+
+FULL = "full"  # the argument that asks for the UI and the services
+LOOK_SECONDS = 0.1
+ASK_SECONDS = 5.0  # for an answer
+PORT_FILE = "server.port"  # in a Prefect home: of the full server that was started last
+ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+
+
+class ServerFailed(InputError):
+    """The embedded server did not come up."""
+
+
+class ServerSlow(ServerFailed):
+    """It did not come up in time, and may yet."""
+
+
+class EmbeddedServer:
+    """A server that is starting or running; with a port it is a full one."""
+
+    def __init__(self, log_path: str, port: int | None = None) -> None:
+        self.address = ""  # of its API, once it has said its port
+        self._log_path = log_path
+        self._environment = EPHEMERAL if port is None else full_server(port)
+        self._arguments = [] if port is None else [str(port), FULL]
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with open(self._log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+            return subprocess.Popen(
+                [sys.executable, "-m", "flows.orchestration.server.embedded", *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **self._environment},
+                # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
+                process_group=0,
+            )
+
+    def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
+        """The address of its API, once it answers. Raises ServerFailed where it ends, ServerSlow after some seconds."""
+        deadline = time.monotonic() + seconds
+        while not self.ended:
+            if self.has_address() and answers(self.address):
+                return self.address
+            time.sleep(LOOK_SECONDS)
+            if time.monotonic() > deadline:
+                raise ServerSlow(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
+        raise ServerFailed(
+            f"The embedded Prefect server did not start; its log is {self._log_path}.{last_error(self._log_path)}"
+        )
+
+    def has_address(self) -> bool:
+        """Whether it has said its port, which is read once."""
+        assert self._process.stdout is not None
+        if not self.address and select.select([self._process.stdout], [], [], 0)[0]:
+            if line := self._process.stdout.readline():  # nothing where it ends
+                self._arguments = [str(int(line)), *self._arguments[1:]]
+                self.address = f"http://127.0.0.1:{int(line)}/api"
+        return bool(self.address)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process is gone."""
+        return self._process.poll() is not None
+
+    def start_anew(self) -> None:
+        """Start another in place of one that has ended, on the port that it said."""
+        self._close()
+        self.address = ""
+        self._process = self._start()
+
+    def _close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def stop(self) -> None:
+        """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
+        self._close()
+        try:
+            self._process.wait(SERVER_STOP_SECONDS + 2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def embedded_server(log_path: str, port: int | None = None) -> Iterator[EmbeddedServer]:
+    """A server for the time of the block, a full one with a port; it need not answer yet."""
+    server = EmbeddedServer(log_path, port)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def last_error(log_path: str) -> str:
+    """The last error in the log of a server, as a sentence; nothing where it has none."""
+    lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
+    return f" The last error there: {last}" if last else ""
+
+
+def answers(address: str) -> bool:
+    """Whether a Prefect API at this address says that it is healthy."""
+    return _ask(f"{address}/health") is not None
+
+
+def keeps_runs_of(home: Path, port: int) -> bool:
+    """Whether a Prefect server of this home answers on a port, be it `cloze ui` or another schedule's."""
+    return _home_of(f"http://127.0.0.1:{port}/api") == str(home / "prefect")
+
+
+def is_of_home(address: str) -> bool:
+    """Whether the server of an API on this machine is one of the home of this process."""
+    return urlsplit(address).hostname in LOOPBACK and _home_of(address) == os.environ.get("PREFECT_HOME")
+
+
+def server_of_home(home: Path) -> str:
+    """The API of the full server of this home that was started last; "" where it does not answer."""
+    try:
+        port = int((home / "prefect" / PORT_FILE).read_text())
+    except (OSError, ValueError):
+        return ""
+    return f"http://127.0.0.1:{port}/api" if keeps_runs_of(home, port) else ""
+
+
+def _home_of(address: str) -> str | None:
+    """The Prefect home that a server says it has."""
+    settings = ask(f"{address}/admin/settings")
+    return settings.get("home") if isinstance(settings, dict) else None
+
+
+def ask(url: str, body: object = None) -> Any:
+    """What an API answers, as JSON; None where it does not, or something else. body: what it is given"""
+    try:
+        return json.loads(_ask(url, body) or b"null")
+    except ValueError:
+        return None
+
+
+def _ask(url: str, body: object = None) -> bytes | None:
+    """What a server answers; None where it does not, or not well. One elsewhere is asked as Prefect asks it: by the
+    proxy and with the key of the environment."""
+    here = urlsplit(url).hostname in LOOPBACK
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
+    key = os.environ.get("PREFECT_API_KEY")
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
+    try:
+        with opener.open(request, timeout=ASK_SECONDS) as response:
+            return bytes(response.read()) if response.status in (200, 201) else None
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return None
+
+
+def full_server(port: int) -> dict[str, str]:
+    """The settings of a full server on a port of the loopback; its UI asks the API that they name."""
+    return {"PREFECT_SERVER_API_PORT": str(port), "PREFECT_SERVER_API_HOST": "127.0.0.1"}
+
+
+def check_port(port: int) -> None:
+    """Raises InputError for a port that is in use."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError(
+            f"Port {port} is in use ({error.strerror}): stop what listens there, or take another with --port."
+        ) from error
+
+
+def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
+    """A full server with its UI, until the process is stopped. Raises InputError for a used port or a bad database."""
+    from flows.recipes.settings.retention import (
+        RetentionSettings,  # not above: the child has no use for what it imports
+    )
+
+    check_port(port)
+    prefect_home = Path(os.environ["PREFECT_HOME"])
+    check_database(prefect_home)
+    shrink_database(prefect_home, tell)
+    log = str(prefect_home / "server.log")
+    keep_history(RetentionSettings().history_days)
+    with embedded_server(log, port) as server:
+        tell(f"The UI: {server.wait().removesuffix('/api')}  (Ctrl-C stops it)")
+        while not server.ended:
+            time.sleep(LOOK_SECONDS)
+    raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
+
+
+def serve(port: int, full: bool) -> None:
+    """The child: print the port, serve, and end when the parent's end of stdin closes.
+
+    port: 0 for one that is free
+    full: with the UI, and the services that schedule runs
+    """
+    servers: list[Any] = []
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        if servers:
+            servers[0].should_exit = True  # it may write what it holds
+            time.sleep(SERVER_STOP_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+    collect_rarely()
+    import uvicorn
+    from prefect.server.api.server import create_app
+    from prefect.settings import PREFECT_HOME
+
+    starting = ExitStack()
+    starting.enter_context(starting_turn(PREFECT_HOME.value()))
+    listener = socket.create_server(("127.0.0.1", port))
+    print(listener.getsockname()[1], flush=True)
+    app = create_app(ephemeral=not full)
+    if full:
+        from flows.orchestration.pages.report_server import add_reports
+
+        add_reports(app, PREFECT_HOME.value())
+        (PREFECT_HOME.value() / PORT_FILE).write_text(str(listener.getsockname()[1]))
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="on",
+        timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
+    )
+    servers.append(uvicorn.Server(config))
+    threading.Thread(target=_once_started, args=(servers[0], starting), daemon=True).start()
+    servers[0].run(sockets=[listener])
+    leave_garbage()
+
+
+def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
+    """The turn of a server to start: no other of its home does meanwhile. `waiting` is called where another does."""
+    return held(prefect_home / "starting.lock", waiting)
+
+
+def _once_started(server: Any, starting: ExitStack) -> None:
+    """Let the next server start once this one answers."""
+    while not server.started:
+        time.sleep(LOOK_SECONDS)
+    starting.close()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]) if len(sys.argv) > 1 else 0, FULL in sys.argv[2:])

@@ -1,0 +1,1 @@
+"""The smaller tables of a recipe, checked: `bounds.py`, `engine.py`, `notify.py`, `privacy.py`, `retention.py`."""

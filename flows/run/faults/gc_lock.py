@@ -1,0 +1,91 @@
+"""The turn of a store between who removes what nobody needs (`cloze gc`) and runs, releases and repairs that begin.
+
+Each says first, in a file of the store, that it is there, and looks then for the other: so of two that begin at once at
+least one sees the other. A run that sees a clearing waits for its end; a clearing that sees a run leaves everything
+that the run may use. This needs no lock, so it holds for object stores, and between machines.
+"""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from corpora.errors import InputError
+from corpora.store.leases.active_runs import SILENT_SECONDS, Presence, Present, read_presence
+from corpora.store.places.place import Place
+
+CLEARING = "clearing"  # the folder
+LOOK_SECONDS = 0.5
+
+
+class Clearing:
+    """A clearing of a store under way. What it removes is in its file: one that was killed is known by it."""
+
+    def __init__(self, place: Place, path: str) -> None:
+        self._folders: Sequence[str] = ()
+        self._heard = time.time()
+        self._presence = Presence(place, path, self._said)
+
+    def begin(self, folders: Sequence[str]) -> None:
+        """Say which artifacts go, before the first does."""
+        self._folders = folders
+        self._presence.say_now()
+
+    def go_on(self) -> None:
+        """Return, unless this process stood still so long that others may take it for gone."""
+        if time.time() - self._heard > SILENT_SECONDS / 2:
+            raise InputError("The clean-up stood still for minutes, and runs may have begun: start it again.")
+
+    def end(self, keep: bool = False) -> None:
+        """It is over. keep: what it says stays, for it did not come to its end"""
+        self._presence.end(keep)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything may be gone."""
+        return bool(self._folders)
+
+    def _said(self) -> dict[str, list[str]]:
+        self._heard = time.time()
+        return {"folders": list(self._folders)}
+
+
+@contextmanager
+def clearing(place: Place) -> Iterator[Clearing]:
+    """For the time of the block a store is cleared by this process alone. Raises InputError where another does.
+
+    A block that is not ended leaves the file, as a killed process does: what was begun is gone on with from it.
+    """
+    path = f"{CLEARING}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
+    mine = Clearing(place, path)
+    others = [present for name, present in clearings(place).items() if name != path and not present.is_gone]
+    if others:
+        mine.end()
+        process = others[0].process
+        raise InputError(
+            f"Another `cloze gc` clears {place.at('')}: process {process.pid} on {process.host}. Wait for its end."
+        )
+    ended = False
+    try:
+        yield mine
+        ended = True
+    finally:
+        mine.end(keep=bool(mine.begun and not ended))
+
+
+def clearings(place: Place) -> dict[str, Present]:
+    """Who clears a store, or was killed as he did, by the paths of their files."""
+    found = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
+    return {path: present for path, present in found.items() if present is not None}
+
+
+def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
+    """Return as soon as nobody clears a store: whether anybody did. Call it when it can be seen what may not go."""
+    told = False
+    while any(not present.is_gone for present in clearings(place).values()):
+        if not told:
+            tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
+            told = True
+        time.sleep(LOOK_SECONDS)
+    return told

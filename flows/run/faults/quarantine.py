@@ -1,0 +1,56 @@
+"""Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
+
+A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, for the next attempt may
+end otherwise. It ends the worker and so fails the attempt. A record over which every attempt of a task ended goes onto
+the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record over
+and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
+
+A worker that stood still is no attempt: the pool replaces it and calls again (`corpora.store.workers.pool`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from corpora.store.workers.pool import WorkerDied
+from flows.recipes.lock import Lock, read_lock, write_lock
+from flows.recipes.recipe import Recipe
+from flows.run.faults.recipe_lock import recipe_held
+
+MOST = 20  # in one run; where more records end their workers, it is not the records
+
+
+def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
+    """The lock with one more record in quarantine; the one on disk gets it, too. Raises InputError if it cannot."""
+    place = error.reading
+    if recipe.lock_path is not None:
+        with recipe_held(recipe.lock_path, tell):
+            standing = read_lock(recipe.lock_path)
+            write_lock(recipe.lock_path, replace(standing, quarantine=_with(standing, place)))
+    tell(f"{described(lock, place)} is in quarantine from now on: {error}")
+    return replace(lock, quarantine=_with(lock, place))
+
+
+def described(lock: Lock, place: str) -> str:
+    """A record in quarantine in words.
+
+    >>> described(Lock(), "ab12 -1 300")
+    'The record at byte 300 of a raw file (sha256 ab12)'
+    """
+    digest, stream, offset = place.split(" ")
+    files = (file for generation in lock.generations for files in generation.values() for file in files)
+    name = next((file.name for file in files if file.sha256 == digest), "a raw file")
+    at = f"byte {offset}" if int(stream) < 0 else f"byte {offset} of stream {stream}"
+    return f"The record at {at} of {name} (sha256 {digest[:12]})"
+
+
+def no_record_to_blame(error: WorkerDied) -> str:
+    """What is said where the attempts of a task ended and no record, or not always the same one, was worked on."""
+    return (
+        f"{error} Each attempt ended, and no one record is to blame. Where memory ran out, run with fewer `--workers`; "
+        "where it was a limit of [workers], raise it; a step or library of your own that crashes must be mended. "
+        "Finished parts are kept, and the same command goes on from there."
+    )
+
+
+def _with(lock: Lock, place: str) -> tuple[str, ...]:
+    return tuple(sorted({*lock.quarantine, place}))

@@ -1,0 +1,46 @@
+"""A recipe's lock file is read, added to and written by one run at a time; it also clears up after killed runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.store.places.files import remove_abandoned
+from corpora.store.places.locks import NO_LOCKS, held
+from corpora.store.places.place import Place
+
+
+@contextmanager
+def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep other runs of a recipe from its lock for the time of the block, so that no two find one file to be new.
+
+    Raises InputError where the lock's folder cannot be written.
+    """
+    with ExitStack() as stack:
+        if lock_path is not None:
+            file = lock_path.with_name(f".{lock_path.name}.held")
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(file, lambda: tell("Another run of this recipe finds its raw files first.")))
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise InputError(
+                        f"Cannot write {lock_path}: {error.strerror}. The lock is next to its recipe: copy the "
+                        "recipe to a folder that you may write."
+                    ) from error
+                file.unlink()
+                tell(f"The file system of {lock_path.parent} knows no locks: run this recipe once at a time.")
+        yield
+
+
+def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
+    """Remove what killed runs left half-written in a store and in the folder for caches, and say how much it was.
+
+    What a living process writes stays, of this recipe or of another; an object store has no such files. Costs a look
+    at the names of the store's files.
+    """
+    left = [*home.glob(".*")]
+    if place.is_local:
+        left += [Path(place.full_path(path)) for path in place.unfinished("")]
+    if number := remove_abandoned(left):
+        tell(f"Removed {number} unfinished file{'s' * (number > 1)} of runs that were killed.")

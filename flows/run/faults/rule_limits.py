@@ -1,0 +1,203 @@
+"""A rule that drops a large part of a source stops the run, and shows what it dropped.
+
+A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are those
+of papers on web pages, and notes, poems or tables are none. The run ends before anything is built on such documents;
+they stay in the store, so looking at them, and going on with another bound, parses nothing again.
+
+Promises: all sources and all their rules are told at once, those too that would drop as much once the first are
+loosened, and so are sources with too many damaged records. A small source is warned of what would stop a larger one.
+Costs: nothing where no rule is over its bound; else a look at `LOOKED_AT` documents of each source that is told of.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from shlex import quote
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.judging.batch_state import BatchState
+from corpora.judging.batches import judge_records
+from corpora.judging.documents import RuleOverLimit, check_damage, rules_over_limit
+from corpora.judging.inputs import read_inputs
+from corpora.judging.samples import sample_records
+from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.rules import failures, switched_off
+from corpora.schema import DROPPED, dropped_rows
+from corpora.sources.contract import RawFile, Record
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.tables import read_table
+from flows.recipes.guesses.template_hint import fitting_template
+from flows.recipes.recipe import SourceEntry
+from flows.recipes.settings.privacy import Privacy
+from flows.recipes.tables import key_of_source
+
+SHOWN = 3  # samples of a rule
+LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
+FILES_LOOKED_INTO = 50
+MOST_REASONS = 5
+TOO_LARGE = "dropped: parse: too large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSource:
+    """A source of a generation and its documents. files: those that it read; quarantine: records it did not."""
+
+    entry: SourceEntry
+    manifest: Manifest
+    files: tuple[RawFile, ...]
+    quarantine: tuple[str, ...] = ()
+
+
+def refuse_bad_sources(
+    place: Place, judged: Sequence[JudgedSource], samples: str, tell: Callable[[str], None] = lambda line: None
+) -> None:
+    """Raise one InputError for all sources that are damaged beyond their bound, or lose too much to a rule.
+
+    samples: the recipe's `privacy.samples`, for the texts that are shown. tell: hears of small sources
+    """
+    said = [fault for source in judged if (fault := _damage(place, source))]
+    stopping, keys = [], dict[str, None]()
+    for source in judged:
+        over = rules_over_limit(source.manifest, source.entry.documents)
+        later = _later_rules(source, over) if over else []
+        sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
+        if any(rule.stops for rule in over):
+            said += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
+            said += [f"{rule}, once the above are loosened" for rule in later]
+            stopping.append(source)
+            keys |= dict.fromkeys(sets)
+        elif over:
+            tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
+    if stopping:
+        said.append(_remedy(place, stopping, list(keys), samples))
+    if not said and judged and not any(source.manifest.rows("documents") for source in judged):
+        said = [_nothing_left(judged)]
+    if said:
+        raise InputError("\n".join(said))
+
+
+def _nothing_left(judged: Sequence[JudgedSource]) -> str:
+    """Why no source has a document."""
+    lost = []
+    for source in judged:
+        account = source.manifest.ledger.account("records")
+        most = sorted(account.outcomes.items(), key=lambda outcome: -outcome[1])[:MOST_REASONS]
+        reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
+        lost.append(
+            f"Source {source.manifest.name!r}: none of {account.total:,} records is left ({reasons or 'none'})."
+        )
+    said = "\n".join([*lost, "Without a document there is no corpus."])
+    large = any(TOO_LARGE in source.manifest.ledger.account("records").outcomes for source in judged)
+    remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
+    return f"{said}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
+
+
+def _damage(place: Place, source: JudgedSource) -> str:
+    """What is said of a source with too many damaged records; "" where it has not."""
+    try:
+        check_damage(place, source.manifest, source.entry.documents)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
+    """A rule and the first documents that it dropped."""
+    rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
+    first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
+    shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
+    return [f"{rule}, such as", *shown]
+
+
+def template_hint(texts: Sequence[str], source: str) -> str:
+    """The template that fits the texts of a source, in a sentence; "" where none does better than the rules."""
+    found = fitting_template(texts)
+    if found is None:
+        return ""
+    template, sign = found
+    return (
+        f"The texts of {source!r} could be {template} ({sign}): `cloze new NAME --template {template}` writes a recipe "
+        "whose rules are for such."
+    )
+
+
+def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
+    """What mends it, for all sources and rules together."""
+    bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
+    hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
+    loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
+    folders = dict.fromkeys(quote(place.at(source.manifest.folder)) for source in stopping)
+    inspected = ", ".join(f"`cloze inspect {folder}`" for folder in folders)
+    hints = [template_hint([r.text for r in _first_records(one)], one.manifest.name) for one in stopping]
+    fits = "".join(f"{hint}\n" for hint in hints if hint)
+    return fits + (
+        f"A rule may drop {bounds} of a source (documents.max_rule_share). If these texts do not belong in the corpus, "
+        "raise that bound for the source; if they do, loosen the rules named above for it, with --set or under its "
+        f"[[source]].{loosened}More of the texts: {inspected}.{hint}"
+    )
+
+
+def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
+    """The options that switch rules off for a source."""
+    name = key_of_source(source.entry.source.name)
+    off = dict.fromkeys(found for reason in reasons if (found := switched_off(reason)) is not None)
+    return [f"--set {quote(f'source.{name}.rules.{key}={json.dumps(value)}')}" for key, value in off]
+
+
+def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
+    """The rules that drop little only because those before them drop much, by a look at some documents."""
+    texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
+    known, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
+    failed = failures(texts, source.entry.documents.rules) if len(texts) else {}
+    counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in known}
+    return [
+        RuleOverLimit(
+            source=source.manifest.name,
+            step="rules",
+            reason=name,
+            dropped=count,
+            documents=len(texts),
+            bound=bound,
+            stops=False,
+        )
+        for name, count in counts.items()
+        if count > bound * len(texts)
+    ]
+
+
+@dataclass(slots=True)
+class _BeforeRules:
+    """Hears of a batch on its way, and keeps its texts as the rules see them."""
+
+    texts: pa.Array
+    judging: bool = True
+
+    def __call__(self, step: str, batch: BatchState) -> None:
+        self.judging = self.judging and step != "rules"
+        if self.judging:
+            self.texts = batch.texts
+
+
+def texts_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
+    """The texts of some records as the rules see them, but for those that a step before drops."""
+    seen = _BeforeRules(pa.array([], pa.large_string()))
+    if records:
+        judge_records([*records], name, settings, read_inputs(settings), seen)
+    return seen.texts
+
+
+def _first_records(source: JudgedSource) -> list[Record]:
+    """Some records of a source, which workers have read before."""
+    files = [file for file in source.files if file.path][:FILES_LOOKED_INTO]
+    records: list[Record] = []
+    size = 0
+    for record in sample_records(source.entry.source, files, lambda fault: None, source.quarantine):
+        records.append(record)
+        size += len(record.text)
+        if len(records) == LOOKED_AT or size >= LOOKED_AT_BYTES:
+            break
+    return records

@@ -1,0 +1,117 @@
+"""A raw file that cannot be read: it ends the run, or with `on_damage = "skip"` it is left out, and the lock says so.
+
+A gzip file that is cut off, a Parquet file without its footer, an archive of another format: reading it is refused,
+for what of it would become documents depends on where it is cut. With `on_damage = "skip"` the whole file goes onto the
+lock's list, the records before the damage included. The list is an input of the run like the raw files: with that lock
+every machine leaves the same files out, and says so. A file is read again when it has other bytes (it is another file
+then, and comes with a new generation), when its source's settings change, or when its line is taken out of the lock.
+
+What the machine is to blame for (no permission, a disk that fails) is never a reason to leave a file out: it ends the
+run, as does a source none of whose files can be read.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from corpora.errors import InputError, UnreadableFile
+from corpora.sources.bytes.objects import raw_path
+from flows.recipes.lock import LeftOut, Lock, read_lock, settings_digest, write_lock
+from flows.recipes.recipe import Recipe, SourceEntry
+from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, Privacy, visible
+from flows.run.faults.recipe_lock import recipe_held
+
+
+def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell: Callable[[str], None]) -> Lock:
+    """The lock without these files; the one on disk gets them, too. Raises InputError where one ends the run."""
+    faults = list({(fault.source, fault.sha256): fault for fault in faults}.values())
+    met = [entry_of(recipe, fault) for fault in faults]
+    ending = [fault for fault in faults if _ends_run(recipe, lock, fault)]
+    after = _with(lock, met)
+    if ending:
+        _keep(recipe, tell, lambda standing: _noting(standing, met))
+        raise ending[0]
+    refuse_empty_sources(recipe, after, met)
+    _keep(recipe, tell, lambda standing: _with(standing, met))
+    for file in met:
+        tell(described(file, recipe.privacy.samples))
+    return after
+
+
+def entry_of(recipe: Recipe, fault: UnreadableFile) -> LeftOut:
+    """The entry of the lock for a file that cannot be read. Raises InputError where the file has changed since."""
+    refuse_changed(fault)
+    return LeftOut(
+        source=fault.source,
+        name=fault.file,
+        sha256=fault.sha256,
+        settings=settings_digest(_entry(recipe, fault.source).source),
+        why=visible(fault.said.replace(fault.path, fault.file), DETAIL_CHARACTERS),
+    )
+
+
+def _ends_run(recipe: Recipe, lock: Lock, fault: UnreadableFile) -> bool:
+    entry = _entry(recipe, fault.source)
+    return entry.on_damage != "skip" or fault.sha256 in lock.left_out_of(entry.source)
+
+
+def refuse_changed(fault: UnreadableFile) -> None:
+    """Stop where a file has other bytes by now than those that the lock names. Raises InputError."""
+    try:
+        with raw_path(fault.path).open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"Cannot read {fault.path}: {error.strerror}. Check the path and its permissions.") from error
+    if digest != fault.sha256:
+        raise InputError(f"{fault.path} changed while it was read. Run again when nothing writes it any more.")
+
+
+def refuse_empty_sources(recipe: Recipe, lock: Lock, met: Iterable[LeftOut]) -> None:
+    """Stop where no file of a source is left. Raises InputError."""
+    for name, file in {file.source: file for file in met}.items():
+        left = lock.left_out_of(_entry(recipe, name).source)
+        if all(raw.sha256 in left for files in lock.generations for raw in files.get(name, ())):
+            raise InputError(
+                f'Source {name!r}: none of its raw files can be read, so on_damage = "skip" would leave nothing of '
+                f"it. The last: {file.name}: {file.why} Mend the source's settings or its files, or take it out."
+            )
+
+
+def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
+    """A line for each file that a run with this lock leaves out."""
+    shown = {entry.source.name: lock.left_out_of(entry.source) for entry in recipe.sources}
+    return [
+        described(file, recipe.privacy.samples) for file in lock.left_out if file.sha256 in shown.get(file.source, {})
+    ]
+
+
+def described(file: LeftOut, privacy: str) -> str:
+    """A file that is left out, in words; without its name where text may not be shown."""
+    digest = f"sha256 {file.sha256[:12]}"
+    if Privacy(privacy).mode != "text":
+        return f"{file.source}: left out as unreadable: a file with the {digest}."
+    return f"{file.source}: left out as unreadable: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
+
+
+def _entry(recipe: Recipe, source: str) -> SourceEntry:
+    return next(entry for entry in recipe.sources if entry.source.name == source)
+
+
+def _keep(recipe: Recipe, tell: Callable[[str], None], change: Callable[[Lock], Lock]) -> None:
+    """Change the lock on disk."""
+    if recipe.lock_path is not None:
+        with recipe_held(recipe.lock_path, tell):
+            write_lock(recipe.lock_path, change(read_lock(recipe.lock_path)))
+
+
+def _with(lock: Lock, met: Iterable[LeftOut]) -> Lock:
+    return replace(lock, left_out=_united(lock.left_out, met))
+
+
+def _noting(lock: Lock, met: Iterable[LeftOut]) -> Lock:
+    return replace(lock, unread=_united(lock.unread, met))
+
+
+def _united(known: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    files = {(file.source, file.sha256, file.settings): file for file in (*known, *met)}
+    return tuple(files[key] for key in sorted(files))

@@ -1,0 +1,185 @@
+"""The model that a recipe's training begins with: where it is, what it holds, and the recipe that follows from it.
+
+    [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
+
+A folder that is there is taken first. Files of a folder are hashed once for each state in which they are; those of an
+artifact are known by their manifest. One in an object store is copied to `~/.cache/cloze/starts`, once.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from corpora.errors import InputError
+from corpora.sources.contract import StatCache
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, StoredFile
+from corpora.store.places.files import unfinished
+from corpora.store.places.place import Place
+from corpora.store.stage import list_manifests
+from flows.recipes.lock import Lock
+from flows.recipes.model_table import OF_START, TEACHER
+from flows.recipes.recipe import Recipe
+from flows.run.record.releases import manifests_of, release_address, release_at
+from flows.run.record.run_record import newest_runs
+from tokenizers_train.vocabularies.files import FILES
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from trainer.huggingface.starting import adapted, settings_from
+from trainer.jobs.job import CACHE
+from trainer.jobs.start import CONFIG, WEIGHTS, Start, sha256_of, start_of
+
+_ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
+
+
+def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
+    """The recipe with the settings and the vocabulary of what its training begins with, where it begins with a model.
+
+    Raises InputError where there is none, or what the recipe says of it differs.
+    """
+    entry = recipe.model
+    if entry is None or entry.settings.start is None:
+        return recipe, None
+    start = lock.start or find_start(recipe, StatCache())
+    assert start is not None, "a recipe that names a start has one"
+    vocabularies = tuple(
+        replace(each, settings=replace(OF_START, path=start.folder)) if each.settings == OF_START else each
+        for each in recipe.vocabularies
+    )
+    model = replace(entry, settings=settings_from(start, entry.said))
+    return replace(recipe, model=model, vocabularies=vocabularies), start
+
+
+def fitting(start: Start, recipe: Recipe, there: Mapping[str, Vocabulary]) -> Start:
+    """The start with rows for what its vocabulary lacks. there: the vocabularies that exist. Raises InputError."""
+    assert recipe.model is not None
+    [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
+    called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
+    if name not in there:
+        raise InputError(
+            f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
+            "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
+        )
+    return adapted(start, there[name], called)
+
+
+def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
+    """What the training of a recipe begins with, by its files; None for first weights. Raises InputError."""
+    entry = recipe.model
+    if entry is None or entry.settings.start is None:
+        return None
+    return _find_model(Named("model.start", entry.settings.start, entry.folder), recipe, cache)
+
+
+def taught(recipe: Recipe, lock: Lock) -> Start | None:
+    """The model that a recipe's model learns from, as the lock has found it. Raises InputError."""
+    return lock.teacher or find_teacher(recipe, StatCache())
+
+
+def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
+    """What the model of a recipe learns from, by its files; None where no objective has one. Raises InputError."""
+    entry = recipe.model
+    if entry is None or not entry.teacher:
+        return None
+    return _find_model(Named(TEACHER, entry.teacher, entry.teacher_folder), recipe, cache)
+
+
+class Named(NamedTuple):
+    """A model that a recipe names under a key. folder: where it may be on this machine, absolute; "" for none"""
+
+    key: str
+    address: str
+    folder: str
+
+
+def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
+    """By its files. Raises InputError where there is none."""
+    if named.folder and Path(named.folder).is_dir():
+        return start_of(Path(named.folder), lambda path: cache.sha256(path)[1])
+    place, manifest = _artifact(named, recipe)
+    return _of_artifact(place, manifest)
+
+
+def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
+    """The artifact that is named: of a release, or of the recipe's store. Raises InputError."""
+    key, address, folder = model
+    if release_address(address) is not None and (named := release_at(address)) is not None:
+        place, release = named
+        found = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
+        if len(found) != 1:
+            raise InputError(f"{key} = {address!r}: the release has {len(found)} models, and one is meant.")
+        return place, found[0]
+    match = _ARTIFACT.fullmatch(address)
+    if match is None:
+        raise InputError(
+            f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
+            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a checkpoint "
+            "goes on without one to begin with: `cloze train` with the job.json in its `work` folder."
+        )
+    name, wanted = match[1], match[2]
+    if name == recipe.name and wanted is None:
+        raise InputError(
+            f"{key} = {address!r} is the model that this recipe trains, so each run would begin with the one "
+            f"before: name the one that is meant ({address.rstrip('/')}/FINGERPRINT), or give the recipe another name."
+        )
+    place = Place(recipe.store)
+    there = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
+    if not there:
+        raise InputError(f"{key} = {address!r}: the store {recipe.store} has no such model, nor is there a folder.")
+    return place, _newest(place, there)
+
+
+def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
+    """The one that the newest recorded run made or reused; with none on record, the last."""
+    by_folder = {manifest.folder: manifest for manifest in manifests}
+    for record in newest_runs(place) if len(manifests) > 1 else ():
+        for stage in reversed(record.stages):
+            if stage.folder in by_folder:
+                return by_folder[stage.folder]
+    return manifests[-1]
+
+
+def _of_artifact(place: Place, manifest: Manifest) -> Start:
+    """The model of an artifact, in a folder of this machine."""
+    kept = {
+        name: file
+        for name, file in model_files(manifest).items()
+        if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
+    }
+    if not {CONFIG, WEIGHTS} <= kept.keys():
+        raise InputError(f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is no finished model.")
+    below = sorted(name for name in kept if "/" in name)
+    named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
+    start = Start(folder="", files={name: kept[name].sha256 for name in named})
+    if place.is_local:
+        config = place.full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
+        return replace(start, folder=str(Path(config).parent))
+    folder = CACHE.expanduser() / "starts" / start.content
+    if not folder.is_dir():
+        _copy(place, manifest, kept, folder)
+    return replace(start, folder=str(folder))
+
+
+def model_files(manifest: Manifest) -> dict[str, StoredFile]:
+    """The files of a model's artifact by their path from its configuration: those of its parts are in folders below."""
+    files = [file for part in manifest.parts for file in part.files]
+    configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
+    folder = min(configs, key=len, default="")
+    return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
+
+
+def _copy(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """The files of an artifact on this machine, all or none. Raises Damaged where one is not what was written."""
+    new = unfinished(folder, alone=True)
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name, file in files.items():
+        path = f"{manifest.stage_folder}/{file.path}"
+        (new / name).parent.mkdir(exist_ok=True)
+        with place.open(path) as source, (new / name).open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+        if sha256_of(new / name) != file.sha256:
+            raise Damaged(path, "its bytes are not those that were written")
+    new.rename(folder)

@@ -1,0 +1,121 @@
+"""What a run says of files that it was given and does not read: lines for people, and a form for its record.
+
+The names are those of files, which may name a person: they are said only where the recipe lets text be shown.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from corpora.sources.files.endings import PDF_ENDINGS
+from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
+from corpora.sources.passed_over import EMPTY, FileGroup, Looked
+from flows.recipes.guesses.fields import guess_line, to_guess
+from flows.recipes.lock import ResolvedLock
+from flows.recipes.recipe import Recipe
+from flows.recipes.settings.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.run.record.counts_text import counted
+
+KINDS, NAMES = 8, 3  # shown in a line, and of each
+MOST_KINDS = 50  # kept in a record
+
+
+def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
+    """A line for each source that passes files over, and one for each that has empty files."""
+    named = Privacy(privacy).mode == "text"
+    return [line for source, found in looked.items() for line in _lines(source, found, named)]
+
+
+def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
+    """The same in one line without the kinds and names, which are in the plan and in the report; and what would help.
+
+    >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
+    >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
+    ['Not read: 1,468 files of docs; the report lists them.']
+    """
+    passed = {source: found.num_passed_over for source, found in looked.items()}
+    empty = {source: sum(group.number for group in found.empty) for source, found in looked.items()}
+    said = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
+    line = "; ".join([*said, "the report lists them."])
+    listed = [f"{line[0].upper()}{line[1:]}"] if said else []
+    return [*listed, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
+
+
+def _numbers(of: Mapping[str, int]) -> str:
+    return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
+
+
+def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
+    """A line for each source whose text was looked for: where it is, and how to change that."""
+    return [
+        guess_line(entry.source, [found.name for found in names], resolved.guesses.get(entry.source.name))
+        for entry in recipe.sources
+        if to_guess(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
+    ]
+
+
+def _lines(source: str, found: Looked, named: bool) -> Iterator[str]:
+    if found.passed_over:
+        yield f"{source}: not read: {groups_in_words(found.passed_over, named)}."
+        if any(group.kind in PDF_ENDINGS for group in found.passed_over) and not can_read_pdf():
+            yield f"{source}: {HOW_TO_INSTALL}."
+    if found.empty:
+        yield f"{source}: of its raw files, {groups_in_words(found.empty, named)}."
+
+
+def groups_in_words(groups: Sequence[FileGroup], named: bool) -> str:
+    """Groups of files with the first names of each.
+
+    >>> groups_in_words([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
+    '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
+    """
+    said = [_in_words(group, named) for group in groups[:KINDS]]
+    rest = sum(group.number for group in groups[KINDS:])
+    return ", ".join([*said, f"{rest:,} of {counted(len(groups) - KINDS, 'other kind')}"] if rest else said)
+
+
+def _in_words(group: FileGroup, named: bool) -> str:
+    what = f"{group.number:,} {group.kind}" if group.kind.startswith(".") else counted(group.number, *_words(group))
+    if not named:
+        return what
+    names = ", ".join(visible(name, TITLE_CHARACTERS) for name in group.names[:NAMES])
+    more = group.number - NAMES
+    return f"{what} ({names}{f' and {more:,} more' if more > 0 else ''})"
+
+
+def _words(group: FileGroup) -> tuple[str, str]:
+    first, _, rest = group.kind.partition(" without ")
+    plural = f"{first}s without {rest}" if rest else f"{group.kind}s"
+    return {
+        "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),
+        EMPTY: ("is empty", "are empty"),
+    }.get(group.kind, (group.kind, plural))
+
+
+def looked_json(looked: Mapping[str, Looked], privacy: str) -> dict[str, Any]:
+    """A form for a run's record, and for `cloze plan --json`."""
+    named = Privacy(privacy).mode == "text"
+    return {source: _json(found, named) for source, found in looked.items()}
+
+
+def _json(found: Looked, named: bool) -> dict[str, Any]:
+    groups = {"empty": found.empty, "passed_over": found.passed_over}
+    told = {
+        key: [{**asdict(group), "names": list(group.names) if named else []} for group in kinds[:MOST_KINDS]]
+        for key, kinds in groups.items()
+    }
+    return {"raw_files": found.num_read, "num_passed_over": found.num_passed_over, **told}
+
+
+def looked_from_json(told: Mapping[str, Any]) -> dict[str, Looked]:
+    """What `looked_json` told, as far as it kept it."""
+    return {
+        source: Looked(
+            num_read=found["raw_files"], empty=_groups(found["empty"]), passed_over=_groups(found["passed_over"])
+        )
+        for source, found in told.items()
+    }
+
+
+def _groups(told: Sequence[Mapping[str, Any]]) -> tuple[FileGroup, ...]:
+    return tuple(FileGroup(**{**group, "names": tuple(group["names"])}) for group in told)

@@ -1,0 +1,95 @@
+"""Bounds: which figures of a run are not what its recipe holds them to.
+
+Promise: a bound that names no figure is said to be crossed, so that a mistake in its name does not go unseen; so is one
+of a figure that is not a finite number. What is compared with the run before is not judged where there is none.
+Cost: none to speak of.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from flows.recipes.settings.bounds import Bound
+from flows.run.record.figures import COUNT, MEAN, SHARE, Change, Figures, compare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """A figure that is not within a bound. before, after: in words; "" where there was none"""
+
+    figure: str
+    before: str
+    after: str
+    bound: str
+
+    def __str__(self) -> str:
+        """In a sentence without its full stop."""
+        was = f" and was {self.before}" if self.before else ""
+        return f"{self.figure} is {self.after}{was}: the bound is {self.bound}"
+
+
+def crossings(bounds: Sequence[Bound], after: Figures, before: Figures | None) -> list[Crossing]:
+    """What crosses the bounds of a recipe. before: the figures that it is compared with, where there are some"""
+    changes = compare(before if before is not None else {}, after)
+    return [crossing for bound in bounds for crossing in _of_bound(bound, changes)]
+
+
+def _of_bound(bound: Bound, changes: Sequence[Change]) -> Iterator[Crossing]:
+    concerned = [change for change in changes if bound.is_of(change.name)]
+    if not concerned and not (absent := _absent(bound, changes)):
+        yield Crossing(figure=bound.figure, before="", after="no figure of this run", bound="of another name")
+        return
+    for change in concerned or absent:
+        yield from _of_change(bound, change)
+
+
+def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
+    """A count or share by source or reason of which there is none is 0, if there are others of its family."""
+    family, colon, _ = bound.figure.partition(": ")
+    known = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
+    if not colon or not known or known[0].kind == MEAN:
+        return []
+    return [Change(name=bound.figure, unit=known[0].unit, kind=known[0].kind, before=0.0, after=0.0)]
+
+
+def _of_change(bound: Bound, change: Change) -> Iterator[Crossing]:
+    after, before, held = change.after, change.before, bound.settings
+    if after is None or not isfinite(after):
+        yield _crossing(change, "a number")
+        return
+    if held.min is not None and after < held.min:
+        yield _crossing(change, f"min = {held.min:g}")
+    if held.max is not None and after > held.max:
+        yield _crossing(change, f"max = {held.max:g}")
+    if before is None:
+        return
+    for key, share in (("fall", held.fall), ("rise", held.rise)):
+        if share is not None and _gone(key, before, after) > share * abs(before):
+            yield _crossing(change, f"{key} = {share:g}")
+    for key, most in (("fall_by", held.fall_by), ("rise_by", held.rise_by)):
+        if most is not None and _gone(key, before, after) > most:
+            yield _crossing(change, f"{key} = {most:g}")
+
+
+def _gone(key: str, before: float, after: float) -> float:
+    """How far a figure went in a bound's direction."""
+    return before - after if key.startswith("fall") else after - before
+
+
+def _crossing(change: Change, bound: str) -> Crossing:
+    before = "" if change.before is None else in_words(change.before, change.unit, change.kind)
+    after = "not there" if change.after is None else in_words(change.after, change.unit, change.kind)
+    return Crossing(figure=change.name, before=before, after=after, bound=bound)
+
+
+def in_words(value: float, unit: str, kind: str) -> str:
+    """A figure for people.
+
+    >>> in_words(1234, "documents", COUNT), in_words(0.0312, "records", SHARE), in_words(8.25, "nats a token", MEAN)
+    ('1,234 documents', '3.12 % of the records', '8.25 nats a token')
+    """
+    if not isfinite(value):
+        return "not finite"
+    if kind == SHARE:
+        return f"{100 * value:.3g} % of the {unit}"
+    return f"{value:,.0f} {unit}" if kind == COUNT else f"{value:.4g} {unit}"

@@ -1,0 +1,122 @@
+"""What is said of the examples of a shard set besides their number: shares, and whether their looks tell labels.
+
+Promise: sums of the ledgers of all shards; looks and lost neighbours are those of `PARTS` shards of a split at even
+distances. Cost: the counts of looks of these shards; where rows are deleted, which documents their examples hold.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places.place import Place
+from corpora.store.tables import open_table
+from flows.run.record.counts_text import counted
+from flows.run.record.lengths import spread
+from shards.measures.surfaces import SURFACES, SUSPECT, SurfaceAccuracy, surface_accuracy
+from shards.reading.files.shard_set import ShardSet
+from shards.reading.lost_neighbors import lost_neighbours
+
+PARTS = 12  # of a split
+SURELY = "surface accuracy at least"
+# What the ledger calls the examples of label 0 and those of label 1.
+LABELS: Mapping[str, tuple[str, str]] = {"next-sentence": ("next", "random"), "sentence-order": ("in_order", "swapped")}
+
+Share = tuple[str, float, float, str]  # name, part, whole, of what
+
+
+def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
+    """What is a share of something else, in the order in which a person goes through it."""
+    figures, examples = shards.ledger.figures, shards.rows("examples")
+    accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
+    whole = sum(account.total for account in accounts)
+    for outcome in ("truncated", "left_over"):
+        part = sum(account.outcomes.get(outcome, 0) for account in accounts)
+        yield f"{outcome.replace('_', ' ')} token share", part, whole, "tokens"
+    yield "fill", figures.get("example tokens", 0), examples * shards.facts["length"], "places"
+    if (names := LABELS.get(shards.facts.get("labels") or "")) is not None:
+        first, second = (figures.get(name, 0) for name in names)
+        yield f"{names[1].replace('_', ' ')} share", second, first + second, "examples"
+    if "without_partner" in figures:
+        alone = figures["without_partner"]
+        yield "without partner share", alone, alone + examples, "chunks"
+    if "cut_sentences" in figures:
+        yield "cut sentence share", figures["cut_sentences"], examples, "examples"
+    if shards.rows("deleted"):
+        yield "lost neighbour share", *lost_share(place, shards), "examples"
+
+
+def label_deviation(shards: Manifest) -> float | None:
+    """How many standard deviations of a fair coin the labels are from one half; None where there are none."""
+    names = LABELS.get(shards.facts.get("labels") or "")
+    first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
+    return abs(first - second) / float(first + second) ** 0.5 if first + second else None
+
+
+def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
+    """Of how many examples one document is deleted and another is not; of how many that were looked at."""
+    found = [
+        lost_neighbours(shard_set, part)
+        for split in shards.facts["splits"]
+        for shard_set in (ShardSet(place, shards, split),)
+        for part in spread(shard_set.parts, PARTS)
+    ]
+    return sum(lost for lost, _ in found), sum(examples for _, examples in found)
+
+
+def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
+    """How well the labels are guessed from looks; None where there are none, or no shard counted looks."""
+    splits = {split: _looks(place, shards, split) for split in shards.facts["splits"]}
+    return surface_accuracy(splits)
+
+
+def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
+    """The counts of looks of some shards of a split, shard after shard."""
+    holding = [part for part in shards.parts if part.labels.get("split") == split and _has_looks(part)]
+    batches = [
+        batch
+        for part in spread(holding, PARTS)
+        for batch in open_table(place, shards.stage_folder, part, "surfaces", SURFACES.names)
+    ]
+    return pa.Table.from_batches(batches, SURFACES)
+
+
+def _has_looks(part: Part) -> bool:
+    return any(file.table == "surfaces" for file in part.files)
+
+
+def telling_looks(figures: Mapping[str, float]) -> list[str]:
+    """What is said of each shard set whose looks tell labels. figures: of a run, by name"""
+    return [
+        surface_warning(name.removeprefix(SURELY).strip(" ()"), value)
+        for name, value in figures.items()
+        if name.startswith(SURELY) and value > SUSPECT
+    ]
+
+
+def surface_warning(name: str, at_least: float) -> str:
+    """What is said of a shard set whose looks tell labels. name: empty for the only one; at_least: the accuracy"""
+    return (
+        f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
+        f"with no word read, from the lengths of both segments and where they begin and end; up to {SUSPECT:.0%} means "
+        "nothing. A model learns that in place of the text: longer examples, or documents of more sentences, give less "
+        "away."
+    )
+
+
+def nothing_said(name: str, shards: Manifest) -> str | None:
+    """What is said of a shard set that has documents to train on and made no example; None where it made some."""
+    train = [part for part in shards.parts if part.labels.get("split") == "train"]
+    documents = sum(part.ledger.figures["documents"] for part in train)
+    if not documents or any(part.rows("examples") for part in train):
+        return None
+    why = _REASONS.get(str(shards.facts.get("input")), "They are too short or too few.")
+    return f"shards/{name}: no example came of {counted(documents, 'document')} to train on. {why}"
+
+
+_REASONS = {
+    "segment-pair": 'input = "segment-pair" takes the random B of a pair from another document, and finds none: add '
+    'documents, or set input = "full-sentences" (no pairs) or "sentence-order" (both segments of one document).',
+    "sentence-order": 'input = "sentence-order" takes two whole sentences of one document, and no two that follow one '
+    'another fit: raise shards.length, or set input = "full-sentences" or "segment-pair".',
+}

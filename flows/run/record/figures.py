@@ -1,0 +1,435 @@
+"""The figures of a run: one flat table of names and numbers, and how two runs differ in them.
+
+    manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, gates
+
+A name is what is counted, in brackets of which artifact or source where there are several, and after a colon which
+part of it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
+
+Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `PARTS` parts at
+even distances: the languages of a source, the median lengths of documents and of examples, how their labels are guessed
+from looks, and lost neighbours.
+Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
+when a run completes, for a run of earlier versions when they are asked for; a run in which nothing changed takes those
+of the run before it.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
+from corpora.store.tables import open_table
+from flows.run.record.example_shares import SURELY, label_deviation, shares_of, surface_of
+from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account
+from flows.run.record.lengths import sample_lengths, spread
+from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, passed_over, read_run, to_stderr
+from trainer.build import read_events
+
+COUNT, SHARE, MEAN = "count", "share", "mean"
+FILE = "figures.json"
+VERSION = 1  # of what is counted: figures of another one are counted again
+PARTS = 12  # read of an artifact, for what no ledger counts
+UNKNOWN_LANGUAGE = "unknown"
+DUPLICATES = ("exact duplicate", "near duplicate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number of a run.
+
+    unit: what is counted; of a share, of what it is a share
+    kind: count (of things), share (of a whole, 0 to 1) or mean (per something, or measured)
+    """
+
+    value: float
+    unit: str
+    kind: str
+
+
+Figures = Mapping[str, Figure]
+
+
+def figures_of(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
+    """The figures of the artifacts of a run, in the order in which a person goes through them. Raises Damaged."""
+    named: list[tuple[str, Figure]] = [
+        *_records(manifests),
+        *_languages(place, manifests),
+        *_verdicts(manifests),
+        *_vocabularies(manifests),
+        *_tokens(place, manifests),
+        *_examples(place, manifests),
+        *_models(place, manifests),
+    ]
+    return dict(named)
+
+
+def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
+    return name, Figure(value=value, unit=unit, kind=COUNT)
+
+
+def _of(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
+    """A share or a mean; nothing where there is no whole."""
+    if whole:
+        yield name, Figure(value=part / whole, unit=unit, kind=kind)
+
+
+def _called(what: str, of: str) -> str:
+    """The name of a figure of one artifact of several."""
+    return f"{what} ({of})" if of else what
+
+
+def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """What was read and what was dropped of it, over all generations, and by source."""
+    parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
+    if not parsed:
+        return
+    yield from _each("raw files", "files", _num_files, by_source)
+    yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
+    yield from _each("raw records", "records", lambda found: records_account(found).total, by_source)
+    yield from _each("documents", "documents", _num_documents, by_source)
+    yield from _each("text bytes", "bytes", _num_bytes, by_source)
+    for name, found in {"": parsed, **by_source}.items():
+        mean = _detailed("mean bytes a document", name)
+        yield from _of(MEAN, mean, _num_bytes(found), _num_documents(found), "bytes a document")
+    records = records_account(parsed)
+    yield from _losses("dropped", records.outcomes, records.total, "records")
+    for name, found in by_source.items() if len(by_source) > 1 else ():
+        account = records_account(found)
+        lost = account.starting("dropped: ")
+        yield from _of(SHARE, _called("dropped share", name), lost, account.total, "records")
+    edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
+    yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
+
+
+def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
+    """The documents of each source, of all generations."""
+    found: dict[str, list[Manifest]] = {}
+    for manifest in of_kind(manifests, "documents"):
+        found.setdefault(manifest.name, []).append(manifest)
+    return found
+
+
+def _each(
+    what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
+) -> Iterator[tuple[str, Figure]]:
+    """A count over all sources, and of each."""
+    counts = {name: number(found) for name, found in by_source.items()}
+    yield _count(what, sum(counts.values()), unit)
+    yield from (_count(_detailed(what, name), value, unit) for name, value in counts.items())
+
+
+def _detailed(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what
+
+
+def _num_files(found: Iterable[Manifest]) -> int:
+    raw = (parent for manifest in found for parent in manifest.parents if parent.role == "raw")
+    return sum(int(parent.name.removesuffix(" files")) for parent in raw)
+
+
+def _num_documents(found: Iterable[Manifest]) -> int:
+    return sum(manifest.rows("documents") for manifest in found)
+
+
+def _num_bytes(found: Iterable[Manifest]) -> int:
+    return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in found)
+
+
+def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
+    """What was dropped or removed, and of each reason, the most frequent first: as counts, then as shares."""
+    lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
+    reasons = sorted(lost, key=lambda name: (-lost[name], name))
+    yield _count(what, sum(lost.values()), unit)
+    yield from (_count(f"{what}: {reason}", lost[reason], unit) for reason in reasons)
+    yield from _of(SHARE, f"{what} share", sum(lost.values()), total, unit)
+    for reason in reasons:
+        yield from _of(SHARE, f"{what} share: {reason}", lost[reason], total, unit)
+
+
+def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """The share of each language among the documents, of all and of each source, the most frequent first."""
+    by_source = _parsed_by_source(manifests)
+    shares = {name: _language_shares(place, found) for name, found in by_source.items()}
+    documents = {name: _num_documents(found) for name, found in by_source.items()}
+    overall = defaultdict[str, float](float)
+    for name, found in shares.items():
+        for language, share in found.items():
+            overall[language] += share * documents[name] / sum(documents.values())
+    for name, found in {"": overall, **(shares if len(shares) > 1 else {})}.items():
+        for language, share in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+            called = f"{_called('language share', name)}: {language}"
+            yield called, Figure(value=share, unit="documents", kind=SHARE)
+
+
+def _language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
+    """Language -> its share of the documents in some parts of a source."""
+    holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.rows("documents")]
+    counts = Counter[str]()
+    for manifest, part in spread(holding, PARTS):
+        for batch in open_table(place, manifest.stage_folder, part, "documents", ("language",)):
+            for found in pc.value_counts(batch.column("language")).to_pylist():
+                counts[found["values"] or UNKNOWN_LANGUAGE] += found["counts"]
+    return {language: count / counts.total() for language, count in counts.items()}
+
+
+def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """What the corpus keeps and what was removed, duplicates among it."""
+    verdicts = newest(manifests, "verdicts")
+    if verdicts is None:
+        return
+    judged = verdicts.ledger.account("documents")
+    yield _count("kept", judged.outcomes.get("kept", 0), "documents")
+    yield from _losses("removed", judged.outcomes, judged.total, "documents")
+    duplicates = sum(judged.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES)
+    yield _count("duplicates", duplicates, "documents")
+    yield from _of(SHARE, "duplicate share", duplicates, judged.total, "documents")
+
+
+def _vocabularies(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    for name, vocabulary in newest_of_each(manifests, "vocabularies").items():
+        yield _count(_called("vocabulary", name), vocabulary.rows("tokens"), "tokens")
+
+
+def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Tokens by vocabulary and source, lengths of documents in them, tokens a word, unknown ones."""
+    for name, tokens in newest_of_each(manifests, "tokens").items():
+        by_source: dict[str, list[Part]] = {}
+        for part in tokens.parts:
+            by_source.setdefault(part.labels.get("source", ""), []).append(part)
+        sources = {source: parts for source, parts in by_source.items() if source}
+        yield _count(_called("tokens", name), num_tokens(tokens.parts), "tokens")
+        for source, parts in sources.items():
+            yield _count(f"{_called('tokens', name)}: {source}", num_tokens(parts), "tokens")
+        for source, parts in {"": [*tokens.parts], **sources}.items():
+            yield from _token_means(name, source, parts)
+        sample = sample_lengths(place, tokens, "tokens", most=PARTS).lengths
+        if len(sample):
+            yield _median(_called("median tokens a document", name), sample.tolist(), "tokens a document")
+
+
+def _token_means(name: str, source: str, parts: Iterable[Part]) -> Iterator[tuple[str, Figure]]:
+    figures = sum((Counter(part.ledger.figures) for part in parts), Counter[str]())
+    tokens, documents = (figures[f"train {what}"] + figures[f"held-out {what}"] for what in ("tokens", "documents"))
+
+    def called(what: str) -> str:
+        return _detailed(_called(what, name), source)
+
+    yield from _of(MEAN, called("mean tokens a document"), tokens, documents, "tokens a document")
+    yield from _of(MEAN, called("tokens a word"), figures["train tokens"], figures["train words"], "tokens a word")
+    if not source:
+        unknown = figures["train unknown tokens"] + figures["held-out unknown tokens"]
+        yield from _of(SHARE, called("unknown token share"), unknown, tokens, "tokens")
+
+
+def _median(name: str, lengths: list[int], unit: str) -> tuple[str, Figure]:
+    return name, Figure(value=sorted(lengths)[(len(lengths) - 1) // 2], unit=unit, kind=MEAN)
+
+
+def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Examples of each shard set, their tokens, what was left out of them, and what their labels say."""
+    for name, shards in newest_of_each(manifests, "shards").items():
+        tokens = shards.ledger.figures.get("example tokens", 0)
+        yield _count(_called("examples", name), shards.rows("examples"), "examples")
+        yield _count(_called("example tokens", name), tokens, "tokens")
+        mean = _called("mean tokens an example", name)
+        yield from _of(MEAN, mean, tokens, shards.rows("examples"), "tokens an example")
+        for what, part, whole, unit in shares_of(place, shards):
+            yield from _of(SHARE, _called(what, name), part, whole, unit)
+        if (deviation := label_deviation(shards)) is not None:
+            yield _called("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
+        if (guessed := surface_of(place, shards)) is not None:
+            yield _called("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
+            yield _called(SURELY, name), Figure(value=guessed.at_least, unit="examples", kind=SHARE)
+        sample = sample_lengths(place, shards, "examples", most=PARTS).lengths
+        if len(sample):
+            yield _median(_called("median tokens an example", name), sample.tolist(), "tokens an example")
+
+
+_MEASURED = {
+    "held-out loss": ("masked_loss", "nats a token", MEAN),
+    "held-out unigram entropy": ("unigram_entropy", "nats a token", MEAN),
+    "held-out accuracy": ("masked_accuracy", "hidden tokens", SHARE),
+    "held-out accuracy on rarer words": ("rare_word_accuracy", "hidden words", SHARE),
+    "held-out pair accuracy": ("pair_accuracy", "pairs", SHARE),
+}
+
+
+def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """The size of a model, how long it was trained, and its last evaluation."""
+    for name, model in newest_of_each(manifests, "models").items():
+        yield _count(_called("parameters", name), model.ledger.figures["parameters"], "parameters")
+        yield _count(_called("training steps", name), model.ledger.figures["steps"], "steps")
+        last = _last_events(place, model)
+        if (loss := last.get("step", {}).get("masked_loss")) is not None:
+            yield _called("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
+        for what, (column, unit, kind) in _MEASURED.items():
+            if (value := last.get("evaluation", {}).get(column)) is not None:
+                yield _called(what, name), Figure(value=value, unit=unit, kind=kind)
+
+
+def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
+    """The last row of each kind of event in a model's metrics."""
+    return {row["event"]: row for row in read_events(place, model)}
+
+
+def manifests_of(place: Place, record: RunRecord) -> list[Manifest] | None:
+    """The artifacts of a run in its order, each once; None where the store does not have them all any more."""
+    folders = dict.fromkeys(stage.folder for stage in record.stages)
+    found = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+    return found if len(found) == len(folders) else None
+
+
+def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
+    """The figures of a recorded run: as they were kept, else counted now.
+
+    None where its artifacts are not all in the store any more. Raises Damaged for what is read to count them.
+    """
+    try:
+        kept = kept_figures(place, record.run_id)
+    except (FileNotFoundError, Damaged):  # of an earlier version, or to be counted again
+        kept = None
+    if kept is not None:
+        return kept
+    manifests = manifests_of(place, record)
+    return figures_of(place, manifests) if manifests is not None else None
+
+
+def kept_figures(place: Place, run_id: str) -> Figures | None:
+    """The figures that were put next to the record of a run; None where they are of another version.
+
+    Raises FileNotFoundError, and Damaged where they are not what was written.
+    """
+    path = figures_file(run_id)
+    try:
+        return _from_bytes(place.read(path), path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Damaged(path, f"it does not hold the figures of a run ({error})") from error
+
+
+def figures_before(
+    place: Place, record: RunRecord, tell: Callable[[str], None] = to_stderr
+) -> tuple[RunRecord, Figures] | None:
+    """The run before a run, and its figures; None where there is none, or it cannot be counted any more.
+
+    tell: hears why it cannot
+    """
+    before = run_before(place, record, tell)
+    if before is None:
+        return None
+    try:
+        figures = figures_of_run(place, before)
+    except Damaged as fault:
+        tell(f"{fault.path} is damaged: {fault.what}. So there is no comparison with the run {before.run_id}.")
+        return None
+    return (before, figures) if figures is not None else None
+
+
+def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
+    """Put the figures of a run next to its record."""
+    place.write(figures_file(record.run_id), figures_to_bytes(figures))
+
+
+def figures_at_end(place: Place, record: RunRecord) -> Figures:
+    """The figures of a run that is complete; those of the run before where it has the same artifacts.
+
+    Raises Damaged.
+    """
+    before = run_before(place, record, lambda line: None)
+    if before is not None and {s.folder for s in before.stages} == {s.folder for s in record.stages}:
+        kept = figures_of_run(place, before)
+        if kept is not None:
+            return kept
+    manifests = manifests_of(place, record)
+    assert manifests is not None, "a run that is complete has its artifacts"
+    return figures_of(place, manifests)
+
+
+def figures_to_bytes(figures: Figures) -> bytes:
+    """A form for the store, sealed: a figure a line."""
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
+    return seal(f'{{\n "version": {VERSION},\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
+
+
+def _from_bytes(data: bytes, path: str) -> Figures | None:
+    """What `figures_to_bytes` wrote; None for figures of another version. Raises Damaged."""
+    fields = unseal(data, path)
+    if fields["version"] != VERSION and "figures" in fields:
+        return None
+    return {name: Figure(**figure) for name, figure in fields["figures"].items()}
+
+
+def figures_file(run_id: str) -> str:
+    """Where the figures of a run are."""
+    return f"runs/{run_id}/{FILE}"
+
+
+def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_stderr) -> RunRecord | None:
+    """The newest completed run of the same recipe before a run, in the same store; None where there is none.
+
+    tell: hears of records that are damaged, and passed over
+    """
+    for run_id in reversed(list_runs(place)):
+        if run_id >= run.run_id or run_id.partition("-")[2] != run.recipe:
+            continue
+        try:
+            found = read_run(place, run_id)
+        except DamagedRun as fault:
+            tell(passed_over(fault))
+            continue
+        if found.state == "completed" and found.recipe == run.recipe:
+            return found
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One figure in two runs. None: that run has no such figure."""
+
+    name: str
+    unit: str
+    kind: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float | None:
+        """After less before; of a share, that many times 100 points."""
+        return self.after - self.before if self.before is not None and self.after is not None else None
+
+    @property
+    def relative(self) -> float | None:
+        """The change as a share of what was before; None where there was nothing before."""
+        return self.change / self.before if self.change is not None and self.before else None
+
+
+def compare(before: Figures, after: Figures) -> list[Change]:
+    """Every figure of either run, in the order of the later one, then what only the earlier one has.
+
+    A count or share by source or reason that one run does not have is 0 there, where it has others of its name.
+    """
+    names = [*after, *(name for name in before if name not in after)]
+    return [
+        Change(
+            name=name,
+            unit=(after.get(name) or before[name]).unit,
+            kind=(after.get(name) or before[name]).kind,
+            before=_value(before, name, after),
+            after=_value(after, name, before),
+        )
+        for name in names
+    ]
+
+
+def _value(figures: Figures, name: str, other: Figures) -> float | None:
+    if name in figures:
+        return figures[name].value
+    family, colon, _ = name.partition(": ")
+    counted = other[name].kind != MEAN and colon
+    return 0 if counted and any(known == family or known.startswith(f"{family}: ") for known in figures) else None

@@ -1,0 +1,146 @@
+"""What ran in a store and what runs there now, from what the runs themselves have written. No orchestrator is asked.
+
+Cost: a listing of `runs/`, and a small file for each run that is asked for.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.leases.active_runs import Present, read_presence
+from corpora.store.places.place import Place
+from flows.run.record.heartbeat import names_of, running_path
+from flows.run.record.run_record import DamagedRun, RunRecord, moment_of, passed_over, read_run, to_stderr
+
+ENDED = ("completed", "failed", "interrupted")
+UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no record, is a run that has not ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """One run. state: as it is on record, or running, or lost: then its process is gone without a word.
+
+    record:  None for one that is running or lost
+    present: what it said of itself last, where it has not ended
+    """
+
+    run_id: str
+    recipe: str
+    state: str
+    started: str
+    record: RunRecord | None = None
+    present: Present | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        return self.record.seconds if self.record is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        """For scripts."""
+        record = self.record
+        cost = record.cost if record is not None else None
+        return {
+            "run_id": self.run_id,
+            "recipe": self.recipe,
+            "state": self.state,
+            "started": self.started,
+            "seconds": self.seconds,
+            "workers": record.workers if record is not None else None,
+            "new_parts": new_parts(record) if record is not None else None,
+            "cpu_seconds": cost.cpu_seconds if cost is not None else None,
+            "bytes_written": cost.bytes_written if cost is not None else None,
+            "peak_bytes": cost.peak_bytes if cost is not None else None,
+        }
+
+
+def new_parts(record: RunRecord) -> dict[str, int]:
+    """Parts that a run built, by the kind of their stage, in the order of the stages."""
+    parts: dict[str, int] = {}
+    for stage in record.stages:
+        if stage.state == "built":
+            parts[stage.kind] = parts.get(stage.kind, 0) + stage.parts_built
+    return parts
+
+
+def run_states(
+    place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = to_stderr
+) -> list[ListedRun]:
+    """The runs of a store, newest first. recipe: only runs of it; limit: at most so many; tell: hears of damage"""
+    files = files_of_runs(place)
+    ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
+    found = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
+    return list(islice((state for state in found if state is not None), limit))
+
+
+def state_of_run(
+    place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = to_stderr
+) -> ListedRun | None:
+    """One run, of which there are these files; None where its record is damaged, or it is no run."""
+    if "run.json" in files:
+        return _recorded(place, run_id, tell)
+    return _open_run(place, run_id) if UNTOLD & set(files) else None
+
+
+def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
+    try:
+        record = read_run(place, run_id)
+    except DamagedRun as fault:
+        tell(passed_over(fault))
+        return None
+    return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
+
+
+def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
+    """The files of each run by its id: their names, with their sizes."""
+    found: dict[str, dict[str, int]] = {}
+    for path, size in place.sizes("runs").items():
+        _, run_id, *name = path.split("/")
+        if name:
+            found.setdefault(run_id, {})["/".join(name)] = size
+    return found
+
+
+def recipe_of(run_id: str) -> str:
+    """The name of the recipe that a run is of.
+
+    >>> recipe_of("20261122T201500123456-small-news")
+    'small-news'
+    """
+    return run_id.partition("-")[2]
+
+
+def _open_run(place: Place, run_id: str) -> ListedRun | None:
+    """A run that has left no record, or not yet."""
+    present = read_presence(place, running_path(run_id))
+    runs_now = present is not None and not present.is_gone
+    if not runs_now and place.size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
+        return _recorded(place, run_id, to_stderr)
+    started = str(present.said.get("started", "")) if present is not None else _began(run_id)
+    state = "running" if runs_now else "lost"
+    return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
+
+
+def _began(run_id: str) -> str:
+    """When a run began, as its id says."""
+    moment = moment_of(run_id)
+    return moment.isoformat(timespec="seconds") if moment is not None else ""
+
+
+def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
+    """What the artifacts are called that a run may have used or built; None where that cannot be known."""
+    if state.record is not None and state.record.names:
+        return state.record.names
+    if state.present is not None and "names" in state.present.said:
+        return [str(name) for name in state.present.said["names"]]
+    from flows.recipes.recipe import parse_recipe  # which only a run without a record needs
+
+    try:
+        text = place.read(f"runs/{state.run_id}/recipe.toml").decode()
+        overrides: Mapping[str, str] = state.record.overrides if state.record is not None else {}
+        return names_of(parse_recipe(text, Path("recipe.toml"), overrides))
+    except (FileNotFoundError, UnicodeDecodeError, InputError):
+        return None

@@ -1,0 +1,161 @@
+"""Notices: somebody is told that a run failed, stands still, or crossed a bound, by an address or a command.
+
+Promise: a notice that cannot be sent is said in the log, and changes nothing of the run: not its state, not its exit
+code, and not its time by more than SECONDS. The address comes from the environment and is never shown, for it may be a
+secret; whoever may set it may name a host of their own network. A redirect is not followed, for it leads to a host
+that nobody named. Apprise sends it: to an http address the object below is posted, and of other addresses
+(`mailto://`, `slack://`) its documentation has a list.
+
+    {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
+
+`text` says it all in one paragraph, which is what chat programs show of such an object.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from flows.recipes.settings.notify import NotifySettings
+from flows.recipes.settings.privacy import visible
+from flows.run.record.run_record import now_text
+
+TRIES, WAIT_SECONDS = 3, 2.0  # of an address, and before each further try
+SECONDS = 45.0  # for all of it
+MESSAGE_CHARACTERS = 4_000
+SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
+# The object that Apprise posts has fields of its own: these are left out, or have another name.
+APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "message": "text"}
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What somebody is told. event: failure, stall, bounds or approval; text: all of it, in words"""
+
+    event: str
+    recipe: str
+    text: str
+    store: str = ""
+    run: str = ""
+    report: str = ""
+    url: str = ""
+    bounds: tuple[str, ...] = ()
+    host: str = field(default_factory=socket.gethostname)
+    time: str = field(default_factory=now_text)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that is sent."""
+        shown = visible(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
+        return {**asdict(self), "text": shown}
+
+
+def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> None:
+    """Tell who is to be told. One way that hangs holds up neither the other nor the run.
+
+    folder: of the recipe, in which the command runs
+    tell:   hears of each that could not be told
+    """
+    if notice.event not in settings.on:
+        return
+    ways: dict[str, Callable[[], str]] = {}
+    if settings.webhook:
+        ways[f"the webhook of {settings.webhook}"] = lambda: post(settings.webhook, notice)
+    if settings.command:
+        ways[f"the command {settings.command[0]}"] = lambda: call(settings, notice, folder)
+    failures = dict.fromkeys(ways, "it takes too long")
+
+    def send(way: str) -> None:
+        failures[way] = ways[way]()
+
+    threads = [threading.Thread(target=send, args=(way,), name="notice", daemon=True) for way in ways]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + max(SECONDS, settings.command_seconds + 1)
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    for way, why in failures.items():
+        if why:
+            tell(f"Nobody could be told of this ({notice.event}) by {way}: {why}.")
+
+
+def post(variable: str, notice: Notice) -> str:
+    """Send a notice to the address that an environment variable holds; why it did not arrive, "" where it did."""
+    import logging
+
+    from apprise import Apprise, AppriseAsset, LogCapture
+
+    address = os.environ.get(variable, "").strip()
+    if not address:
+        return "that variable is not set in the environment of this run"
+    asset = AppriseAsset(
+        app_id="cloze",
+        http_redirects=False,
+        default_service_retry=TRIES - 1,
+        default_service_wait=WAIT_SECONDS,
+    )
+    fields = notice.to_json()
+    logging.getLogger("apprise").propagate = False  # what it says may name the address
+    with LogCapture(level=logging.WARNING) as log:
+        target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
+        if target is None:
+            return "what it holds is no address that Apprise knows"
+        sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
+        status = re.search(r"error=(\d+)", log.getvalue())
+    if sent:
+        return ""
+    return f"it answers {status[1]}" if status else "it does not answer"
+
+
+def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
+    """An address as Apprise takes it: one of http with the fields of the object that is posted there."""
+    try:
+        url = urlsplit(address)
+        if url.scheme not in SCHEMES:
+            return address
+        return {
+            "schema": SCHEMES[url.scheme],
+            "host": url.hostname or "",
+            "port": url.port,
+            "user": unquote(url.username) if url.username else None,
+            "password": unquote(url.password) if url.password else None,
+            "fullpath": url.path,
+            "params": dict(parse_qsl(url.query, keep_blank_values=True)),
+            "payload": {**{key: value for key, value in fields.items() if key != "text"}, **APPRISE_FIELDS},
+        }
+    except ValueError:
+        return ""
+
+
+def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
+    """Run the command with a notice on its standard input; why nobody heard it, "" where somebody did."""
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        process = subprocess.Popen(settings.command, cwd=folder, process_group=0, **streams)
+    except OSError as error:
+        return f"it cannot be started ({error.strerror})"
+    try:
+        process.communicate(json.dumps(notice.to_json(), ensure_ascii=False).encode(), settings.command_seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"it took over {settings.command_seconds:g} s and was ended"
+    return f"it ended with exit code {process.returncode}" if process.returncode else ""
+
+
+def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
+    """What is said at the start of a run of a `[notify]` that can tell nobody."""
+    if settings.webhook and not environment.get(settings.webhook):
+        unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"
+        return [f"{unset}: by it nobody is told of anything."]
+    return []

@@ -1,0 +1,322 @@
+"""Releases: names under which runs were promoted, and the history of each name, of which nothing is ever lost.
+
+    STORE/releases/NAME/000003-9f2c41d0.json     the third entry of a name: what it means since, who said so, and why
+
+The newest entry of a name is what the name means; there is no pointer that could say otherwise. An entry is a sealed
+file that appears in one step and is never changed: going back to an earlier release writes one more entry. Two people
+who release at once write two entries, and the one that comes later in order counts: on a disk each waits for its turn,
+on an object store, which knows no locks, two may have one number and are told apart by the digest in their names.
+
+`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`store_address.py`). What an entry names stays in
+the store (`released_folders`). An entry that is damaged is never passed over: an older release would come back unasked.
+
+Cost: a listing of `releases/`, and a small file for each entry that is read.
+"""
+
+import getpass
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.manifest import Manifest
+from corpora.store.places.files import disk_refusal
+from corpora.store.places.locks import NO_LOCKS, held
+from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
+from flows.recipes.settings.privacy import visible
+from flows.recipes.tables import check_name
+from flows.run.faults.gc_lock import wait_for_clearing
+from flows.run.record.run_record import RunRecord, now_text, to_stderr
+
+RELEASES = "releases"
+PROMOTED = ("corpora", "vocabularies", "shards", "models")  # the kinds of artifacts that a release names
+REASON_CHARACTERS = 1_000
+NO_NAME = "@:?&#"  # of the addresses of releases and stores
+_ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
+_ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}))?")
+
+
+class DamagedRelease(Damaged):
+    """An entry of a release's history is not what was written."""
+
+    def __str__(self) -> str:
+        name, _, file = self.path.removeprefix(f"{RELEASES}/").rpartition("/")
+        return (
+            f"{self.path} is damaged: {self.what}. It says what the release {name!r} means since then, so nothing is "
+            f"taken for it. Bring the file back from a copy of the store; or move it away ({file}), and the name means "
+            f"what the entry before it says (`cloze releases` shows it)."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """One artifact of a release: where it is, and the digest of its contents."""
+
+    kind: str
+    name: str
+    folder: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One entry of a name's history.
+
+    number:   its place in the history, from 1 up
+    action:   release or rollback
+    run:      the run that was promoted
+    who:      who said so, and on which machine
+    approved: how: "bounds" where they held, else "person"
+    crossed:  the bounds that did not hold, in words
+    back_to:  of a rollback the number of the entry that holds again
+    figures:  of the run
+    """
+
+    name: str
+    number: int
+    action: str
+    recipe: str
+    run: str
+    artifacts: tuple[Released, ...]
+    who: str
+    when: str
+    reason: str = ""
+    approved: str = "bounds"
+    crossed: tuple[str, ...] = ()
+    back_to: int | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """A form for the store, sealed."""
+        return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
+
+    @staticmethod
+    def from_bytes(data: bytes, path: str) -> "Release":
+        """What `to_bytes` wrote. path: in the store, for messages. Raises DamagedRelease."""
+        try:
+            fields: dict[str, Any] = unseal(data, path)
+            artifacts = tuple(Released(**artifact) for artifact in fields["artifacts"])
+            crossed = tuple(fields["crossed"])
+            return Release(**{**fields, "artifacts": artifacts, "crossed": crossed})
+        except Damaged as fault:
+            raise DamagedRelease(path, fault.what) from fault
+        except (KeyError, TypeError) as error:
+            raise DamagedRelease(path, f"it is not the entry of a release ({error})") from error
+
+
+def check_release_name(name: str) -> None:
+    """Raises InputError for what cannot name a release."""
+    check_name("--name", name)
+    if set(name) & set(NO_NAME) or name != name.strip():
+        raise InputError(f"--name {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
+
+
+def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
+    """What a run made or reused that can be promoted: of each kind and name the last.
+
+    Raises InputError where one is gone.
+    """
+    last = {(stage.kind, stage.name): stage.folder for stage in record.stages if stage.kind in PROMOTED}
+    if not last:
+        raise InputError(f"The run {record.run_id} has built nothing that can be released.")
+    return tuple(released(_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())
+
+
+def released(manifest: Manifest) -> Released:
+    """An artifact as a release names it."""
+    return Released(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
+
+
+def manifests_of(place: Place, release: Release) -> list[Manifest]:
+    """The manifests of what a release names. Raises InputError where one is gone, or is another by now."""
+    manifests = []
+    for artifact in release.artifacts:
+        manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
+        if manifest.content != artifact.content:
+            raise InputError(
+                f"{place.at(artifact.folder)} does not hold what was released as {release.name!r}, number "
+                f"{release.number}: its content is {manifest.content}, and was {artifact.content}. Release the run "
+                "that built it again, or go back with `cloze rollback`."
+            )
+        manifests.append(manifest)
+    return manifests
+
+
+def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
+    manifest = read_manifest(place, folder)
+    if manifest is None:
+        raise InputError(
+            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe once more, which builds the same "
+            "again; or go back with `cloze rollback`."
+        )
+    return manifest
+
+
+def release_entries(place: Place, name: str | None = None) -> list[str]:
+    """The files of all entries of a name, or of all names, oldest first."""
+    folder = RELEASES if name is None else f"{RELEASES}/{name}"
+    pieces = [tuple(path.split("/")) for path in place.sizes(folder)]
+    entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
+    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _number(each[2]), each[2]))]
+
+
+def names_of_releases(place: Place) -> list[str]:
+    """The names that something was released under."""
+    return sorted({path.split("/")[1] for path in release_entries(place)})
+
+
+def history(place: Place, name: str) -> list[Release]:
+    """All entries of a name, oldest first. Raises DamagedRelease."""
+    return [read_release(place, path) for path in release_entries(place, name)]
+
+
+def current_release(place: Place, name: str, number: int | None = None) -> Release:
+    """What a name means: its newest entry, or the one of a number. Raises InputError where there is none."""
+    entries = release_entries(place, name)
+    if not entries:
+        known = ", ".join(names_of_releases(place)) or "none"
+        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {known}. `cloze release` makes one.")
+    if number is None:
+        return read_release(place, entries[-1])
+    chosen = [path for path in entries if _number(path) == number]
+    if not chosen:
+        numbers = f"{_number(entries[0])} to {_number(entries[-1])}"
+        raise InputError(
+            f"The release {name!r} has no number {number}: it has {numbers} (`cloze releases` lists them)."
+        )
+    return read_release(place, chosen[-1])
+
+
+def released_folders(place: Place) -> set[str]:
+    """The folders of all artifacts that an entry of any name's history names. Raises DamagedRelease."""
+    return {artifact.folder for path in release_entries(place) for artifact in read_release(place, path).artifacts}
+
+
+def released_runs(place: Place) -> set[str]:
+    """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
+    return {read_release(place, path).run for path in release_entries(place)}
+
+
+def add_release(place: Place, entry: Release) -> Release:
+    """Put an entry at the end of its name's history; its number is what it gets there.
+
+    Raises InputError where a clean-up of the store was faster, and what it names is gone.
+    """
+    check_release_name(entry.name)
+    wait_for_clearing(place, to_stderr)
+    with _turn(place, entry.name):
+        entries = release_entries(place, entry.name)
+        if entries:
+            read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
+        number = _number(entries[-1]) + 1 if entries else 1
+        numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
+        data = numbered.to_bytes()
+        place.write(f"{RELEASES}/{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json", data)
+    if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
+        manifests_of(place, numbered)
+    return numbered
+
+
+def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
+    """Let a name mean once more what an earlier entry says: the one before what it means now, or that of a number.
+
+    Raises InputError where there is no such entry, or what it names is gone.
+    """
+    now = current_release(place, name)
+    target = _before(place, now) if to is None else current_release(place, name, to)
+    manifests_of(place, target)
+    back = replace(
+        target, action="rollback", who=this_user(), when=now_text(), reason=reason, back_to=target.number, number=0
+    )
+    return add_release(place, back)
+
+
+def _before(place: Place, now: Release) -> Release:
+    """The last entry before what a name means now that names other artifacts. Raises InputError where there is none."""
+    meant = now.back_to or now.number
+    earlier = [e for e in history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
+    if not earlier:
+        raise InputError(
+            f"The release {now.name!r} meant nothing else before number {meant}: there is nothing to go back to. Say "
+            "with --to which number is meant (`cloze releases` lists them)."
+        )
+    return earlier[-1]
+
+
+def this_user() -> str:
+    """Who runs this process, and where."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+class ReleaseAddress(NamedTuple):
+    """`STORE@NAME` or `STORE@NAME:NUMBER`, taken apart."""
+
+    store: str
+    name: str
+    number: int | None
+
+
+def release_address(address: str) -> ReleaseAddress | None:
+    """What an address says of a release; None where it is that of a file or folder, or has no such form.
+
+    >>> release_address("store@prod:2")
+    ReleaseAddress(store='store', name='prod', number=2)
+    >>> release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
+    True
+    """
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None or ("://" not in address and Path(address).exists()):
+        return None
+    return ReleaseAddress(parts["store"], parts["name"], int(parts["number"]) if parts["number"] else None)
+
+
+def release_at(address: str) -> tuple[Place, Release] | None:
+    """The release at an address, with its store; None where the address is none of a release. Raises InputError."""
+    if (wanted := release_address(address)) is None:
+        return None
+    place = Place(wanted.store)
+    return place, current_release(place, wanted.name, wanted.number)
+
+
+def _number(path: str) -> int:
+    return int(path.rpartition("/")[2].partition("-")[0])
+
+
+def read_release(place: Place, path: str) -> Release:
+    """The entry in a file. Raises DamagedRelease."""
+    try:
+        data = place.read(path)
+    except FileNotFoundError as error:
+        raise DamagedRelease(path, "it is gone") from error
+    release = Release.from_bytes(data, path)
+    if (release.name, release.number) != (path.split("/")[1], _number(path)):
+        raise DamagedRelease(path, f"it is the entry {release.number} of {release.name!r}")
+    return release
+
+
+@contextmanager
+def _turn(place: Place, name: str) -> Iterator[None]:
+    """The turn to write to a name's history, on a disk that knows locks."""
+    with ExitStack() as stack:
+        if place.is_local:
+            file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(file))
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    why = disk_refusal(error, "use another store") or error.strerror
+                    raise InputError(f"Cannot write {file.parent}: {why}.") from error
+        yield

@@ -1,0 +1,136 @@
+"""Addresses that people type: an artifact's folder, a store, the newest shards of a store.
+
+A store is found by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. What the folders above it
+are called says nothing. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its history.
+Cost: a listing of what is below the address, and one more of what of it is a store's.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corpora.errors import InputError
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import MANIFEST, read_manifest
+from flows.run.pipeline import STAGES
+from flows.run.record.releases import Release, manifests_of, release_at
+from flows.run.record.run_record import newest_runs
+
+if TYPE_CHECKING:
+    from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+RUNS = "runs"
+_FINGERPRINT = re.compile("[0-9a-f]{24}")
+_RUN = re.compile(rf"{RUNS}/[^/]+/(run\.json|recipe\.toml)")
+_DEPTH = 3  # of an artifact's folder in its store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One artifact in a store."""
+
+    place: Place
+    manifest: Manifest
+
+
+def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
+    """The artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
+
+    kind: only artifacts of this kind
+    Raises InputError where none is there.
+    """
+    if (named := release_at(address)) is not None:
+        return _of_release(address, *named, kind)
+    place, inside = split_address(address)
+    paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
+    manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
+    found = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
+    if not found:
+        what = f"{kind} artifact" if kind else "artifact"
+        raise InputError(
+            f"There is no {what} at {place.at(inside)}: give a store's folder, or an artifact's folder inside it "
+            "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
+        )
+    return found
+
+
+def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
+    """What a release names, or of it what is of a kind. Raises InputError where it names none."""
+    manifests = [m for m in manifests_of(place, release) if kind in (None, m.kind)]
+    if not manifests:
+        has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
+        raise InputError(f"{address}: the release has no {kind} artifact; it has {has}.")
+    return [Artifact(place=place, manifest=manifest) for manifest in manifests]
+
+
+def split_address(address: str) -> tuple[Place, str]:
+    """An address as (store, path inside it): of its last folders those that, with what is below, are a store's.
+
+    Where no store is found, it is taken for the address of one.
+    """
+    whole = Place(address)
+    below = whole.sizes("")
+    if not below and whole.name == MANIFEST:
+        whole = whole.parent
+        below = whole.sizes("")
+    for place, inside in _cuts(whole):
+        if any(_is_of_store(f"{inside}/{path}" if inside else path) for path in below):
+            return place, inside
+    return whole, ""
+
+
+def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
+    """The ways to cut an address: before none of its folders, before the last, ...; as it is typed, then as it is."""
+    for place in (whole, whole.resolved):
+        inside = ""
+        for _ in range(_DEPTH + 1):
+            yield place, inside
+            inside = f"{place.name}/{inside}" if inside else place.name
+            place = place.parent
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a path of a store is that of an artifact's manifest."""
+    return is_of_artifact(path) and path.count("/") == _DEPTH and path.endswith(f"/{MANIFEST}")
+
+
+def is_of_artifact(path: str) -> bool:
+    """Whether a path of a store is that of a file of an artifact.
+
+    >>> is_of_artifact(f"models/news/{24 * '0'}/manifest.json"), is_of_artifact("models/news/raw/old/text.txt")
+    (True, False)
+    """
+    kind, *more = path.split("/")
+    return kind in STAGES and len(more) >= _DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
+
+
+def _is_of_store(path: str) -> bool:
+    """Whether a path of a store is that of a file of an artifact or a run."""
+    return is_of_artifact(path) or _RUN.fullmatch(path) is not None
+
+
+def newest(artifacts: list[Artifact]) -> Artifact:
+    """The artifact that the newest recorded run made or reused; of several stores or none on record, the last."""
+    place = artifacts[-1].place
+    by_folder = {artifact.manifest.folder: artifact for artifact in artifacts}
+    for record in newest_runs(place):
+        for stage in reversed(record.stages):
+            if stage.folder in by_folder:
+                return by_folder[stage.folder]
+    return artifacts[-1]
+
+
+def vocabulary_of(shards: Artifact) -> "Vocabulary":
+    """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
+    from tokenizers_train.build import read_vocabulary  # which few commands need
+
+    parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
+    manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
+    if manifest is None:
+        raise InputError(
+            f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more, and without "
+            "it token ids say nothing: run the recipe again, and take what it builds."
+        )
+    return read_vocabulary(shards.place, manifest)

@@ -1,0 +1,171 @@
+"""ELECTRA's examples: sentences that follow one another in one document, as two segments or one, without a label.
+
+Clark et al. 2020, after `build_pretraining_dataset.py`: sentences are taken until there are as many tokens as an
+example aims at: the length, or rarely a drawn number. The first segment takes them up to half of that, and by the toss
+of a coin one more; the rest are the second. Rarely an example has one segment, as tasks of one text have. Examples are
+trimmed to the length, and documents are never joined.
+
+The script's faults are fixed:
+- what it trims is lost; here it begins the next example. So all but the last example of a document, and those that aim
+  at less, are full;
+- it trims inside words; here at a word start. A word is cut only where it is longer than an example; where none of
+  its words fits, there is no second segment;
+- once a long sentence is in the second segment, later ones that are short may still go to the first, so that sentences
+  change their order; here the segments are two runs of text;
+- its choices are unseeded, and depend on how many processes share the files; here the example's id addresses each.
+
+An example of one segment has no B: its boundary is its length, and the second document its only one.
+
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns, where nothing is
+truncated or left over.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
+from corpora.store.ledger import Ledger
+from corpora.store.randomness import below, fold, stream, uniform
+from corpora.store.settings import check_range
+from shards.builders.contract import BuiltExamples, Common
+from shards.builders.examples import DocumentTokens, check_columns
+from shards.builders.pieces.electra_kernels import PURPOSES, SHORTEST, plan_electra
+from shards.builders.pieces.plan import (
+    ExampleLayout,
+    PlainPiece,
+    PlannedExample,
+    examples_of,
+    first_link,
+    joined,
+    ledger_of_copy,
+    ordinals_of,
+    placed_in,
+    plain_examples,
+    plain_matrix,
+    purpose_keys,
+)
+from shards.builders.pieces.plan_kernels import END, EXAMPLE, PIECE_WIDTH
+from shards.masks.masking import ShardVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectraInput:
+    """Two segments that follow one another, or one, without a label, as ELECTRA reads them.
+
+    short_sequence_probability: share of examples that aim at a shorter, drawn length
+    one_segment_probability:    share of examples of one segment
+    """
+
+    kind: ClassVar[str] = "electra"
+    version: ClassVar[int] = 1
+    masked: ClassVar[bool] = True
+    segments: ClassVar[int] = 2
+    labels: ClassVar[str | None] = None
+
+    short_sequence_probability: float = 0.05
+    one_segment_probability: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
+        check_range("shards.one_segment_probability", self.one_segment_probability, 0, 1)
+
+    def check(self, common: Common) -> None:
+        """Accept all settings: everything goes together."""
+
+    def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
+        """The examples of all copies."""
+        return electra_examples(columns, self, common, ExampleLayout.of(vocabulary, 2))
+
+
+def electra_examples(
+    columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
+) -> BuiltExamples:
+    """The examples of all copies, by a kernel."""
+    check_columns(columns)
+    parts, ledgers = [], []
+    trims = 2 * len(columns.ids) // (common.length - 3) + 1  # what is trimmed and what follows it do not fit together
+    pieces = np.empty((2 * (len(columns.sentences) + trims), PIECE_WIDTH), np.int64)
+    short, one = float(own.short_sequence_probability), float(own.one_segment_probability)
+    for copy in range(common.copies):
+        keys = purpose_keys(common, PURPOSES, copy)
+        num = plan_electra(*columns[1:], first_link(copy), keys, common.length, short, one, pieces)
+        plan = pieces[:num].copy()
+        parts.append(examples_of(columns, plan, ordinals_of(plan), copy, layout))
+        ledgers.append(_ledger(columns, plan))
+    return BuiltExamples(joined(parts), tuple(ledgers))
+
+
+def _ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
+    """The ledger of one copy. one_segment: examples without a B; cut_sentences: examples that end inside one."""
+    lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
+    ends = plan[lasts, END]
+    inside = columns.sentences[np.searchsorted(columns.sentences, ends)] != ends
+    figures = {"one_segment": 2 * len(ends) - len(plan), "cut_sentences": int(np.count_nonzero(inside))}
+    return ledger_of_copy(len(columns.ids), placed_in(plan), 0, figures)
+
+
+def electra_plain(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+    """Return what `electra_examples` gives, over lists of tokens."""
+    parts, ledgers = [], []
+    for copy in range(common.copies):
+        planned = [
+            example
+            for document in range(len(columns.keys))
+            for example in _plain_document(columns, document, own, common, copy)
+        ]
+        parts.append(plain_examples(columns, planned, copy, layout))
+        ledgers.append(_ledger(columns, plain_matrix(planned)))
+    return BuiltExamples(joined(parts), tuple(ledgers))
+
+
+def _plain_document(
+    columns: DocumentTokens, document: int, own: ElectraInput, common: Common, copy: int
+) -> Iterator[PlannedExample]:
+    """The examples of one document and copy."""
+    first, last = columns.documents[document : document + 2].tolist()
+    rest = [range(*bounds) for bounds in pairwise(columns.sentences[first : last + 1].tolist())]
+    ordinal = 0
+    while rest:
+        example_id = int(fold(fold(first_link(copy), columns.keys[document]), ordinal))
+        target_key, key = (int(stream(common.seed, purpose, copy, example_id)) for purpose in PURPOSES)
+        target = common.length
+        if uniform(target_key, 0) < own.short_sequence_probability:
+            target = SHORTEST + int(below(target_key, 1, common.length - SHORTEST + 1))
+        size = 1
+        while size < len(rest) and sum(map(len, rest[:size])) < target:
+            size += 1
+        wanted = 1 << 62 if uniform(key, 0) < own.one_segment_probability else (target - 3) // 2
+        a, b = _plain_segments(rest[:size], wanted, coin=bool(below(key, 1, 2)))
+        a, b = _plain_trimmed(columns, a, b, common.length)
+        yield PlannedExample(ordinal, [PlainPiece(each.start, each.stop, document) for each in (a, b) if each])
+        end = b.stop if b else a.stop
+        rest = [range(max(each.start, end), each.stop) for each in rest if each.stop > end]
+        ordinal += 1
+
+
+def _plain_segments(sentences: list[range], wanted: int, *, coin: bool) -> tuple[range, range]:
+    """The tokens of both segments. coin: whether the first goes beyond what is wanted rather than stay below it"""
+    a = sentences[0]
+    end = sentences[-1].stop
+    for sentence in sentences[1:]:
+        fits = len(a) + len(sentence) < wanted
+        if not fits and not (len(a) < wanted and coin):
+            break
+        a = range(a.start, sentence.stop)
+    return a, range(a.stop, end)
+
+
+def _plain_trimmed(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
+    """Both segments, as much of them as fits."""
+    if len(a) > length - 2:
+        words = [place for place in a[1 : length - 1] if columns.word_starts[place]]
+        return range(a.start, max(words, default=a.start + length - 2)), range(0)
+    room = length - 3 - len(a)
+    if len(b) > max(room, 0):
+        words = [place for place in b[1 : max(room, 0) + 1] if columns.word_starts[place]]
+        b = range(b.start, max(words, default=b.start))
+    return a, b

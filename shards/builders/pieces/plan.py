@@ -1,0 +1,201 @@
+"""Examples made of pieces of documents: a plan of one copy as columns, by kernels and by definition.
+
+The pieces of an example follow `[CLS]`, each with a `[SEP]` where it is closed. With two segments the first piece is A
+and the second, where there is one, is B. An example's id is a hash of (key of the document of its first piece, copy,
+its ordinal in that document).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.kernels.arrays import Int64s, UInt32s, UInt64s
+from corpora.store.ledger import Account, Ledger
+from corpora.store.randomness import address, fold
+from shards.builders.contract import Common
+from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.pieces.plan_kernels import (
+    CLOSED,
+    DOCUMENT,
+    END,
+    EXAMPLE,
+    PIECE_WIDTH,
+    START,
+    number_examples,
+    write_pieces,
+)
+from shards.masks.masking import ShardVocabulary
+
+
+class ExampleLayout(NamedTuple):
+    """The form of examples, whatever is in them.
+
+    segments:   1, or 2
+    has_labels: whether an example has one: 1 where its segments are of two documents
+    """
+
+    cls_id: int
+    sep_id: int
+    segments: int = 1
+    has_labels: bool = False
+
+    @classmethod
+    def of(cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False) -> "ExampleLayout":
+        """Return the layout with the special tokens of a vocabulary."""
+        return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
+
+
+def first_link(copy: int) -> np.uint64:
+    """Return the link where the ids of a copy's examples begin: `fold(fold(first_link(copy), key), ordinal)`."""
+    return np.uint64(address(0, "example", copy))
+
+
+def purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
+    """The address of each purpose of a copy's choices."""
+    return np.array([address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
+
+
+def ordinals_of(pieces: Int64s) -> UInt32s:
+    """The ordinal of each example where the examples that begin in one document follow one another."""
+    ordinals = np.empty(_num_examples(pieces), np.uint32)
+    number_examples(pieces, ordinals)
+    return ordinals
+
+
+def examples_of(
+    columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
+) -> Examples:
+    """The planned examples of one copy. ordinals: of each example"""
+    num, of_example = _num_examples(pieces), pieces[:, EXAMPLE]
+    sizes = pieces[:, END] - pieces[:, START] + pieces[:, CLOSED]
+    lengths = 1 + np.bincount(of_example, weights=sizes, minlength=num).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids, word_starts = np.empty(offsets[-1], columns.ids.dtype), np.empty(offsets[-1], np.uint8)
+    write_pieces(columns.ids, columns.word_starts, pieces, layout.cls_id, layout.sep_id, ids, word_starts)
+    begins = np.diff(of_example, prepend=-1) != 0
+    is_other = begins | (np.diff(pieces[:, DOCUMENT], prepend=-1) != 0)
+    held = np.bincount(of_example[is_other], minlength=num)
+    anchors = pieces[begins, DOCUMENT]
+    return Examples(
+        ids=ids,
+        offsets=offsets,
+        word_starts=word_starts,
+        boundary=(lengths if layout.segments == 1 else 1 + sizes[begins]).astype(np.uint16),
+        label=(held - 1).astype(np.uint8) if layout.has_labels else None,
+        second_document=(held - 1).astype(np.uint16) if layout.segments == 2 else None,
+        documents=pieces[is_other, DOCUMENT].astype(np.int32),
+        document_offsets=np.concatenate([[0], np.cumsum(held, dtype=np.int64)]),
+        ordinal=ordinals,
+        copy=np.full(num, copy, np.uint16),
+        example_id=fold(fold(first_link(copy), columns.keys[anchors]), ordinals.astype(np.uint64)),
+    )
+
+
+def placed_in(pieces: Int64s) -> int:
+    """Tokens of documents that are in the examples of a plan."""
+    return int((pieces[:, END] - pieces[:, START]).sum())
+
+
+def ledger_of_copy(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
+    """The checked ledger of one copy: tokens that came in against those in its examples and those that are in none."""
+    outcomes = {"placed": placed, "truncated": 0, "left_over": left_over}
+    return Ledger(accounts=(Account(unit="tokens", total=total, outcomes=outcomes),), figures=dict(figures)).check()
+
+
+def _num_examples(pieces: Int64s) -> int:
+    return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
+
+
+def joined(parts: Sequence[Examples]) -> Examples:
+    """Examples end to end."""
+    columns: dict[str, Any] = {}
+    for name in Examples._fields:
+        values = [getattr(part, name) for part in parts]
+        if name in ("offsets", "document_offsets"):
+            columns[name] = _joined_offsets(values)
+        else:
+            columns[name] = None if values[0] is None else np.concatenate(values)
+    return Examples(**columns)
+
+
+def _joined_offsets(parts: Sequence[Int64s]) -> Int64s:
+    lengths = np.concatenate([np.diff(part) for part in parts])
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+class PlainPiece(NamedTuple):
+    """A run of one document's tokens."""
+
+    start: int
+    end: int
+    document: int
+    closed: bool = True
+
+
+class PlannedExample(NamedTuple):
+    """The content of an example, and its number among those of its first document."""
+
+    ordinal: int
+    pieces: Sequence[PlainPiece]
+
+
+def plain_examples(
+    columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
+) -> Examples:
+    """Return what `examples_of` gives, over lists of tokens."""
+    ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
+    documents, held, example_ids = list[int](), list[int](), list[int]()
+    for ordinal, pieces in planned:
+        tokens = [(layout.cls_id, 0)]
+        ends = []
+        for piece in pieces:
+            run = slice(piece.start, piece.end)
+            tokens += zip(columns.ids[run].tolist(), columns.word_starts[run].tolist(), strict=True)
+            tokens += [(layout.sep_id, 0)] * piece.closed
+            ends.append(len(tokens))
+        ids += [id for id, _ in tokens]
+        starts += [begins for _, begins in tokens]
+        lengths.append(len(tokens))
+        boundaries.append(ends[0] if layout.segments == 2 else ends[-1])
+        of_example = list(dict.fromkeys(piece.document for piece in pieces))
+        documents += of_example
+        held.append(len(of_example))
+        example_ids.append(int(fold(fold(address(0, "example", copy), columns.keys[of_example[0]]), ordinal)))
+    others = [number - 1 for number in held]
+    dtype: npt.DTypeLike = columns.ids.dtype
+    return Examples(
+        ids=np.array(ids, dtype),
+        offsets=np.cumsum([0, *lengths], dtype=np.int64),
+        word_starts=np.array(starts, np.uint8),
+        boundary=np.array(boundaries, np.uint16),
+        label=np.array(others, np.uint8) if layout.has_labels else None,
+        second_document=np.array(others, np.uint16) if layout.segments == 2 else None,
+        documents=np.array(documents, np.int32),
+        document_offsets=np.cumsum([0, *held], dtype=np.int64),
+        ordinal=np.array([ordinal for ordinal, _ in planned], np.uint32),
+        copy=np.full(len(planned), copy, np.uint16),
+        example_id=np.array(example_ids, np.uint64),
+    )
+
+
+def plain_placed(planned: Sequence[PlannedExample]) -> int:
+    """Tokens of documents that are in examples."""
+    return sum(piece.end - piece.start for example in planned for piece in example.pieces)
+
+
+def plain_numbered(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
+    """Examples with the ordinals of `ordinals_of`."""
+    anchors = [row[0].document for row in rows]
+    return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
+
+
+def plain_matrix(planned: Sequence[PlannedExample]) -> Int64s:
+    """The plan of a copy as the kernels write it."""
+    rows = [
+        [piece.start, piece.end, piece.document, number, piece.closed]
+        for number, example in enumerate(planned)
+        for piece in example.pieces
+    ]
+    return np.array(rows, np.int64).reshape(-1, PIECE_WIDTH)

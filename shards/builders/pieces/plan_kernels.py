@@ -1,0 +1,64 @@
+"""Examples made of pieces: the layout of a plan, and the kernels that cut text and write examples out.
+
+A plan is a matrix of int64, one row a piece: a run of one document's tokens in one example. Its columns are named here;
+CLOSED says whether a separator follows the piece.
+
+Cost: see `shards.builders.pieces.packing`.
+"""
+
+from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt32s
+from corpora.kernels.compiling import kernel
+
+START, END, DOCUMENT, EXAMPLE, CLOSED, PIECE_WIDTH = range(6)
+
+
+@kernel
+def put_piece(piece: Int64s, start: int, end: int, document: int, example: int, closed: int) -> None:
+    """Fill one row of a plan."""
+    piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE], piece[CLOSED] = start, end, document, example, closed
+
+
+@kernel
+def cut_at_word(word_starts: Bytes, start: int, room: int) -> int:
+    """Return the cut of a text above `room`: at the last word start that leaves so many tokens, else after so many."""
+    for place in range(start + room, start, -1):
+        if word_starts[place]:
+            return place
+    return start + room
+
+
+@kernel
+def number_examples(pieces: Int64s, ordinals: UInt32s) -> None:
+    """Number every example among those whose first token is of the same document; they follow each other."""
+    example, document, ordinal = -1, -1, 0
+    for index in range(len(pieces)):
+        if pieces[index, EXAMPLE] != example:
+            example = pieces[index, EXAMPLE]
+            ordinal = ordinal + 1 if pieces[index, DOCUMENT] == document else 0
+            document = pieces[index, DOCUMENT]
+            ordinals[example] = ordinal
+
+
+@kernel
+def write_pieces(
+    ids: Ids,
+    word_starts: Bytes,
+    pieces: Int64s,
+    cls_id: int,
+    sep_id: int,
+    out_ids: Ids,
+    out_starts: Bytes,
+) -> None:
+    """Write [CLS] piece [SEP] piece [SEP] ... of every example, end to end; a piece that is not closed has no [SEP]."""
+    place, example = 0, -1
+    for index in range(len(pieces)):
+        if pieces[index, EXAMPLE] != example:
+            example = pieces[index, EXAMPLE]
+            out_ids[place], out_starts[place] = cls_id, 0
+            place += 1
+        for token in range(pieces[index, START], pieces[index, END]):
+            out_ids[place], out_starts[place] = ids[token], word_starts[token]
+            place += 1
+        if pieces[index, CLOSED]:
+            out_ids[place], out_starts[place] = sep_id, 0
+            place += 1

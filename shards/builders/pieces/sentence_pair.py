@@ -1,0 +1,245 @@
+"""Sentence pairs for next sentence prediction: [CLS] A [SEP] B [SEP], each segment one sentence.
+
+Liu et al. 2019 (section 4.2, SENTENCE-PAIR+NSP): B is the sentence that follows A, or one of another document. The
+authors published no code for it; the fault of every script for next sentences is avoided here, the label showing
+without a word being read:
+
+- the sentences of a document are taken two by two, before any label. Of an odd number one is left over, another one in
+  each copy; a sentence longer than half of an example is cut at word starts into several;
+- pairs of two documents whose Bs are alike become a couple: Bs that begin and end as each other (at a sentence's begin
+  or end, or at a cut), of the same length or the nearest. A pair without one is left over, whatever its label were;
+- then half of the couples, every second by the toss of a coin for two, exchange their Bs and are labelled 1.
+
+So the Bs of both labels are alike on the surface, every sentence is read once in a copy, and labels balance to within a
+couple. An example's id is a hash of (A's key, copy, number of the pair in its document), and every choice is addressed
+by it. A document that holds more than half of a shard's pairs has some left over.
+
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns. The figure `length_gap`
+sums by how many tokens an exchanged B is longer or shorter than the true one.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bools, Int64s, UInt64s
+from corpora.store.ledger import Ledger
+from corpora.store.randomness import below, fold
+from shards.builders.contract import BuiltExamples, Common
+from shards.builders.examples import DocumentTokens, check_columns
+from shards.builders.pieces.plan import (
+    ExampleLayout,
+    PlainPiece,
+    PlannedExample,
+    examples_of,
+    first_link,
+    joined,
+    ledger_of_copy,
+    plain_examples,
+    plain_placed,
+    purpose_keys,
+)
+from shards.builders.pieces.plan_kernels import DOCUMENT, END, EXAMPLE, PIECE_WIDTH, START
+from shards.builders.pieces.sentence_pair_kernels import (
+    A_START,
+    ANCHOR,
+    B_END,
+    B_START,
+    CUTS,
+    LEFT_OVER,
+    NUM_COUNTS,
+    ODD,
+    ORDINAL,
+    PAIR_WIDTH,
+    SURFACE,
+    couple_pairs,
+    pair_sentences,
+)
+from shards.masks.masking import ShardVocabulary
+
+PAIR_SPECIALS = 3
+PURPOSES = ("sentence pair odd", "sentence pair order", "sentence pair label")
+_ODD, _ORDER, _LABEL = range(3)
+FIGURES = ("borrowed", "next", "random", "length_gap", "odd_sentences", "without_partner", "cut_sentences")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentencePairInput:
+    """Two natural sentences, B the one after A or one of another document, as RoBERTa's SENTENCE-PAIR+NSP."""
+
+    kind: ClassVar[str] = "sentence-pair"
+    version: ClassVar[int] = 1
+    masked: ClassVar[bool] = True
+    segments: ClassVar[int] = 2
+    labels: ClassVar[str | None] = "next-sentence"
+
+    def check(self, common: Common) -> None:
+        """Accept all settings: everything goes together."""
+
+    def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
+        """The examples of all copies."""
+        return sentence_pairs(columns, common, ExampleLayout.of(vocabulary, 2, has_labels=True))
+
+
+def sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
+    """The examples of all copies, by kernels."""
+    check_columns(columns)
+    parts, ledgers = [], []
+    for copy in range(common.copies):
+        addresses = purpose_keys(common, PURPOSES, copy)
+        pairs, example_ids, counts = _pairs(columns, copy, addresses, (common.length - PAIR_SPECIALS) // 2)
+        couples = _couples(pairs, example_ids, addresses[_ORDER])
+        partners = _partners(len(pairs), couples, _exchanged(example_ids[couples[:, 0]], addresses[_LABEL]))
+        kept = np.flatnonzero(partners >= 0)
+        plan, ordinals = _plan(pairs, kept, partners[kept]), pairs[kept, ORDINAL].astype(np.uint32)
+        parts.append(examples_of(columns, plan, ordinals, copy, layout))
+        ledgers.append(_ledger(columns, pairs, partners, counts))
+    return BuiltExamples(joined(parts), tuple(ledgers))
+
+
+def _pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
+    """The sentences of all documents two by two, the ids of their examples, and the counts."""
+    most = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
+    bounds = np.empty((most + 1, 2), np.int64)
+    pairs, example_ids = np.empty((most // 2, PAIR_WIDTH), np.int64), np.empty(most // 2, np.uint64)
+    counts = np.zeros(NUM_COUNTS, np.int64)
+    num = pair_sentences(*columns[1:], first_link(copy), addresses[_ODD], room, bounds, pairs, example_ids, counts)
+    return pairs[:num].copy(), example_ids[:num].copy(), counts
+
+
+def _couples(pairs: Int64s, example_ids: UInt64s, order: np.uint64) -> Int64s:
+    """Pairs whose Bs may be exchanged: two indices a row."""
+    alike = np.lexsort((fold(order, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
+    couples = np.empty((len(pairs) // 2, 2), np.int64)
+    return couples[: couple_pairs(alike, pairs, couples)].copy()
+
+
+def _exchanged(firsts: UInt64s, label: np.uint64) -> Bools:
+    """Tell for each couple whether it exchanges its Bs: one of two that follow each other, by a coin for both.
+
+    firsts: the example ids of the first pair of each
+    """
+    coins = np.repeat(below(fold(label, firsts[::2]), 0, 2) == 1, 2)[: len(firsts)]
+    exchanged: Bools = coins ^ (np.arange(len(firsts)) % 2 == 1)
+    return exchanged
+
+
+def _partners(num_pairs: int, couples: Int64s, exchanged: Bools) -> Int64s:
+    """Return for each pair the one whose B it has, itself or another; -1 where it is left over."""
+    partners = np.full(num_pairs, -1, np.int64)
+    ones, others = couples[:, 0], couples[:, 1]
+    partners[ones], partners[others] = np.where(exchanged, others, ones), np.where(exchanged, ones, others)
+    return partners
+
+
+def _plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
+    """The pieces of all examples: A of a pair, B of its partner."""
+    plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
+    plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
+    plan[1::2, [START, END, DOCUMENT]] = pairs[partners][:, [B_START, B_END, ANCHOR]]
+    plan[:, EXAMPLE] = np.repeat(np.arange(len(kept)), 2)
+    return plan
+
+
+def _ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
+    """The ledger of one copy.
+
+    borrowed: tokens of random Bs; next, random: examples by their label; odd_sentences, without_partner: sentences and
+    pairs that are in none; cut_sentences: how often one is cut
+    """
+    lengths, alone = pairs[:, B_END] - pairs[:, B_START], partners < 0
+    random = ~alone & (partners != np.arange(len(pairs)))
+    own, borrowed = lengths[random], lengths[partners[random]]
+    sizes = pairs[:, B_END] - pairs[:, A_START]
+    figures = {
+        "borrowed": int(borrowed.sum()),
+        "next": int(np.count_nonzero(~alone & ~random)),
+        "random": int(np.count_nonzero(random)),
+        "length_gap": int(np.abs(own - borrowed).sum()),
+        "odd_sentences": int(counts[ODD]),
+        "without_partner": int(np.count_nonzero(alone)),
+        "cut_sentences": int(counts[CUTS]),
+    }
+    left_over = int(sizes[alone].sum() + counts[LEFT_OVER])
+    return ledger_of_copy(len(columns.ids), int(sizes[~alone].sum()), left_over, figures)
+
+
+class _PlainPair(NamedTuple):
+    document: int
+    ordinal: int
+    example_id: int
+    a: range
+    b: range
+    surface: tuple[bool, bool]  # whether B begins a sentence, whether what follows B does
+
+
+def sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
+    """Return what `sentence_pairs` gives, over lists of tokens."""
+    parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
+    for copy in range(common.copies):
+        keys = dict(zip(PURPOSES, purpose_keys(common, PURPOSES, copy), strict=True))
+        pairs, counts = list[_PlainPair](), Counter[str]()
+        for document in range(len(columns.keys)):
+            pairs += _plain_pairs(columns, document, room, copy, keys["sentence pair odd"], counts)
+        partners = _plain_partners(pairs, keys["sentence pair order"], keys["sentence pair label"])
+        planned = list[PlannedExample]()
+        for pair, partner in zip(pairs, partners, strict=True):
+            if partner is None:
+                counts["without_partner"] += 1
+                counts["left over"] += len(pair.a) + len(pair.b)
+                continue
+            counts["random" if partner is not pair else "next"] += 1
+            counts["borrowed"] += len(partner.b) * (partner is not pair)
+            counts["length_gap"] += abs(len(partner.b) - len(pair.b))
+            a = PlainPiece(pair.a.start, pair.a.stop, pair.document)
+            b = PlainPiece(partner.b.start, partner.b.stop, partner.document)
+            planned.append(PlannedExample(pair.ordinal, [a, b]))
+        parts.append(plain_examples(columns, planned, copy, layout))
+        figures = {name: counts[name] for name in FIGURES}
+        ledgers.append(ledger_of_copy(len(columns.ids), plain_placed(planned), counts["left over"], figures))
+    return BuiltExamples(joined(parts), tuple(ledgers))
+
+
+def _plain_pairs(
+    columns: DocumentTokens, document: int, room: int, copy: int, odd: np.uint64, counts: Counter[str]
+) -> Iterator[_PlainPair]:
+    """The sentences of a document two by two; without one of an odd number."""
+    first, last = columns.documents[document : document + 2].tolist()
+    units = list[range]()
+    for start, stop in pairwise(columns.sentences[first : last + 1].tolist()):
+        while stop - start > room:
+            words = [place for place in range(start + 1, start + room + 1) if columns.word_starts[place]]
+            units.append(range(start, max(words, default=start + room)))
+            start = units[-1].stop
+            counts["cut_sentences"] += 1
+        units.append(range(start, stop))
+    if len(units) % 2:
+        left = units.pop(2 * int(below(fold(odd, columns.keys[document]), 0, len(units) // 2 + 1)))
+        counts["odd_sentences"] += 1
+        counts["left over"] += len(left)
+    begins = set(columns.sentences.tolist())
+    for ordinal, (a, b) in enumerate(zip(units[::2], units[1::2], strict=True)):
+        example_id = int(fold(fold(first_link(copy), columns.keys[document]), ordinal))
+        yield _PlainPair(document, ordinal, example_id, a, b, (b.start in begins, b.stop in begins))
+
+
+def _plain_partners(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
+    """Return for each pair the one whose B it has; None where it is left over."""
+    partners = dict[int, _PlainPair]()
+    waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
+    for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):
+        if waiting and waiting[-1].surface != pair.surface:
+            waiting = []
+        if waiting and waiting[-1].document != pair.document:
+            couples.append((waiting.pop(), pair))
+        else:
+            waiting.append(pair)
+    for number, (one, other) in enumerate(couples):
+        coin = bool(below(fold(label, couples[number - number % 2][0].example_id), 0, 2))
+        exchanged = coin if number % 2 == 0 else not coin
+        partners[one.example_id], partners[other.example_id] = (other, one) if exchanged else (one, other)
+    return [partners.get(pair.example_id) for pair in pairs]

@@ -1,0 +1,107 @@
+"""Single sequences: a document is an example, `[CLS] ... [SEP]`; a longer one is cut into several.
+
+Sanh et al. 2019: DistilBERT learns from one sequence a line, and cuts longer ones to the length. Its script cuts
+inside words and drops sequences of up to 11 tokens without a count; here a cut is at a word start, unless a word is
+longer than an example, and what is shorter than `min_tokens` is left over and counted: by default nothing is.
+
+The result is a function of the settings and the columns alone. Copies hold the same sequences under ids of their own,
+so their masks differ.
+
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the columns.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpora.store.ledger import Ledger
+from corpora.store.settings import check_range
+from shards.builders.contract import BuiltExamples, Common
+from shards.builders.examples import DocumentTokens, check_columns
+from shards.builders.pieces.plan import (
+    ExampleLayout,
+    PlainPiece,
+    examples_of,
+    joined,
+    ledger_of_copy,
+    ordinals_of,
+    placed_in,
+    plain_examples,
+    plain_numbered,
+    plain_placed,
+)
+from shards.builders.pieces.plan_kernels import PIECE_WIDTH
+from shards.builders.pieces.single_kernels import CUTS, LEFT_OVER, NUM_COUNTS, TOO_SHORT, plan_single
+from shards.masks.masking import ShardVocabulary
+
+SINGLE_SPECIALS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleInput:
+    """A document is an example, or several where it is longer, as DistilBERT reads lines.
+
+    min_tokens: fewest tokens of an example, specials not counted; what is shorter is left over
+    """
+
+    kind: ClassVar[str] = "single"
+    version: ClassVar[int] = 1
+    masked: ClassVar[bool] = True
+    segments: ClassVar[int] = 1
+    labels: ClassVar[str | None] = None
+
+    min_tokens: int = 1
+
+    def __post_init__(self) -> None:
+        check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
+
+    def check(self, common: Common) -> None:
+        """Raise InputError where no example could be long enough."""
+        check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
+
+    def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
+        """The examples of all copies."""
+        return single_examples(columns, self, common, ExampleLayout.of(vocabulary))
+
+
+def single_examples(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+    """The sequences of all copies, by a kernel."""
+    check_columns(columns)
+    room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
+    most = len(columns.documents) + 2 * (len(columns.ids) // room + 1)  # two neighbours are longer than the room
+    pieces = np.empty((most, PIECE_WIDTH), np.int64)
+    num = plan_single(*columns[1:4], room, own.min_tokens, pieces, counts)
+    plan = pieces[:num].copy()
+    ordinals = ordinals_of(plan)
+    parts = [examples_of(columns, plan, ordinals, copy, layout) for copy in range(common.copies)]
+    ledger = _ledger(len(columns.ids), placed_in(plan), counts[LEFT_OVER], counts[TOO_SHORT], counts[CUTS])
+    return BuiltExamples(joined(parts), (ledger,) * common.copies)
+
+
+def _ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) -> Ledger:
+    return ledger_of_copy(total, placed, int(left_over), {"too_short": int(too_short), "cuts": int(cuts)})
+
+
+def single_plain(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
+    """Return what `single_examples` gives, over lists of tokens."""
+    room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
+    for document in range(len(columns.keys)):
+        start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()
+        while start < stop:
+            cuts = [
+                place for place in range(start + 1, start + room + 1) if place < stop and columns.word_starts[place]
+            ]
+            end = stop if stop - start <= room else max(cuts, default=start + room)
+            counts["cuts"] += end < stop
+            if end - start >= own.min_tokens:
+                rows.append([PlainPiece(start, end, document)])
+            else:
+                counts["left over"] += end - start
+                counts["too short"] += 1
+            start = end
+    planned = plain_numbered(rows)
+    parts = [plain_examples(columns, planned, copy, layout) for copy in range(common.copies)]
+    figures = (counts["left over"], counts["too short"], counts["cuts"])
+    return BuiltExamples(joined(parts), (_ledger(len(columns.ids), plain_placed(planned), *figures),) * common.copies)

@@ -1,0 +1,168 @@
+"""Segment pairs for next sentence prediction: [CLS] A [SEP] B [SEP], B what follows A, or random text.
+
+Devlin et al. 2018 (section 3.1, appendix A.2), with the known errors of the released script fixed. There a model
+guesses the label with no word read: a lone sentence is always "random", a random B may begin where little text
+follows, and truncation treats the two kinds unlike. Here:
+
+- A and the true B are fixed first: a chunk of whole sentences that fit, cut between two of them. A sentence that no
+  second one fits with goes together with the head of the next; a document's last one is cut at a word; one that is
+  longer than an example is cut at word starts into pieces, each a chunk. Nothing is truncated;
+- then a partner is sought in another document (`partners.py`): text of exactly the true B's length that begins and
+  ends as that does. Where the drawn cut has none, another cut or a shorter B is taken; a chunk that has none is left
+  over and counted;
+- last the label is drawn, a fair coin by the chunk's address. A random B puts the true one back: the next chunk
+  begins with it.
+
+So the lengths of A and B, where each begins and ends, and whether there is an example at all say nothing of the label:
+they are decided before it is drawn. The target length is drawn for every chunk, not once for a document and copy.
+
+The result is a function of the settings and the columns alone. An example's id is a hash of (anchor's key,
+copy, ordinal of its chunk), and every choice about it is addressed by that id: copies can be built apart.
+`shards.builders.segments.pairs_plain` is the definition; here kernels do the work.
+
+Promise: for every copy, total = placed + truncated + left over, over the tokens of the anchors, where the
+total is counted on the input; none is truncated. Tokens borrowed for random Bs are a figure of their own.
+Cost: 0.5 microseconds an example of 128 tokens, 0.7 of 512 (one x86-64 core), the index of partners among it; in
+passing, 72 bytes for every example and what the index takes.
+Of a shard of 17 million tokens an example of 128 takes 0.9 microseconds, and 1.2 more where its memory is new.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
+from corpora.store.ledger import Account, Ledger
+from corpora.store.randomness import address
+from corpora.store.settings import added, check_choice, check_range
+from shards.builders.contract import BuiltExamples, Common
+from shards.builders.examples import MAX_COPIES, MAX_LENGTH, DocumentTokens, check_columns
+from shards.builders.google_bert import builder as google_bert
+from shards.builders.segments.pairs_kernels import FIGURES, OUTCOMES, PURPOSES, plan_copy
+from shards.builders.segments.partners import find_partners
+from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written
+from shards.builders.segments.plan_kernels import LABEL, OTHER
+from shards.masks.masking import ShardVocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentPairInput:
+    """Segment pairs for next sentence prediction, as BERT reads them.
+
+    short_sequence_probability: share of chunks that aim at a shorter, drawn length
+    compat: "google-bert": the examples of the authors' script with its faults, see `shards.builders.google_bert`
+    """
+
+    kind: ClassVar[str] = "segment-pair"
+    version: ClassVar[int] = 1
+    masked: ClassVar[bool] = True
+    segments: ClassVar[int] = 2
+    labels: ClassVar[str | None] = "next-sentence"
+
+    short_sequence_probability: float = 0.1
+    compat: str = added("")
+
+    def __post_init__(self) -> None:
+        check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
+        check_choice("shards.compat", self.compat, ("", google_bert.NAME))
+
+    def check(self, common: Common) -> None:
+        """The authors' script masks as it does; any other settings go together."""
+        if self.compat:
+            google_bert.check_masks(common.masking)
+
+    def check_algorithm(self, algorithm: str) -> None:
+        """Raise InputError for an algorithm of vocabularies that the authors' script cannot read."""
+        if self.compat:
+            google_bert.check_algorithm(algorithm)
+
+    def check_vocabulary(self, words: Vocabulary) -> None:
+        """Raise InputError for a vocabulary that the authors' script cannot read."""
+        if self.compat:
+            google_bert.check_vocabulary(words)
+
+    def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
+        """The examples of all copies."""
+        if self.compat:
+            script = google_bert.script_settings(common, self.short_sequence_probability)
+            return google_bert.google_bert_examples(columns, script, vocabulary)
+        own = PairSettings(
+            length=common.length,
+            short_sequence_probability=self.short_sequence_probability,
+            copies=common.copies,
+            seed=common.seed,
+        )
+        ids, planned = vocabulary.special_ids, plan_pairs(columns, own)
+        return built(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSettings:
+    """Settings that determine the pairs.
+
+    `length` is that of the longest example, in tokens with specials; a chunk aims at it, or, with
+    `short_sequence_probability`, at a shorter text; every document is cut and labelled `copies` times.
+    """
+
+    length: int = 128
+    short_sequence_probability: float = 0.1
+    copies: int = 1
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        check_range("shards.length", self.length, 5, MAX_LENGTH)
+        check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
+        check_range("shards.copies", self.copies, 1, MAX_COPIES)
+        check_range("shards.seed", self.seed, 0, (1 << 64) - 1)
+
+
+def build_pairs(
+    columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
+) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
+    """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES` and partners'."""
+    planned = plan_pairs(columns, settings)
+    return written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
+
+
+def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
+    """Plan the examples of all copies, before a token is written."""
+    check_columns(columns)
+    limit = settings.length - PAIR_SPECIALS
+    partners, planned = find_partners(columns, limit - 1), PlannedSegments([], [])
+    for copy in range(settings.copies):
+        counts = np.zeros(len(OUTCOMES + FIGURES), np.int64)
+        addresses = np.array([address(settings.seed, f"pair {purpose}", copy) for purpose in PURPOSES], np.uint64)
+        first_link, short = np.uint64(address(0, "example", copy)), float(settings.short_sequence_probability)
+        plan = plan_copy(*columns[1:], partners, first_link, addresses, limit, short, counts)
+        planned.plans.append(plan)
+        planned.ledgers.append(ledger_of_copy(columns, counts.tolist(), plan[plan[:, LABEL] == 1, OTHER]))
+    return planned
+
+
+def ledger_of_copy(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
+    """The ledger of one copy: tokens that came in against counts named by OUTCOMES and FIGURES.
+
+    partners: the documents of the random Bs, whose lengths are counted by powers of two
+    """
+    named = dict(zip(OUTCOMES + FIGURES, counts, strict=True))
+    tokens = Account(unit="tokens", total=len(columns.ids), outcomes={name: named[name] for name in OUTCOMES})
+    lengths = np.diff(columns.sentences[columns.documents])[partners]
+    figures = {name: named[name] for name in FIGURES} | lengths_by_power(lengths)
+    return Ledger(accounts=(tokens,), figures=figures).check()
+
+
+def lengths_by_power(lengths: Int64s) -> dict[str, int]:
+    """Count the partners that are documents of 1, 2-3, 4-7, ... tokens.
+
+    >>> lengths_by_power(np.array([1, 5, 6, 70]))
+    {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}
+    """
+    counts = np.bincount(np.frexp(lengths)[1] - 1)
+    return {
+        f"partners of {1 << power}-{(2 << power) - 1} tokens": count
+        for power, count in enumerate(counts.tolist())
+        if count
+    }

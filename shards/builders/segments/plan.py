@@ -1,0 +1,104 @@
+"""Examples of two segments, `[CLS] A [SEP] B [SEP]`: planned as rows of numbers, written out as columns."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Ids, Int32s, Int64s, UInt16s, UInt32s, UInt64s
+from corpora.store.ledger import Ledger
+from shards.builders.contract import BuiltExamples
+from shards.builders.examples import DocumentTokens, Examples
+from shards.builders.segments.plan_kernels import (
+    A_LENGTH,
+    A_START,
+    ANCHOR,
+    B_LENGTH,
+    B_START,
+    EXAMPLE_ID,
+    LABEL,
+    ORDINAL,
+    OTHER,
+    write_examples,
+)
+from shards.measures.surfaces import Segments, count_surfaces
+
+PAIR_SPECIALS = 3
+
+
+class PlannedSegments(NamedTuple):
+    """Holds the plan of the examples of all copies: a plan and a checked ledger each."""
+
+    plans: list[Int64s]
+    ledgers: list[Ledger]
+
+
+class SegmentPairs(NamedTuple):
+    """n examples, by copy, document and ordinal."""
+
+    ids: Ids  # flat: [CLS] A [SEP] B [SEP]
+    offsets: Int64s  # [n + 1], into ids
+    word_starts: Bytes  # flat, 0 on specials
+    boundary: UInt16s  # [n], length of [CLS] A [SEP]
+    label: Bytes  # [n]
+    anchor: Int32s  # [n], index of A's document
+    partner: Int32s  # [n], index of B's document
+    ordinal: UInt32s  # [n], number of the chunk in A's document
+    copy: UInt16s  # [n]
+    example_id: UInt64s  # [n]
+
+
+def written(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
+    """The planned examples of all copies, written out."""
+    return _written(columns, np.concatenate(plans), [len(plan) for plan in plans], cls_id, sep_id)
+
+
+def _written(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
+    """The examples of one plan of all copies, of which each has its number of examples."""
+    offsets = np.zeros(len(plan) + 1, np.int64)
+    np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
+    ids = np.empty(offsets[-1], columns.ids.dtype)
+    word_starts = np.empty(offsets[-1], np.uint8)
+    write_examples(columns.ids, columns.word_starts, plan, offsets, cls_id, sep_id, ids, word_starts)
+    return SegmentPairs(
+        ids=ids,
+        offsets=offsets,
+        word_starts=word_starts,
+        boundary=(plan[:, A_LENGTH] + 2).astype(np.uint16),
+        label=plan[:, LABEL].astype(np.uint8),
+        anchor=plan[:, ANCHOR].astype(np.int32),
+        partner=plan[:, OTHER].astype(np.int32),
+        ordinal=plan[:, ORDINAL].astype(np.uint32),
+        copy=np.repeat(np.arange(len(numbers), dtype=np.uint16), numbers),
+        example_id=plan[:, EXAMPLE_ID].copy().view(np.uint64),
+    )
+
+
+def of_pairs(pairs: SegmentPairs) -> Examples:
+    """Pairs as examples: one whose segments are of two documents holds both, any other one."""
+    two = pairs.partner != pairs.anchor
+    offsets = np.concatenate([[0], np.cumsum(two, dtype=np.int64)]) + np.arange(len(two) + 1)
+    documents = np.empty(offsets[-1], np.int32)
+    documents[offsets[1:] - 1] = pairs.partner
+    documents[offsets[:-1]] = pairs.anchor
+    return Examples(
+        ids=pairs.ids,
+        offsets=pairs.offsets,
+        word_starts=pairs.word_starts,
+        boundary=pairs.boundary,
+        label=pairs.label,
+        second_document=two.astype(np.uint16),
+        documents=documents,
+        document_offsets=offsets,
+        ordinal=pairs.ordinal,
+        copy=pairs.copy,
+        example_id=pairs.example_id,
+    )
+
+
+def built(columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int) -> BuiltExamples:
+    """The planned examples of all copies as the contract wants them. room: the most tokens of both segments"""
+    plan = np.concatenate(planned.plans)
+    pairs = _written(columns, plan, [len(rows) for rows in planned.plans], cls_id, sep_id)
+    segments = Segments(plan[:, A_START], plan[:, A_LENGTH], plan[:, B_START], plan[:, B_LENGTH])
+    surfaces = count_surfaces(columns.sentences, segments, pairs.label, pairs.example_id, room=room)
+    return BuiltExamples(of_pairs(pairs), tuple(planned.ledgers), surfaces=surfaces)

@@ -1,0 +1,173 @@
+"""The columns of all shards of a split: rows gathered by number, by a few calls of kernels for all shards together.
+
+Every buffer of every record batch is reached from one base address, as an index into one array over the stretch of
+the address space in which they lie.
+
+Promise: whatever bytes a mapped file holds, nothing is read outside of the buffers of its columns, and no id comes out
+that the vocabulary does not have: such rows raise Damaged, which names their file. Cost: see `loader.py`.
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
+from corpora.store.damage import Damaged
+from corpora.store.tables import open_table
+from shards.masks.masking import LONGEST_MASKED, Masks
+from shards.reading.files.columns_kernels import FLAGS_ROOM, copy_bits, copy_lists, copy_plain, find_lists
+from shards.reading.files.shard_set import HELD, ShardSet
+
+_PLAIN = {"example_id": np.uint64, "boundary": np.uint16, "label": np.uint8}  # as the kernels number them
+
+
+class ReadRows(NamedTuple):
+    """n examples, end to end."""
+
+    ids: Ids
+    word_starts: Bytes  # one a token
+    offsets: Int64s  # [n + 1], into both
+    example_ids: UInt64s  # [n]
+    boundary: Int64s  # [n]
+    labels: Int64s | None  # [n]
+
+
+class _ListColumn(NamedTuple):
+    """A column of lists, by record batch: where its offsets and its values begin in the memory, how many values."""
+
+    kind: Any
+    bounds: Int64s
+    values: Int64s
+    counts: Int64s
+
+
+class _Lists(NamedTuple):
+    """Lists of n rows: the record batch of each, its first value in that, and where it begins end to end."""
+
+    batches: Int64s
+    firsts: Int64s
+    offsets: Int64s
+
+
+class Columns:
+    """The columns of a split, to gather from. Raises Damaged where a file is not what its manifest says.
+
+    shards: those to open, ascending; None: all
+    """
+
+    def __init__(self, shard_set: ShardSet, shards: Sequence[int] | None = None) -> None:
+        folder, schema = shard_set.manifest.stage_folder, shard_set.schema
+        names = [name for name in schema.names if name not in HELD]
+        self._set = shard_set
+        self._vocab_size: int = shard_set.manifest.facts["vocab_size"]
+        self._batches, starts = list[pa.RecordBatch](), list[int]()  # the batches keep the memory mapped
+        for shard in range(len(shard_set.parts)) if shards is None else shards:
+            first, part = shard_set.first_example(shard), shard_set.parts[shard]
+            # Mapped, not read: the files are checked by the training that reads them (`verification.py`).
+            for batch in open_table(shard_set.place, folder, part, "examples", names, checked=False):
+                self._batches.append(batch)
+                starts.append(first)
+                first += batch.num_rows
+        self._starts = np.array([*starts, len(shard_set)], np.int64)
+        buffers = [b for batch in self._batches for column in batch.columns for b in column.buffers() if b is not None]
+        self._base = min(buffer.address for buffer in buffers if buffer.size) & ~7
+        self._size = max(buffer.address + buffer.size for buffer in buffers) - self._base
+        self._memories: dict[Any, npt.NDArray[Any]] = {}
+        self._lists = {name: self._list_column(name) for name in names if pa.types.is_list(schema.field(name).type)}
+        self._plain = np.stack([self._begins(name, 1, kind) for name, kind in _PLAIN.items() if name in names])
+        self._has_labels = "label" in names
+
+    def gather(self, examples: Int64s, words: bool) -> ReadRows:
+        """Examples by number. words: whether word starts are read; where not, all of them are 0"""
+        ids, lists = self._values("ids", examples, self._vocab_size)
+        num = len(examples)
+        example_ids, boundary = np.empty(num, np.uint64), np.empty(num, np.int64)
+        labels = np.empty(num if self._has_labels else 0, np.int64)
+        late = copy_plain(
+            self._memory(np.uint64), self._memory(np.uint16), self._memory(np.uint8), self._plain, self._starts,
+            examples, lists.batches, lists.offsets, example_ids, boundary, labels,
+        )  # fmt: skip
+        self._refuse(late, examples, "the second segment of an example begins past its end")
+        starts = self._word_starts(lists) if words else np.zeros(len(ids), np.uint8)
+        return ReadRows(ids, starts, lists.offsets, example_ids, boundary, labels if self._has_labels else None)
+
+    def lengths(self, examples: Int64s) -> Int64s:
+        """Tokens of examples, without reading them."""
+        return np.diff(self._find("ids", examples).offsets)
+
+    def masks(self, examples: Int64s, rows: ReadRows) -> Masks:
+        """The static masks of rows."""
+        positions, lists = self._values("mask_positions", examples, LONGEST_MASKED)
+        replacements, others = self._values("mask_ids", examples, self._vocab_size)
+        torn = np.diff(lists.offsets) != np.diff(others.offsets)
+        self._refuse(_first(torn), examples, "an example has other numbers of masked places and of what is seen there")
+        owners = np.repeat(np.arange(len(examples)), np.diff(lists.offsets))
+        late = _first(positions >= np.diff(rows.offsets)[owners])
+        self._refuse(int(owners[late]) if late >= 0 else -1, examples, "a masked place is past the end of its example")
+        return Masks(positions, lists.offsets, replacements)
+
+    def flat(self, name: str) -> list[npt.NDArray[Any]]:
+        """The values of a list column, record batch by record batch."""
+        return [batch.column(name).flatten().to_numpy() for batch in self._batches]
+
+    def _find(self, name: str, examples: Int64s) -> _Lists:
+        """Find where the lists of a column lie."""
+        num, column = len(examples), self._lists[name]
+        lists = _Lists(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
+        lost = find_lists(self._memory(np.int32), column.bounds, column.counts, self._starts, examples, *lists)
+        self._refuse(lost, examples, f"a list of column {name} is not among the column's values")
+        return lists
+
+    def _values(self, name: str, examples: Int64s, below: int) -> tuple[Any, _Lists]:
+        """The lists of a column, all values below a bound, end to end; and where they lie."""
+        column, lists = self._lists[name], self._find(name, examples)
+        values = np.empty(lists.offsets[-1], column.kind)
+        high = copy_lists(self._memory(column.kind), column.values, below, *lists, values)
+        row = int(np.searchsorted(lists.offsets, high, side="right")) - 1
+        self._refuse(row, examples, f"column {name} holds a number that is not below {below}")
+        return values, lists
+
+    def _word_starts(self, lists: _Lists) -> Bytes:
+        """The flags of the tokens of lists, 0 or 1 each."""
+        flags = np.empty(lists.offsets[-1] + FLAGS_ROOM, np.uint8)
+        copy_bits(self._memory(np.uint8), self._lists["word_starts"].values, *lists, flags)
+        return flags[:-FLAGS_ROOM]
+
+    def _refuse(self, row: int, examples: Int64s, what: str) -> None:
+        """Raise Damaged where `row` is one."""
+        if row >= 0:
+            raise Damaged(self._set.path_of(int(examples[row])), what)
+
+    def _list_column(self, name: str) -> _ListColumn:
+        """Locate a list column. Raises Damaged where its buffers do not hold what its record batch says."""
+        kind = self._set.schema.field(name).type.value_type
+        dtype = np.uint8 if pa.types.is_boolean(kind) else kind.to_pandas_dtype()
+        counts = np.array([len(batch.column(name).values) for batch in self._batches])
+        return _ListColumn(dtype, self._begins(name, 1, np.int32), self._begins(name, 3, dtype), counts)
+
+    def _begins(self, name: str, buffer: int, dtype: npt.DTypeLike) -> Int64s:
+        """Return where a column's buffer begins in every record batch, in values of a type from the base on."""
+        columns = [batch.column(name) for batch in self._batches]
+        assert all(column.offset == 0 for column in columns), "a file's columns begin where their buffers do"
+        buffers = [column.buffers()[buffer] for column in columns]
+        addresses = [b.address if b is not None and b.size else self._base for b in buffers]  # nothing is read there
+        begins: Int64s = (np.array(addresses, np.int64) - self._base) // np.dtype(dtype).itemsize
+        return begins
+
+    def _memory(self, kind: Any) -> npt.NDArray[Any]:
+        """The stretch of the address space that holds all buffers, as values of a type. Between them is nothing."""
+        if kind not in self._memories:
+            dtype = np.dtype(kind)
+            shape = (-(-self._size // dtype.itemsize),)
+            interface = {"data": (self._base, True), "shape": shape, "typestr": dtype.str, "version": 3}
+            self._memories[kind] = np.asarray(SimpleNamespace(__array_interface__=interface))
+        return self._memories[kind]
+
+
+def _first(flags: npt.NDArray[np.bool_]) -> int:
+    """The place of the first flag that is set, or -1."""
+    return int(flags.argmax()) if flags.any() else -1

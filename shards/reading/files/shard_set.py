@@ -1,0 +1,156 @@
+"""Reading shards: every example by number, straight from memory-mapped files.
+
+Promise: opening a shard set reads its manifest and, where there is a delete list, the document columns of its
+shards; nothing else is read until an example is asked for. Deleted examples keep their number, so that a
+forget moves nothing else; `live` says which may be read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora.kernels.arrays import Bools, Int64s
+from corpora.schema import ID_BYTES
+from corpora.store.leases.reader_lease import Hold
+from corpora.store.manifest import Manifest, Part
+from corpora.store.places.place import Place
+from corpora.store.tables import open_table, read_table
+from shards.schema import Example, example_schema, id_type
+
+HELD = ("documents", "revisions")
+RowKey = tuple[bytes, int, int]  # id, revision, generation whose parts hold the row
+
+
+@dataclass(frozen=True)
+class ShardSet:
+    """The examples of one split, in order of generation and shard."""
+
+    place: Place
+    manifest: Manifest
+    split: str = "train"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hold", Hold(self.place, self.manifest.folder))  # as long as the files may be read
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The shards of this split that hold examples (one document alone finds no partner, and makes none)."""
+        parts = (part for part in self.manifest.parts if part.labels.get("split") == self.split)
+        return tuple(part for part in parts if part.rows("examples"))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of a row."""
+        facts = self.manifest.facts
+        return example_schema(
+            id_type(facts["vocab_size"]),
+            labels=facts["pair_labels"],
+            pairs=facts.get("segments") == 2,  # in earlier versions the label showed which document B is of
+            static_masks=facts["masking"] == "static",
+        )
+
+    def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
+        """Columns of a shard."""
+        folder = self.manifest.stage_folder
+        return pa.Table.from_batches(open_table(self.place, folder, part, "examples", columns, rows))
+
+    @cached_property
+    def _starts(self) -> Int64s:
+        return np.cumsum([0, *(part.rows("examples") for part in self.parts)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, index: int) -> Example:
+        """The example with this number. Raises IndexError; a deleted one can still be looked at by number."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"example {index} of {len(self)}")
+        part, row = self.part_of(index)
+        return example_of(self._read(part, self.schema.names, range(row, row + 1)))
+
+    @cached_property
+    def deleted_rows(self) -> frozenset[RowKey]:
+        """The corpus rows whose examples must not be read."""
+        batches = read_table(self.place, self.manifest, "deleted", ("id", "revision", "generation"))
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return frozenset((row["id"], row["revision"], row["generation"]) for row in rows)
+
+    @cached_property
+    def live(self) -> Bools:
+        """For every example, whether it may be read: bool [len]."""
+        if not self.deleted_rows:
+            return np.ones(len(self), bool)
+        live = [
+            _live_rows(self._read(part, HELD), int(part.labels["generation"]), self.deleted_rows) for part in self.parts
+        ]
+        return np.concatenate([np.zeros(0, bool), *live])
+
+    def examples(self) -> Iterator[Example]:
+        """Live examples in order."""
+        return (self[int(index)] for index in np.flatnonzero(self.live))
+
+    def part_of(self, index: int) -> tuple[Part, int]:
+        """The shard that holds an example, and its row in that."""
+        part = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return self.parts[part], index - int(self._starts[part])
+
+    def first_example(self, shard: int) -> int:
+        """The number of a shard's first example."""
+        return int(self._starts[shard])
+
+    def path_of(self, index: int) -> str:
+        """The file that holds an example, in the store."""
+        part, row = self.part_of(index)
+        files = [file for file in part.files if file.table == "examples"]
+        ends = np.cumsum([file.content.rows for file in files])
+        return f"{self.manifest.stage_folder}/{files[int(np.searchsorted(ends, row, side='right'))].path}"
+
+    def examples_of(self, document: bytes) -> list[int]:
+        """The numbers of all examples that hold a document, as the first or as another."""
+        wanted = pa.scalar(document, pa.binary(len(document)))
+        numbers: list[int] = []
+        for start, part in zip(self._starts[:-1].tolist(), self.parts, strict=True):
+            column = self._read(part, ("documents",)).column("documents").combine_chunks()
+            rows = pc.list_parent_indices(column).to_numpy()[pc.equal(column.flatten(), wanted).to_numpy(False)]
+            numbers += (np.unique(rows) + start).tolist()
+        return numbers
+
+
+def _live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
+    """Tell for every row whether none of its documents is deleted."""
+    gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
+    live = np.ones(table.num_rows, bool)
+    if gone:
+        ids, revisions = (table.column(name).combine_chunks() for name in ("documents", "revisions"))
+        keys = row_keys(ids.flatten(), revisions.flatten())
+        hits = pc.is_in(keys, value_set=pa.array(gone, keys.type)).to_numpy(zero_copy_only=False)
+        live[pc.list_parent_indices(ids).to_numpy()[hits]] = False
+    return live
+
+
+def row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
+    """Ids and revisions end to end, 24 bytes each."""
+    halves = np.frombuffer(ids.buffers()[1], np.uint8).reshape(-1, ID_BYTES)[ids.offset : ids.offset + len(ids)]
+    numbers = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
+    keys = np.ascontiguousarray(np.concatenate([halves, numbers], axis=1))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES + 8), len(ids), [None, pa.py_buffer(keys)])
+
+
+def example_of(row: pa.Table) -> Example:
+    """The view of a table of one row."""
+    lists = {f.name: _values(row, f.name) for f in row.schema if pa.types.is_list(f.type) and f.name not in HELD}
+    plain: dict[str, Any] = row.select([name for name in row.column_names if name not in lists]).to_pylist()[0]
+    held: dict[str, Any] = {name: tuple(plain.pop(name)) for name in HELD}
+    lists.setdefault("mask_positions", np.zeros(0, np.uint16))
+    lists.setdefault("mask_ids", np.zeros(0, lists["ids"].dtype))
+    return Example(**{"label": None, "second_document": None, **plain}, **held, **lists)
+
+
+def _values(row: pa.Table, name: str) -> Any:
+    """The list of a table's one row, as a numpy array."""
+    return row.column(name).chunk(0).flatten().to_numpy(zero_copy_only=False)

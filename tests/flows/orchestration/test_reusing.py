@@ -1,0 +1,42 @@
+"""Runs with nothing to build: no server is started for them, and one that runs shows each of them."""
+
+from pathlib import Path
+
+import pytest
+from launched import Site, ask, cloze, new_home
+from small_recipe import World
+
+from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.orchestration.server.embedded import PORT_FILE
+from flows.run.record.run_record import list_runs, read_run
+
+
+def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Path) -> None:
+    """Fails where such a run starts a server, or is not on record with its report."""
+    home = new_home(tmp_path / "one")
+    done = cloze(home, "run", str(built.recipe_path))
+    assert done.returncode == 0 and SERVERLESS in done.stdout, done.stdout
+    assert not (home / "prefect" / "server.log").exists()
+    [*_, newest] = list_runs(built.place)
+    record = read_run(built.place, newest)
+    assert {stage.state for stage in record.stages} == {"reused"} and record.flow_run is None
+    assert built.place.read(f"runs/{newest}/report.html")
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
+    """Fails where a person who has `cloze ui` open does not find the run, or its report."""
+    port = site.api.removesuffix("/api").rpartition(":")[2]
+    (site.home / "prefect" / PORT_FILE).write_text(port)
+    done = cloze(site.home, "run", str(built.recipe_path))
+    assert done.returncode == 0 and SERVERLESS in done.stdout, done.stdout
+    record = read_run(built.place, list_runs(built.place)[-1])
+    assert record.flow_run is not None and record.flow_run.page.endswith(f"/runs/flow-run/{record.flow_run.id}")
+    of_run = {"id": {"any_": [record.flow_run.id]}}
+    [run] = ask(site.api, "flow_runs", flow_runs=of_run)
+    assert (run["state"]["name"], run["parameters"]["recipe_name"]) == ("Completed", "small")
+    assert {"recipe: small", "nothing new"} <= {*run["tags"]} and "examples" in run["state"]["message"]
+    [page] = ask(site.api, "artifacts", flow_runs=of_run)
+    assert page["key"] == "report-small" and f"/cloze/report/{run['id']}/{record.run_id}/" in page["data"]
+    (site.home / "prefect" / PORT_FILE).unlink()

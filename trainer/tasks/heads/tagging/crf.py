@@ -1,0 +1,116 @@
+"""A linear-chain conditional random field: the tags of a sentence are judged and chosen together.
+
+A sentence's score is the sum of what the emissions say of its tags, of each pair of neighbours, of the first and of the
+last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have in the scores of
+all, summed over sentences; the answer is what has the highest score, by Viterbi's algorithm.
+
+It is given first pieces of words alone, one after another: neither special tokens nor further pieces are ever between
+two words. Where `forbidden` pairs are given, no sentence with one has a share, and none is an answer.
+
+Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from trainer.tasks.heads.tagging.chains import Chains, silent
+
+SPREAD = 0.1  # of first weights, as pytorch-crf's
+NEVER = -1e4  # the score of what is forbidden: its share is zero in float32
+
+# Shapes in the names of tensors: P points, S sentences, n sentences that are read at a step, C tags.
+
+
+class Forbidden(NamedTuple):
+    """What may not be: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
+
+    first: Tensor
+    last: Tensor
+    pairs: Tensor
+
+
+class LinearChain(nn.Module):
+    """Scores of first tags, last tags, and tags that follow each other."""
+
+    forbidden_first: Tensor
+    forbidden_last: Tensor
+    forbidden_pairs: Tensor
+
+    def __init__(self, num_tags: int, forbidden: Forbidden | None = None) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
+        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-SPREAD, SPREAD))
+        none = torch.zeros(num_tags, dtype=torch.bool)
+        found = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
+        for name, masked in found._asdict().items():
+            self.register_buffer(f"forbidden_{name}", masked, persistent=False)
+
+    def loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+        """Of all sentences, summed: float32 [].
+
+        inner_S2: bool [S, 2], whether a sentence goes on before its first point, and after its last
+        """
+        if not len(chains.lengths):
+            return emissions_PC.sum() + silent(self)
+        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
+        whole_S = self._partition(emissions_PC, chains, (start_SC, end_SC, transitions_CC))
+        ends_S = chains.ends
+        begins_S = ends_S + 1 - chains.lengths
+        goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
+        goes_on_P[ends_S] = False
+        before = goes_on_P.nonzero()[:, 0]
+        said = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
+        said = said + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
+        return whole_S.sum() - said - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
+
+    def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Of first tags and of last ones [S, C], none where a sentence goes on there; of neighbours [C, C].
+
+        dtype: in which they are added up, whatever the precision of matrices
+        """
+        start_C = self.start.to(dtype).masked_fill(self.forbidden_first, NEVER)
+        end_C = self.end.to(dtype).masked_fill(self.forbidden_last, NEVER)
+        zero = torch.zeros_like(start_C)
+        start_SC, end_SC = (
+            torch.where(inner_S[:, None], zero, of_C)
+            for inner_S, of_C in zip(inner_S2.T, (start_C, end_C), strict=True)
+        )
+        return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, NEVER)
+
+    @staticmethod
+    def _partition(emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """[S], longest first: the logarithm of the sum of all exponentiated scores."""
+        start_SC, end_SC, transitions_CC = scores
+        first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
+        alpha_nC, ended = start_SC[chains.order] + first_SC, list[Tensor]()
+        for emitted_nC in later:
+            ended.append(alpha_nC[len(emitted_nC) :])
+            before_nC1 = alpha_nC[: len(emitted_nC), :, None]
+            alpha_nC = (before_nC1 + transitions_CC).logsumexp(1) + emitted_nC
+        last_SC = torch.cat([alpha_nC, *reversed(ended)])
+        return (last_SC + end_SC[chains.order]).logsumexp(-1)
+
+    def best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+        """The tags of highest score of each sentence: int64 [P]."""
+        found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
+        if not len(chains.lengths):
+            return found_P
+        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
+        first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
+        best_nC, ended, came_from = start_SC[chains.order] + first_SC, list[Tensor](), list[Tensor]()
+        for emitted_nC in later:
+            ended.append(best_nC[len(emitted_nC) :])
+            highest_nC, from_nC = (best_nC[: len(emitted_nC), :, None] + transitions_CC).max(1)
+            best_nC = highest_nC + emitted_nC
+            came_from.append(from_nC)
+        tags_S = (torch.cat([best_nC, *reversed(ended)]) + end_SC[chains.order]).argmax(-1)
+        steps = torch.split(chains.by_step, chains.sizes)
+        for points_n, from_nC in zip(reversed(steps[1:]), reversed(came_from), strict=True):
+            reading = len(points_n)
+            found_P[points_n] = tags_S[:reading]
+            tags_S = torch.cat([from_nC.gather(1, tags_S[:reading, None])[:, 0], tags_S[reading:]])
+        found_P[steps[0]] = tags_S
+        return found_P

@@ -1,0 +1,172 @@
+"""Which of several texts goes on from a context, or answers a question on it: COPA, RACE, SWAG.
+
+    context, question, choices ─► for each choice: the context, then question and choice ─► a score each ─► softmax
+
+Each choice is a sequence of its own; the shares of a question's choices add up to 1, whatever their number. The context
+is cut, not question and choice, which have `max_choice` tokens (RACE: 128 of 512, Liu et al. 2019, section 4.3).
+A question with a gap (`_`) is filled with the choice, as fairseq does for RACE. COPA's "cause" and "effect" become the
+words that its authors print: "What was the CAUSE of this?" and "What happened as a RESULT?".
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_range
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.kinds.naming import softmax, with_first
+from trainer.tasks.text_encoder import FIRST, TextEncoder, ids_of, segments_of
+
+CHOICE = Term("choice")
+ASKED = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
+GAP = "_"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MANY = 1 << 20
+
+
+class ChoiceExample(NamedTuple):
+    """A question, or none. right: which choice, from 0; None where it is not known. level: of RACE, or ""."""
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    right: int | None
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceTask(PlainTask):
+    """Which of several choices is right.
+
+    max_choice: tokens of question and choice before they are cut; never more than half of a sequence
+    endings:    columns with a choice each, in place of the column `choices` with a list
+    metric:     by which an epoch is judged
+    """
+
+    max_choice: int = 128
+    endings: tuple[str, ...] = ()
+    metric: str = ""
+
+    kind: ClassVar[str] = "choice"
+    builder: ClassVar[str] = "trainer.tasks.heads.choices:ChoiceModel"
+    architecture: ClassVar[str] = "choices"
+    optional: ClassVar[frozenset[str]] = frozenset({"question", "level"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
+
+    def __post_init__(self) -> None:
+        check_range("max_choice", self.max_choice, 1, MANY)
+        if len(self.endings) == 1 or len({*self.endings}) < len(self.endings):
+            raise InputError(f"endings = {', '.join(self.endings)}: name two columns or more, each once.")
+        _ = self.metrics
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Context, question, the choices, the place of the right one, and what scores are told by."""
+        return ("context", "question", *(self.endings or ("choices",)), "label", "level")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The share of questions that are answered right."""
+        return with_first(self.metric, ("accuracy",))
+
+    def terms(self) -> tuple[Term, ...]:
+        """One."""
+        return (CHOICE,)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
+        """A question with its choices. Raises Unusable where there are fewer than two, or one is empty."""
+        given = [values[name] for name in self.endings] if self.endings else values["choices"]
+        if not isinstance(given, list | tuple) or len(given) < 2:
+            raise Unusable("fewer than two choices")
+        choices = tuple(as_text(choice, "a choice") for choice in given)
+        if not all(choice.strip() for choice in choices):
+            raise Unusable("an empty choice")
+        question = values.get("question")
+        return ChoiceExample(
+            context=as_text(values["context"], "context"),
+            question="" if question is None else as_text(question, "question"),
+            choices=choices,
+            right=_right(values.get("label"), len(choices)) if labelled else None,
+            level="" if values.get("level") is None else as_label(values["level"], "level"),
+        )
+
+    def items(
+        self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """One each, with a sequence for each choice."""
+        return [
+            TaskItem(
+                sequences=self._sequences(example, encoder),
+                example=number,
+                targets={CHOICE.name: np.array([example.right], np.int64)} if labelled else {},
+            )
+            for number, example in enumerate(examples, first)
+        ]
+
+    def _sequences(self, example: ChoiceExample, encoder: TextEncoder) -> tuple[Tokens, ...]:
+        [context] = encoder.pieces([example.context])
+        endings = encoder.pieces([ending_of(example.question, choice) for choice in example.choices])
+        encoder.shortened(endings, min(self.max_choice, encoder.room(2) // 2))
+        encodings = encoder.joined([context] * len(endings), endings, cut=FIRST)
+        return tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in encodings)
+
+    def predictions(
+        self, examples: Sequence[ChoiceExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Float32s]:
+        """The score of each choice."""
+        return [answer[:, 0] for answer in answers]
+
+    def scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """accuracy; of RACE also that of each level."""
+        right = np.array([said.argmax() == each.right for each, said in zip(examples, predictions, strict=True)])
+        levels = np.array([example.level for example in examples])
+        of_each = {
+            f"accuracy_{level}": float(right[levels == level].mean()) for level in sorted({*levels.tolist()} - {""})
+        }
+        return {"accuracy": float(right.mean()), **of_each}
+
+    def said(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
+        """The place of the choice from 0, its text, and the probability of each."""
+        chosen = int(prediction.argmax())
+        return {
+            "label": chosen,
+            "text": example.choices[chosen],
+            "probabilities": softmax(prediction).round(6).tolist(),
+        }
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "ChoiceTask":
+        """The task of a folder that others wrote."""
+        return ChoiceTask()
+
+
+def ending_of(question: str, choice: str) -> str:
+    """Question and choice as one text.
+
+    >>> ending_of("", "He ran."), ending_of("Oslo is in _ .", "Norway"), ending_of("Why?", "Rain.")
+    ('He ran.', 'Oslo is in Norway .', 'Why? Rain.')
+    >>> ending_of("cause", "It rained.")
+    'What was the CAUSE of this? It rained.'
+    """
+    if GAP in question:
+        return question.replace(GAP, choice)
+    return f"{ASKED.get(question, question)} {choice}".strip()
+
+
+def _right(label: Any, count: int) -> int:
+    """The place of the right choice from 0, of that number or a letter from A. Raises Unusable."""
+    place = label
+    if isinstance(label, str):
+        text = label.strip()
+        place = int(text) if text.isdecimal() and text.isascii() else LETTERS.find(text) if len(text) == 1 else -1
+    if type(place) is not int or not 0 <= place < count:
+        raise Unusable("a label that is none of the choices", f"{label!r:.40} of {count} from 0")
+    return place

@@ -1,0 +1,91 @@
+"""Finding passages: a vector for each query and each passage, compared by cosine or dot product (a dual encoder).
+
+Learnt of queries with a passage that answers and, as far as there are, passages that do not: each query's passage
+against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2). Judged by
+ranking all passages of the evaluation rows for each of their queries: among a whole collection it is harder, which is
+what `cloze search --judgements` tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_choice
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import TaskItem
+from trainer.tasks.kinds.naming import with_first
+from trainer.tasks.kinds.similarity import MATCH
+from trainer.tasks.kinds.vectors import SIMILARITIES, VectorExample, VectorTask, own_ranking, similarities, texts_of
+from trainer.tasks.text_encoder import TextEncoder
+
+MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalTask(VectorTask):
+    """Which passages answer a query.
+
+    similarity: "cosine" or "dot"
+    shared:     one encoder reads queries and passages; false: each has its own, which begin alike (Karpukhin et al.)
+    metric:     by which an epoch is judged
+    """
+
+    similarity: str = "cosine"
+    shared: bool = True
+    metric: str = ""
+
+    kind: ClassVar[str] = "retrieval"
+    usual_length: ClassVar[int] = 256
+    roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
+    optional: ClassVar[frozenset[str]] = frozenset({"negative"})
+
+    def __post_init__(self) -> None:
+        super(RetrievalTask, self).__post_init__()
+        check_choice("similarity", self.similarity, SIMILARITIES)
+        _ = self.metrics
+
+    @property
+    def by(self) -> str:
+        """How vectors are compared."""
+        return self.similarity
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, MEASURES)
+
+    def terms(self) -> tuple[Term, ...]:
+        """One."""
+        return (MATCH,)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
+        """A query with its passages."""
+        return VectorExample(*texts_of(values, "query", "positive"))
+
+    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+        """As it is. Raises InputError where a query has nothing to be told from."""
+        if len({text for example in examples for text in example.texts[1:]}) < 2:
+            raise InputError(f"{where} has one passage alone: there is nothing to tell it from. Give more.")
+        return self
+
+    def items(
+        self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """The query, its passage, and its negatives."""
+        return self.vector_items(examples, encoder, [{} for _ in examples], first)
+
+    def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Of the ranking among all passages of the examples; the first also for each smaller width."""
+        every, main = self.metrics, self.metrics[:1]
+        return self.at_widths(
+            lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
+        )
+
+    def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+        """How similar query and passages are, the answering one first."""
+        found = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
+        return {"similarities": found.round(6).tolist()}

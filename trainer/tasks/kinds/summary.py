@@ -1,0 +1,189 @@
+"""Summaries that are sentences of the text: BertSum (Liu 2019, "Fine-tune BERT for Extractive Summarization").
+
+    [CLS] first sentence [SEP] [CLS] second [SEP] ...  ─► a logit for each [CLS] ─► the best sentences, in their order
+      0     0       0      0     1     1      1   ...     segments
+
+The beginning of a text alone is read, as far as a sequence goes: its last sentence may be cut, those after it are never
+taken. What is learnt are labels of sentences, given or made of a summary (`greedy_extract`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_range
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label
+from trainer.tasks.kinds.naming import sigmoid, with_first
+from trainer.tasks.labels.extracts import best_sentences, greedy_extract
+from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.summary import rouge_scores
+from trainer.tasks.text_encoder import TextEncoder, ids_of
+
+SENTENCE = Term("sentence")
+ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+F1 = "f1"
+MANY = 1 << 20
+
+
+class SummaryExample(NamedTuple):
+    """A text. labels: the numbers of the sentences to be taken; summary: "" where there is none"""
+
+    sentences: tuple[str, ...]
+    summary: str
+    labels: tuple[int, ...] | None
+
+
+class Extract(NamedTuple):
+    """The sentences that are taken, by number, and the logits of those that were read."""
+
+    taken: tuple[int, ...]
+    logits: Float32s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryTask(PlainTask):
+    """Which sentences of a text make its summary.
+
+    take:      sentences of a summary
+    block:     words of a run that no two of them may have in common; 0: any
+    summaries: the rows have summaries, by which extracts are judged; nothing: as the training rows
+    metric:    by which an epoch is judged
+    """
+
+    take: int = 3
+    block: int = 3
+    summaries: bool | None = None
+    metric: str = ""
+
+    kind: ClassVar[str] = "summary"
+    builder: ClassVar[str] = "trainer.tasks.heads.summary:SummaryModel"
+    unit: ClassVar[str] = "point"
+    roles: ClassVar[tuple[str, ...]] = ("sentences", "summary", "labels")
+    optional: ClassVar[frozenset[str]] = frozenset({"summary", "labels"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"summary", "labels"})
+
+    def __post_init__(self) -> None:
+        check_range("take", self.take, 1, MANY)
+        check_range("block", self.block, 0, MANY)
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """ROUGE where there are summaries, and F1 of the sentences that are taken."""
+        return with_first(self.metric, (F1,) if self.summaries is False else (*ROUGE, F1))
+
+    def terms(self) -> tuple[Term, ...]:
+        """One for all sentences."""
+        return (SENTENCE,)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> SummaryExample:
+        """A text with the sentences that are to be taken. Raises Unusable."""
+        given = _lines(values["sentences"], "sentences")
+        sentences = tuple(sentence for sentence in given if sentence.strip())
+        if not sentences:
+            raise Unusable("no sentences")
+        if not labelled:
+            return SummaryExample(sentences, "", None)
+        summary, labels = values.get("summary"), values.get("labels")
+        text = "" if summary is None else "\n".join(_lines(summary, "summary")).strip()
+        if self.summaries and not text:
+            raise Unusable("no summary, where training had one (summaries = false learns labels alone)")
+        if labels is not None:
+            return SummaryExample(sentences, text, _labels(labels, given))
+        if not text:
+            raise Unusable("neither summary nor labels")
+        return SummaryExample(sentences, text, greedy_extract(sentences, text, self.take))
+
+    def fitted(self, examples: Sequence[SummaryExample], where: str) -> Self:
+        """With whether there are summaries. Raises InputError where no sentence of any text is to be taken."""
+        if not any(example.labels for example in examples):
+            raise InputError(f"{where}: no sentence is in a summary: there is nothing to learn.")
+        found = all(example.summary for example in examples)
+        return replace(self, summaries=found if self.summaries is None else self.summaries)
+
+    def items(
+        self, examples: Sequence[SummaryExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """The beginning of each text."""
+        return [self._item(example, encoder, labelled, number) for number, example in enumerate(examples, first)]
+
+    def _item(self, example: SummaryExample, encoder: TextEncoder, labelled: bool, number: int) -> TaskItem:
+        tokens, points = _read(example.sentences, encoder)
+        taken = np.isin(np.arange(len(points)), example.labels or ())
+        return TaskItem(
+            sequences=(tokens,),
+            example=number,
+            points=points,
+            targets={SENTENCE.name: taken.astype(np.float32)} if labelled else {},
+        )
+
+    def predictions(
+        self, examples: Sequence[SummaryExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Extract]:
+        """The best sentences of each text."""
+        return [
+            Extract(best_sentences(example.sentences, answer[:, 0], self.take, self.block), answer[:, 0])
+            for example, answer in zip(examples, answers, strict=True)
+        ]
+
+    def scores(self, examples: Sequence[SummaryExample], predictions: Sequence[Extract]) -> dict[str, float]:
+        """ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
+        golds, found = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
+        right = sum(len(gold & taken) for gold, taken in zip(golds, found, strict=True))
+        of_sentences = {F1: rates(right, sum(map(len, found)), sum(map(len, golds))).f1}
+        if not all(example.summary for example in examples):
+            return of_sentences
+        texts = [text_of(example, said) for example, said in zip(examples, predictions, strict=True)]
+        return {**rouge_scores([example.summary for example in examples], texts), **of_sentences}
+
+    def said(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
+        """The summary, a sentence a line; the numbers of its sentences from 0; the probability of each read."""
+        return {
+            "summary": text_of(example, prediction),
+            "sentences": list(prediction.taken),
+            "probabilities": sigmoid(prediction.logits).round(6).tolist(),
+        }
+
+
+def text_of(example: SummaryExample, said: Extract) -> str:
+    """A sentence a line."""
+    return "\n".join(example.sentences[number] for number in said.taken)
+
+
+def _read(sentences: Sequence[str], encoder: TextEncoder) -> tuple[Tokens, npt.NDArray[np.int64]]:
+    """A sequence, and where each sentence's [CLS] is in it."""
+    special = encoder.inputs.special_ids
+    rows = [np.array([special.cls, *ids_of(piece), special.sep], np.int32) for piece in encoder.pieces(sentences)]
+    begins = np.cumsum([0, *map(len, rows)])[:-1]
+    read = max(1, int((begins + 3 <= encoder.max_length).sum()))  # one token at least of each
+    ids = np.concatenate(rows[:read])[: encoder.max_length]
+    ids[-1] = special.sep
+    encoder.lost(sum(map(len, rows)) - len(ids))
+    segments = np.repeat(np.arange(read, dtype=np.int32) % 2, [len(row) for row in rows[:read]])
+    return Tokens(ids, segments[: len(ids)]), begins[:read].astype(np.int64)
+
+
+def _lines(value: Any, role: str) -> list[str]:
+    """A list of texts, or the lines of one. Raises Unusable."""
+    if isinstance(value, str):
+        return value.splitlines()
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return list(value)
+    raise Unusable(f"{role} is no list of texts")
+
+
+def _labels(value: Any, sentences: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of the sentences to be taken, among those that are not empty. Raises Unusable."""
+    labels = [as_label(each, "labels") for each in value] if isinstance(value, list | tuple) else []
+    if len(labels) != len(sentences) or not {*labels} <= {"0", "1", "false", "true"}:
+        raise Unusable("labels are not 0 or 1 for each sentence")
+    kept = [label for label, sentence in zip(labels, sentences, strict=True) if sentence.strip()]
+    return tuple(number for number, label in enumerate(kept) if label in ("1", "true"))

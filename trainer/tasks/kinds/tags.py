@@ -1,0 +1,329 @@
+"""A tag for each word of a sentence: named entities and other spans, or parts of speech.
+
+The first piece of a word speaks for it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is longer
+than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it. Words
+without a piece (control characters alone) get the tag that is commonest in training, of spans O.
+
+Tags of spans are learnt in one scheme, whatever that of the file is; the spans are the same. They are judged as
+conlleval does, all others by the share of words that are right.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
+from corpora.store.settings import check_choice, check_range, limit
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import PlainTask, TaskItem
+from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_words
+from trainer.tasks.kinds.naming import label_keys, labels_of, with_first
+from trainer.tasks.labels.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
+from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
+from trainer.tasks.text_encoder import TextEncoder
+
+TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
+CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item its points, in their order
+INNER = "inner"  # bool [S, 2], among the targets: whether a sentence goes on before its first point, after its last
+SPANS = ("f1", "precision", "recall", "token_accuracy")
+WORDS = ("token_accuracy",)
+FEATURES = (
+    *("embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", "weighted-last-four", "weighted"),
+)
+MOST_TAGS = 1_000  # more are taken for a column that holds no tags
+
+
+class TaggedSentence(NamedTuple):
+    """Words, and as the file has them their tags. document: in which it is, where the file says so"""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+    document: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagsTask(PlainTask):
+    """A tag for each word.
+
+    units:   what is judged: "spans" (tags B-, I- and the like) or "words" (each for itself, as parts of speech); "": as
+             the tags of the training rows are
+    scheme:  in which spans are learnt: "bio2" or "bioes"
+    context: what is read with a sentence: nothing more ("sentence"), or of its document as much before and after as
+             there is room for ("document", Devlin et al. 2018, section 5.3)
+    overlap: pieces that two windows of a long sentence have in common; at most half of a window
+    crf:     tags of a sentence are judged and chosen together, by a linear-chain conditional random field
+    constrained: with it, no sentence has tags that are no spans of the scheme
+    features: of the encoder's layers what is read, and the encoder learns nothing (Devlin et al. 2018, table 7):
+             "embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", or a sum with weights that are
+             learnt, "weighted-last-four" or "weighted" (all layers); "": the last one, and all of it learns
+    lstm_layers: of a bidirectional LSTM over the words of a sentence, between the encoder and the matrix; None: 2 with
+             features, else 0
+    lstm_size: of each direction
+    second_encoder: folder of another model with the same vocabulary, whose vectors are put next to those of the first:
+             with one model that sees the left side and one that sees the right, as ELMo has them
+    metric:  by which an epoch is judged
+    encoders: how many there are; found, not said
+    labels, usual, written: the tags, that of words without a piece, and the scheme of the training rows; found, not
+             said
+    """
+
+    units: str = ""
+    scheme: str = "bio2"
+    context: str = "sentence"
+    overlap: int = 128
+    crf: bool = False
+    constrained: bool = False
+    features: str = ""
+    lstm_layers: int | None = None
+    lstm_size: int = 768
+    second_encoder: str = limit("")
+    metric: str = ""
+    labels: tuple[str, ...] = ()
+    usual: str = ""
+    written: str = ""
+    encoders: int = 1
+
+    kind: ClassVar[str] = "tags"
+    builder: ClassVar[str] = "trainer.tasks.heads.tagging.tags:TagModel"
+    format: ClassVar[str] = "conll"
+    unit: ClassVar[str] = "point"
+    architecture: ClassVar[str] = "tags"
+    roles: ClassVar[tuple[str, ...]] = ("words", "tags", "document")
+    optional: ClassVar[frozenset[str]] = frozenset({"document"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"tags"})
+
+    def __post_init__(self) -> None:
+        check_choice("units", self.units, ("", "spans", "words"))
+        check_choice("scheme", self.scheme, tuple(LETTERS))
+        check_choice("context", self.context, ("sentence", "document"))
+        check_range("overlap", self.overlap, 0, 1 << 20)
+        check_choice("features", self.features, ("", *FEATURES))
+        check_range("lstm_layers", self.depth, 0, 16)
+        check_range("lstm_size", self.lstm_size, 1, 1 << 16)
+        if self.constrained and not (self.crf and self.units != "words"):
+            raise InputError(
+                "constrained = true says which tags of spans may follow each other where a sentence is tagged as one: "
+                'set crf = true with it, and not units = "words".'
+            )
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, WORDS if self.units == "words" else SPANS)
+
+    @property
+    def exported(self) -> str:
+        """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
+        more = self.crf or self.features or self.depth or self.second_encoder or self.encoders > 1
+        return "encoder" if more else self.architecture
+
+    @property
+    def depth(self) -> int:
+        """Layers of the LSTM."""
+        if self.lstm_layers is not None:
+            return self.lstm_layers
+        return 2 if self.features else 0
+
+    @property
+    def num_outputs(self) -> int:
+        """One a tag."""
+        return len(self.labels)
+
+    def terms(self) -> tuple[Term, ...]:
+        """One."""
+        return (SENTENCE_TAGS if self.crf else TAG,)
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
+        """A sentence. Raises Unusable where its tags are not one a word, or none of training."""
+        words = tuple(as_words(values["words"], "words"))
+        if not words:
+            raise Unusable("no words")
+        tags = _tags_of(values["tags"]) if labelled else None
+        if tags is not None and len(tags) != len(words):
+            raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
+        document = values.get("document")
+        found = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
+        if tags is not None and self.labels:
+            for number, tag in enumerate(self.learnt_tags(found), 1):
+                if tag not in self.labels:
+                    raise Unusable("unknown tag", f"{tag!r} of word {number}")
+        return found
+
+    def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
+        """The tags of a labelled sentence in the scheme that is learnt."""
+        assert example.tags is not None
+        return in_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
+
+    def fitted(self, examples: Sequence[TaggedSentence], where: str) -> Self:
+        """With the names of the tags. Raises InputError where there is nothing to tell apart, or no document."""
+        met = Counter(tag for example in examples for tag in example.tags or ())
+        if self.context == "document" and not any(example.document for example in examples):
+            raise InputError(
+                f"{where} does not say where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
+                '`document`), and context = "document" asks for them: give a file that does, or leave `context` out.'
+            )
+        if len(met) < 2 and {*met} <= {OUTSIDE}:
+            raise InputError(f"{where}: every word has the tag {OUTSIDE!r}: there is nothing to learn.")
+        units = self.units or ("spans" if are_spans(met) else "words")
+        if units == "spans":
+            kinds = sorted({span.type for tag in met for span in spans_of([tag])})
+            labels = (OUTSIDE, *(tag_of(letter, kind) for kind in kinds for letter in LETTERS[self.scheme]))
+            written = scheme_of(example.tags or () for example in examples)
+        else:
+            labels, written = tuple(sorted(met)), ""
+        if not 2 <= len(labels) <= MOST_TAGS:
+            raise InputError(
+                f"{where} has {len(labels)} different tags, and a tagger knows 2 to {MOST_TAGS}: is it the column of "
+                "the tags?"
+            )
+        usual = OUTSIDE if units == "spans" else min(met, key=lambda tag: (-met[tag], tag))
+        if self.constrained and units == "words":
+            raise InputError(
+                f"{where} has tags that are no spans, and constrained = true is about spans: leave it out."
+            )
+        encoders = 2 if self.second_encoder else 1
+        return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)
+
+    def items(
+        self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """Runs of sentences that are read together: one each, or with context those of half a window."""
+        pieces = pieces_of(encoder, [example.words for example in examples])
+        numbers = [self._numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
+        return [
+            item
+            for text in self.groups(examples)
+            for run in self._runs(text, pieces, encoder.max_length - 2)
+            for item in self._items(text, run, pieces, numbers, encoder, first)
+        ]
+
+    def _numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
+        """[W]: the tags of words with pieces: what is left of a span is a span."""
+        assert example.tags is not None
+        tags = self.learnt_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
+        return np.array([self.labels.index(tag) for tag in tags], np.int64)
+
+    def groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
+        """Sentences that are read as one text: a document's, or each alone."""
+        if self.context == "sentence":
+            yield from (range(number, number + 1) for number in range(len(examples)))
+            return
+        apart = ((example.document, None if example.document else number) for number, example in enumerate(examples))
+        begin = 0
+        for _, group in groupby(apart):
+            end = begin + sum(1 for _ in group)
+            yield range(begin, end)
+            begin = end
+
+    def _runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
+        """Sentences of a text that are judged together: so many as fill half a window, so that all have context."""
+        begin, size = text.start, 0
+        for number in text:
+            length = len(pieces[number].ids)
+            if number > begin and size + length > room // 2:
+                yield range(begin, number)
+                begin, size = number, 0
+            size += length
+        yield range(begin, text.stop)
+
+    def _items(
+        self,
+        text: range,
+        run: range,
+        pieces: Sequence[Pieces],
+        numbers: Sequence[Int64s] | None,
+        encoder: TextEncoder,
+        first: int,
+    ) -> Iterator[TaskItem]:
+        """Those of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
+        starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
+        offsets = dict(zip(text, starts.tolist(), strict=False))
+        places = np.concatenate([pieces[number].firsts + offsets[number] for number in run])
+        if not len(places):
+            return
+        words = np.concatenate([pieces[number].words for number in run])
+        of = np.repeat(np.arange(len(run)), [len(pieces[number].words) for number in run])
+        begin, end = offsets[run.start], offsets[run[-1]] + len(pieces[run[-1]].ids)
+        ids = np.concatenate([pieces[number].ids for number in text])
+        for part in parts_of(places, begin, end, int(starts[-1]), encoder.max_length - 2, self.overlap):
+            mine = np.isin(places, part.places)
+            targets = _chains(of, np.flatnonzero(mine))
+            if numbers is not None:
+                targets[TAG.name] = np.concatenate([numbers[number] for number in run])[mine]
+            yield TaskItem(
+                sequences=part.sequences(ids, encoder.inputs.special_ids),
+                example=first + run.start,
+                points=part.points(),
+                targets=targets,
+                origin=np.stack([of[mine] + first + run.start, words[mine]], 1),
+            )
+
+    def predictions(
+        self, examples: Sequence[TaggedSentence], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[list[str]]:
+        """A tag for each word."""
+        found = [[self.usual] * len(example.words) for example in examples]
+        for item, answer in zip(items, answers, strict=True):
+            tags = answer.argmax(-1) if answer.ndim > 1 else answer
+            for (number, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
+                found[number][word] = self.labels[tag]
+        return found
+
+    def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
+        """As `span_scores` says them; of words the share that is right."""
+        gold = [list(self.learnt_tags(example)) for example in examples]
+        if self.units == "spans":
+            found = span_scores(gold, predictions)
+            return {name: found[name] for name in SPANS}
+        return {"token_accuracy": token_accuracy(gold, predictions)}
+
+    def said(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+        """Words and tags, and the spans: type, first word and last word by number from 0, and words."""
+        found: dict[str, Any] = {"words": list(example.words), "tags": prediction}
+        if self.units != "spans":
+            return found
+        spans = [
+            {**span._asdict(), "text": " ".join(example.words[span.first : span.last + 1])}
+            for span in spans_of(prediction)
+        ]
+        return {**found, "spans": spans}
+
+    def config(self) -> Mapping[str, Any]:
+        """The names of the tags."""
+        return label_keys(self.labels)
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "TagsTask":
+        """The task of a folder that others wrote."""
+        labels = labels_of(config)
+        return TagsTask(
+            units="spans" if are_spans(labels) else "words",
+            scheme="bioes" if scheme_of([labels]) == "BIOES" else "bio2",
+            labels=labels,
+            usual=OUTSIDE if OUTSIDE in labels else labels[0],
+        )
+
+
+def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
+    """CHAINS and INNER. of: the sentence of each point of a run; points: those that are read together, without a gap"""
+    ends = np.flatnonzero(np.append(np.diff(of[points]), 1))
+    begins = np.append(0, ends[:-1] + 1)
+    outside = np.concatenate([[-1], of, [-1]])  # what is before a point is at its own number
+    inner = [outside[points[begins]] == of[points[begins]], outside[points[ends] + 2] == of[points[ends]]]
+    return {CHAINS: ends + 1 - begins, INNER: np.stack(inner, 1)}
+
+
+def _tags_of(value: Any) -> tuple[str, ...]:
+    """Tags as texts, also where they are numbers. Raises Unusable."""
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        return tuple(as_label(item, "tags") for item in value)
+    return tuple(as_words(value, "tags"))

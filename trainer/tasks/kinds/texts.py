@@ -1,0 +1,464 @@
+"""Tasks on a whole text, or on two together: a class, several classes, a number.
+
+Numbers and categories of further columns may stand beside the text: they are put next to the vector that the head makes
+of it. A number is standardised by the mean and deviation of the training rows; a category is one of the values met
+there, or none of them.
+
+Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same, whose answers to the
+training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
+anything else.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.settings import check_range
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import PlainTask, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable
+from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.kinds.naming import (
+    check_labels,
+    label_keys,
+    labels_of,
+    listed,
+    number_of,
+    sigmoid,
+    softmax,
+    with_first,
+)
+from trainer.tasks.labels.class_labels import check_numbers, check_spellings
+from trainer.tasks.scores.classes import class_scores, multilabel_scores
+from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+
+LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
+COLUMNS = "columns"  # the target that holds what stands beside a text
+TEACHER = "teacher"  # the term, and the target that holds what the teacher says of a text
+SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
+MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
+MOST_LABELS = 1_000  # more are taken for a column that holds no labels
+
+
+class TextExample(NamedTuple):
+    """A text, or two. label: None where it is not known; beside: values of the further columns, in their order"""
+
+    text: str
+    second: str | None
+    label: Any
+    beside: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTask(PlainTask):
+    """What the tasks on whole texts share.
+
+    numeric:     columns of numbers that stand beside the text
+    categorical: columns of categories that do
+    means, deviations, categories: of these columns, as the training rows have them; found, not said
+    pairs:       whether there are two texts; found, not said
+    """
+
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
+    categories: tuple[tuple[str, ...], ...] = ()
+    pairs: bool | None = None
+
+    builder: ClassVar[str] = "trainer.tasks.heads.classes:TextModel"
+    architecture: ClassVar[str] = "classes"
+    usual_length: ClassVar[int] = 128
+    optional: ClassVar[frozenset[str]] = frozenset({"second"})
+    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
+
+    def __post_init__(self) -> None:
+        beside = (*self.numeric, *self.categorical)
+        twice = {name for name in beside if beside.count(name) > 1 or name in ("text", "second", "label")}
+        if twice:
+            raise InputError(
+                f"The column {min(twice)!r} is named for two things: leave it out of `numeric` or `categorical`."
+            )
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that the head says of a text."""
+        raise NotImplementedError
+
+    @property
+    def num_columns(self) -> int:
+        """Numbers that stand beside a text."""
+        return len(self.numeric) + sum(map(len, self.categories))
+
+    @property
+    def exported(self) -> str:
+        """By which families know the class of the model that is exported: none of theirs reads further columns."""
+        return "encoder" if self.num_columns else self.architecture
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The text, a second one, what is learnt, and what stands beside."""
+        return ("text", "second", "label", *self.numeric, *self.categorical)
+
+    def label_of(self, value: Any) -> Any:
+        """What is learnt, of a cell. Raises Unusable."""
+        raise NotImplementedError
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """The same as the model takes it: [1, ...]."""
+        raise NotImplementedError
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
+        """A text, its label, and what stands beside it. Raises Unusable, also for one text in place of two."""
+        second, label = values.get("second"), values.get("label")
+        if self.pairs is not None and self.pairs != (second is not None):
+            raise Unusable(
+                "no second text, where training had one" if self.pairs else "a second text, where training had none"
+            )
+        return TextExample(
+            text=as_text(values["text"], "text"),
+            second=None if second is None else as_text(second, "second"),
+            label=self.label_of(label) if labelled else None,
+            beside=(
+                *(number_of(values[name], name) for name in self.numeric),
+                *(as_label(values[name], name) for name in self.categorical),
+            ),
+        )
+
+    def fitted_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
+        """What the training rows tell of further columns, and of a second text. Raises InputError: see `_are_pairs`."""
+        count = len(self.numeric)
+        numbers = np.array([example.beside[:count] for example in examples], np.float64).reshape(len(examples), count)
+        met = [
+            sorted({example.beside[count + place] for example in examples}) for place in range(len(self.categorical))
+        ]
+        return {
+            "means": tuple(numbers.mean(0).tolist()),
+            "deviations": tuple(numbers.std(0).tolist()),
+            "categories": tuple(map(tuple, met)),
+            "pairs": _are_pairs(examples, where),
+        }
+
+    def groups(self, examples: Sequence[TextExample]) -> Iterable[range]:
+        """Each for itself. Raises InputError where some have a second text and others none."""
+        _are_pairs(examples)
+        return (range(number, number + 1) for number in range(len(examples)))
+
+    def items(
+        self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
+    ) -> list[TaskItem]:
+        """One sequence each. Raises InputError where some have a second text and others none."""
+        seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
+        encodings = encoder.encode([example.text for example in examples], seconds)
+        return [
+            TaskItem(
+                sequences=(Tokens(ids_of(encoding), segments_of(encoding)),),
+                example=first + number,
+                targets=self._targets(example, labelled),
+            )
+            for number, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
+        ]
+
+    def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
+        term = self.terms()[0]
+        beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
+        return {term.name: self.target(example.label), **beside} if labelled else beside
+
+    def _beside(self, values: tuple[Any, ...]) -> Float32s:
+        """[1, N]: numbers standardised, then a one for each category."""
+        numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
+        standard = [
+            (number - mean) / deviation if deviation else 0.0
+            for number, mean, deviation in zip(numbers, self.means, self.deviations, strict=True)
+        ]
+        ones = [float(kind == known) for kind, met in zip(kinds, self.categories, strict=True) for known in met]
+        return np.array([[*standard, *ones]], np.float32)
+
+    def predictions(
+        self, examples: Sequence[TextExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
+    ) -> list[Float32s]:
+        """The numbers that the head says of each text: logits, or a number."""
+        return [answer[0] for answer in answers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaughtTask(TextTask):
+    """A task on whole texts that may have a teacher.
+
+    teacher:        folder of a model that was fine-tuned for the same; "": none
+    temperature:    by which logits are divided, those of the teacher too, before they are compared; numbers are not
+    teacher_weight: of the teacher's answers in the loss; that of the labels is what is left to 1
+    taught_by:      digest of the teacher's weights; found, not said
+    """
+
+    teacher: str = ""
+    temperature: float = 2.0
+    teacher_weight: float = 0.5
+    taught_by: str = ""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super(TaughtTask, self).__post_init__()
+        check_range("temperature", self.temperature, 0.1, 100.0)
+        check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
+
+    @property
+    def label_term(self) -> Term:
+        """What is learnt from labels."""
+        raise NotImplementedError
+
+    def terms(self) -> tuple[Term, ...]:
+        """Of the labels; of the teacher's answers, where there is one: right is what it would say."""
+        term = self.label_term
+        if not self.teacher:
+            return (term,)
+        return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
+
+    def check_teacher(self, teacher: "TaughtTask") -> None:
+        """Raise InputError where the teacher has learnt something else."""
+        if type(teacher) is not type(self):
+            raise InputError(
+                f"The teacher in {self.teacher} was fine-tuned for {teacher.kind!r}, and the student learns "
+                f"{self.kind!r}: give a teacher of the same task."
+            )
+        if (teacher.numeric, teacher.categorical) != (self.numeric, self.categorical):
+            raise InputError(
+                f"The teacher in {self.teacher} reads other columns beside the text than the student: name the same in "
+                "`numeric` and `categorical`."
+            )
+
+    def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
+        """What the teacher says of a text, in the student's order: float32 [C]."""
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassesTask(TaughtTask):
+    """Which class a text is of, or which classes.
+
+    labels:      names of the classes in their order; none: those of the training rows, sorted
+    multi_label: a text has any number of classes; its label is a list, or a text with `separator` between names
+    separator:   of the names of a text with several classes
+    numbers_are_classes: labels that are many numbers, or have fractions, are names of classes all the same
+    empty_classes: one of `labels` may have no training row
+    metric:      by which an epoch is judged
+    """
+
+    labels: tuple[str, ...] = ()
+    multi_label: bool = False
+    separator: str = ","
+    numbers_are_classes: bool = False
+    empty_classes: bool = False
+    metric: str = ""
+
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        super(ClassesTask, self).__post_init__()
+        check_labels(self.labels)
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, MULTI if self.multi_label else SINGLE)
+
+    @property
+    def num_outputs(self) -> int:
+        """One a class."""
+        return len(self.labels)
+
+    @property
+    def label_term(self) -> Term:
+        """Of the one class, or of all."""
+        return LABELS if self.multi_label else LABEL
+
+    def check_teacher(self, teacher: TaughtTask) -> None:
+        """Raise InputError where the teacher has learnt something else, or other classes."""
+        super(ClassesTask, self).check_teacher(teacher)
+        assert isinstance(teacher, ClassesTask), "of the same task"
+        if teacher.multi_label != self.multi_label:
+            raise InputError(
+                f"The teacher in {self.teacher} has another `multi_label` than the student: give the same."
+            )
+        more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
+        if more or fewer:
+            what = f"knows {listed(sorted(more))}" if more else f"does not know {listed(sorted(fewer))}"
+            raise InputError(
+                f"The teacher in {self.teacher} {what}, and the student {'does not' if more else 'does'}: a student "
+                "learns from a teacher of the same classes. `--set labels=[...]` names them, and `--set "
+                "empty_classes=true` lets one have no training row."
+            )
+
+    def from_teacher(self, teacher: TaughtTask, answer: Float32s) -> Float32s:
+        """What the teacher says of a text, its classes in the student's order: float32 [C]."""
+        assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
+        return answer[[teacher.labels.index(label) for label in self.labels]]
+
+    def label_of(self, value: Any) -> str | tuple[str, ...]:
+        """A name, or several. Raises Unusable where one is none of the classes, once these are known."""
+        if not self.multi_label:
+            found: str | tuple[str, ...] = as_label(value)
+        else:
+            parts = value if isinstance(value, list) else as_label(value).split(self.separator)
+            found = tuple(sorted({as_label(part) for part in parts} - {""}))
+        if self.labels and (unknown := sorted({*self._names(found)} - {*self.labels})):
+            raise Unusable("unknown label", f"{unknown[0]!r:.60} is none of {listed(self.labels)}")
+        return found
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """int64 [1], or float32 [1, C]."""
+        if self.multi_label:
+            return np.array([[float(name in label) for name in self.labels]], np.float32)
+        return np.array([self.labels.index(label)], np.int64)
+
+    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+        """With the names of the classes. Raises InputError where the labels are none."""
+        met = {name for example in examples for name in self._names(example.label)}
+        names = self.labels or tuple(sorted(met))
+        if not self.labels and not self.numbers_are_classes:
+            check_numbers(names, where)
+        if not self.labels:
+            check_spellings(names, where)
+        if len(names) < (1 if self.multi_label else 2):
+            raise InputError(
+                f"{where} has one label alone, {', '.join(names)}: a classifier needs two or more. Is it the column of "
+                "the labels?"
+            )
+        if len(names) > MOST_LABELS:
+            raise InputError(
+                f"{where} has {len(names)} different labels, and {MOST_LABELS} are the most: is it the column of the "
+                "labels?"
+            )
+        if self.metric == "f1" and len(names) != 2:
+            raise InputError(
+                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: take "macro_f1".'
+            )
+        empty = sorted({*names} - met)
+        if empty and not self.empty_classes:
+            raise InputError(
+                f"{where} has no row with the label {listed(empty)}: a class that is never seen is not learnt. Leave "
+                "it out of `labels`, give rows of it, or allow it (`--set empty_classes=true`)."
+            )
+        return replace(self, labels=names, **self.fitted_columns(examples, where))
+
+    def _names(self, label: Any) -> tuple[str, ...]:
+        found: tuple[str, ...] = label if self.multi_label else (label,)
+        return found
+
+    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """As `class_scores` says them, or `multilabel_scores`."""
+        said = np.stack(predictions)
+        if self.multi_label:
+            gold = np.concatenate([self.target(example.label) for example in examples]) > 0
+            return multilabel_scores(gold, said > 0)
+        gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
+        return class_scores(gold, said.argmax(-1), len(self.labels))
+
+    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """The label, or the labels, and the probability of each class."""
+        shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
+        probabilities = dict(zip(self.labels, shares.round(6).tolist(), strict=True))
+        if not self.multi_label:
+            return {"label": self.labels[int(prediction.argmax())], "probabilities": probabilities}
+        chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
+        return {"labels": chosen, "probabilities": probabilities}
+
+    def config(self) -> Mapping[str, Any]:
+        """The names of the classes."""
+        return {
+            "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
+            **label_keys(self.labels),
+        }
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "ClassesTask | None":
+        """The task of a folder that others wrote."""
+        if config.get("problem_type") == "regression":
+            return None
+        multi = config.get("problem_type") == "multi_label_classification"
+        return ClassesTask(labels=labels_of(config), multi_label=multi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberTask(TaughtTask):
+    """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
+
+    metric: by which an epoch is judged
+    """
+
+    metric: str = ""
+
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        super(NumberTask, self).__post_init__()
+        _ = self.metrics
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The one that is asked for first."""
+        return with_first(self.metric, ("pearson", "spearman"))
+
+    @property
+    def num_outputs(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def label_term(self) -> Term:
+        """Of the number."""
+        return NUMBER
+
+    def label_of(self, value: Any) -> float:
+        """A finite number. Raises Unusable."""
+        return number_of(value, "label")
+
+    def target(self, label: Any) -> npt.NDArray[Any]:
+        """float32 [1]."""
+        return np.array([label], np.float32)
+
+    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+        """With what further columns are like. Raises InputError where all numbers are one."""
+        if len({example.label for example in examples}) < 2:
+            raise InputError(
+                f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
+                "the column of the labels?"
+            )
+        return replace(self, **self.fitted_columns(examples, where))
+
+    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Pearson's and Spearman's correlation."""
+        gold = np.array([example.label for example in examples], np.float64)
+        return correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
+
+    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """The number."""
+        return {"number": round(float(prediction[0]), 6)}
+
+    def config(self) -> Mapping[str, Any]:
+        """One output, a number."""
+        return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
+
+    @staticmethod
+    def of_config(config: Mapping[str, Any]) -> "NumberTask | None":
+        """The task of a folder that others wrote."""
+        return NumberTask() if config.get("problem_type") == "regression" else None
+
+
+def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
+    """Whether they have a second text. Raises InputError where some have one and others none."""
+    pairs = sum(example.second is not None for example in examples)
+    if 0 < pairs < len(examples):
+        raise InputError(
+            f"{where}: {len(examples) - pairs} of {len(examples)} rows have no second text, and the others have one: "
+            "give all of them one, or none."
+        )
+    return pairs > 0

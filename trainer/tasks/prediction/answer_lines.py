@@ -1,0 +1,71 @@
+"""Answers to the records of a file as lines of JSON, and the command that has them written. No torch.
+
+predict MODEL FILE.json OUTPUT [--labelled] [--int8]     FILE.json: settings of the file to read (`FileSettings`)
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpora.store.ledger import Ledger
+from corpora.store.places.files import replaced_file
+from corpora.store.settings import bind
+from trainer.metrics import line, speak
+from trainer.tasks.contract import Example, Prediction, Task
+from trainer.tasks.data import ID, FileExamples
+from trainer.tasks.embeddings import refusing
+from trainer.tasks.formats.records import FileSettings
+
+
+class FileAnswers(NamedTuple):
+    """A file's examples, what became of its records, and what a model says of each."""
+
+    found: FileExamples
+    ledger: Ledger
+    predictions: Sequence[Prediction]
+
+
+def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, bool], tuple[Task, FileAnswers]]) -> int:
+    """Write the lines, tell an event with what was done; 0. Raises InputError.
+
+    answered: what the model of a folder says of a file, whether that is labelled, and by weights of eight bits
+    """
+    parser = argparse.ArgumentParser(prog="predict", description="What a fine-tuned model says of a file.")
+    parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
+    parser.add_argument("file", type=Path, help="settings of the file, as JSON")
+    parser.add_argument("output", type=Path, help="file for the lines")
+    parser.add_argument("--labelled", action="store_true", help="the file has labels: tell scores as well")
+    parser.add_argument("--int8", action="store_true", help="by the weights of eight bits, of a folder of ONNX")
+    asked = parser.parse_args(arguments)
+    file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
+    task, told = answered(asked.model, file, asked.labelled, asked.int8)
+    speak(line({"event": "done", **written_answers(asked.output, asked.labelled, task, told)}))
+    return 0
+
+
+def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers) -> dict[str, Any]:
+    """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
+    write_answers(output, task, told)
+    examples = told.found.examples
+    scores = task.scores(examples, told.predictions) if labelled else {}
+    return {"examples": len(examples), "task": task.kind, "scores": scores, "ledger": told.ledger.to_json()}
+
+
+def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
+    """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
+    rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
+    write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
+
+
+def write_lines(output: Path, lines: Iterable[str]) -> None:
+    """A file in one step. Raises InputError where it cannot be written."""
+    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
+    """A line of the output."""
+    named = {} if name is None else {ID: name}
+    return {"line": line, **named, **task.said(example, prediction)}

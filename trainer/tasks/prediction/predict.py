@@ -1,0 +1,52 @@
+"""What a fine-tuned model says of every record of a file, as lines of JSON; scores where the file has labels.
+
+    MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
+
+Promise: one line for each record that can be used, in the order of the file; the others are counted with their reason.
+A file of another task, and labels that training did not have, are refused.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.tasks.contract import Task
+from trainer.tasks.data import encode, read_file
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.prediction.answer_lines import FileAnswers, answer, written_answers
+from trainer.tasks.saving import Loaded, load_task
+from trainer.tasks.text_encoder import TextEncoder
+from trainer.training.parallel import Ranks, joined
+
+
+def main(arguments: list[str]) -> int:
+    """`predict MODEL FILE.json OUTPUT [--labelled]`: as `answer_lines.answer`."""
+    with joined() as ranks:
+        return answer(arguments, lambda folder, file, labelled, _: _of_folder(folder, file, labelled, ranks))
+
+
+def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
+    """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
+    return written_answers(output, labelled, *_of_folder(folder, file, labelled, ranks))
+
+
+def _of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -> tuple[Task, FileAnswers]:
+    loaded = load_task(folder)
+    loaded.model.to(ranks.device)
+    return loaded.task, answered(folder, loaded, file, labelled, ranks)
+
+
+def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
+    """What the model of a folder says of a file. All processes must call it. Raises InputError."""
+    found = read_file(loaded.task, file, labelled)
+    encoded = encode(loaded.task, found, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
+    with torch.inference_mode():
+        answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
+    return FileAnswers(found, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
+
+
+def _length(loaded: Loaded) -> int:
+    positions = loaded.settings.positions
+    return min(loaded.max_length or max(loaded.task.usual_length, positions), positions)

@@ -1,0 +1,324 @@
+"""`embed`: vectors of texts, of their words or of their tokens, by any model, fine-tuned or only pre-trained.
+
+    records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
+
+Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
+are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
+goes on after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
+computes only what there is not. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
+however long the file is.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from tokenizers import Encoding
+from torch import Tensor
+
+from corpora.errors import InputError
+from corpora.kernels.arrays import Float32s
+from corpora.store.ledger import Ledger
+from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.huggingface.config import read_json
+from trainer.huggingface.pretrained import load_pretrained
+from trainer.metrics import line, speak
+from trainer.model.encoder import TransformerEncoder
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.data import digest_at, sha256_of
+from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
+from trainer.tasks.encoding.batching import batch_of_items
+from trainer.tasks.formats.layouts.trec import read_documents, read_queries
+from trainer.tasks.formats.reading import check_columns, read_examples
+from trainer.tasks.formats.records import FileSettings, RowCounts
+from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.heads.embedding import VectorModel, pooled
+from trainer.tasks.heads.task_model import pretrained_encoder
+from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.registry import read_task
+from trainer.tasks.saving import RECORD, check_weights, load_task
+from trainer.tasks.settings import read_job
+from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.vectors.parts import VectorParts, vector_parts
+from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
+from trainer.training.parallel import joined
+
+COLLECTIONS = ("documents", "queries")  # formats of retrieval, besides those of tables
+TEXTS_AT_ONCE = 256
+WINDOW_TOKENS = 32_768
+BATCH_TOKENS = 8_192
+SAY_SECONDS = 5.0
+SAVE_SECONDS = 60.0  # after which what is made is written down
+
+
+class NamedText(NamedTuple):
+    """A record: its id, or its line, and its text."""
+
+    id: str
+    text: str
+
+
+Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
+
+
+def main(arguments: list[str]) -> int:
+    """`embed JOB.json`: write the vectors that an `EmbedJob` asks for, tell events; 0. Raises InputError."""
+    job = read_job(EmbedJob, arguments)
+    with joined() as ranks:
+        embedder = Embedder.of(Path(job.model), job.settings, ranks.device)
+        speak(line({"event": "done", **embed_file(embedder, job.file, Path(job.output), speak)}))
+    return 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Embedder:
+    """A model that makes vectors."""
+
+    encoder: TransformerEncoder
+    texts: TextEncoder
+    settings: EmbedSettings
+    made: VectorsMade
+    device: torch.device
+
+    @staticmethod
+    def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
+        """The encoder of a folder. Raises InputError for layers and lengths that it has not."""
+        check_weights(folder)
+        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+        own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
+        task = read_task(own, str(folder / RECORD)) if own else None
+        vectors = task if isinstance(task, VectorTask) else None
+        model_settings, inputs, state = load_pretrained(folder)
+        if vectors is not None and not vectors.shared and settings.side == "second":
+            model = load_task(folder).model
+            assert isinstance(model, VectorModel), "its builder makes one"
+            encoder = model.second_encoder
+        else:
+            encoder = pretrained_encoder(model_settings, inputs, state)
+        length = settings.max_length or record.get("max_length") or model_settings.positions
+        if length > model_settings.positions:
+            raise InputError(
+                f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
+            )
+        found = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
+        depth = encoder.shape.layers
+        wrong = [layer for layer in found.layers if not -depth - 1 <= layer <= depth]
+        if wrong:
+            raise InputError(
+                f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
+                "-1 (the last) back, or 0 for what enters the first."
+            )
+        made = VectorsMade(
+            model=sha256_of(str(folder / WEIGHTS)),
+            by=found.by,
+            pooling=found.pooling,
+            layers=tuple(layer % (depth + 1) for layer in found.layers),
+            combine=found.combine if len(found.layers) > 1 else "",
+            side=found.side if vectors is not None and not vectors.shared else "first",
+            similarity=vectors.by if vectors is not None else "cosine",
+            max_length=length,
+        )
+        return Embedder(
+            encoder=encoder.to(device).eval(),
+            texts=TextEncoder.of(folder, inputs, length),
+            settings=found,
+            made=made,
+            device=device,
+        )
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        layers = self.settings.layers
+        return self.encoder.shape.hidden_size * (len(layers) if self.settings.combine == "concat" else 1)
+
+    def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
+        """Of each text the vectors of what is asked for, float32 [1 or words or tokens, H]; in their order."""
+        order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
+        found = dict[int, Float32s]()
+        for places in _cut(order, [len(encodings[place]) for place in order]):
+            some = [encodings[place] for place in places]
+            for place, rows in zip(places, self._batch(some), strict=True):
+                found[place] = rows
+        return [found[place] for place in range(len(encodings))]
+
+    @torch.inference_mode()
+    def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
+        sequences = [(Tokens(ids_of(encoding), segments_of(encoding)),) for encoding in encodings]
+        batch = batch_of_items([TaskItem(sequences=each, example=0) for each in sequences]).to(self.device)
+        every = self.encoder.hidden_states(batch)
+        states = [every[layer] for layer in self.made.layers]
+        hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
+        if self.settings.combine == "mean":
+            hidden_TH = hidden_TH / len(states)
+        if self.settings.by == "text":
+            return [row[None] for row in pooled(hidden_TH, batch, self.settings.pooling).cpu().numpy()]
+        of_texts = torch.split(hidden_TH.float().cpu(), [len(encoding) for encoding in encodings])
+        return [
+            _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
+            for rows, encoding in zip(of_texts, encodings, strict=True)
+        ]
+
+
+def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Texts in batches of about BATCH_TOKENS tokens."""
+    batch, tokens = list[int](), 0
+    for place, length in zip(order, lengths, strict=True):
+        if batch and tokens + length > BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(place)
+        tokens += length
+    if batch:
+        yield batch
+
+
+class _Piece(NamedTuple):
+    """A word or a token. places: of its tokens in the sequence; begin, end: of its characters in the text"""
+
+    places: list[int]
+    begin: int
+    end: int
+
+
+def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
+    """The words of a text as its tokenizer tells them, or its tokens; special ones are left out."""
+    word, places, begin, end = None, list[int](), 0, 0
+    told = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
+    for place, (number, special, (first, last)) in enumerate(told):
+        if special:
+            continue
+        if places and (by == "token" or number is None or number != word):
+            yield _Piece(places, begin, end)
+            places = []
+        if not places:
+            begin = first
+        word, end = number, last
+        places = [*places, place]
+    if places:
+        yield _Piece(places, begin, end)
+
+
+def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
+    """The mean of each piece's tokens: [pieces, H]."""
+    means = [rows_TH[piece.places].mean(0) for piece in pieces]
+    return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
+
+
+# Files.
+
+
+def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Write the vectors of a file's records; what was done. Raises InputError."""
+    counts = RowCounts()
+    precision = embedder.settings.precision
+    schema = vector_schema(embedder.made, embedder.width, precision)
+    with vector_parts(output, _asked(embedder, file), schema) as parts:
+        windows = _windows(named_texts(file, counts), embedder.texts)
+        done, tokens = _embed_windows(embedder, windows, parts, say)
+        rows = parts.rows
+        with new_vectors(output, schema) as write:
+            for batch in parts.batches():
+                write(pa.Table.from_batches([batch]))
+    figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
+    ledger = Ledger(accounts=(counts.account,), figures=figures).check()
+    return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}
+
+
+def _embed_windows(
+    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Make the vectors of all windows that no part has; how many texts and tokens all have."""
+    schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
+    kept, rows = parts.windows, parts.rows
+    done = tokens = 0
+    said = saved = time.monotonic()
+    for number, (texts, encodings) in enumerate(windows):
+        done += len(texts)
+        tokens += sum(map(len, encodings))
+        if number >= kept:
+            found = vector_table(_rows(embedder, texts, encodings), schema)
+            parts.add(found)
+            rows += len(found)
+        if time.monotonic() - saved >= SAVE_SECONDS:
+            parts.save()
+            saved = time.monotonic()
+        if time.monotonic() - said >= SAY_SECONDS:
+            said = time.monotonic()
+            say(line({"event": "step", "step": done, "rows": rows}))
+    parts.save()
+    return done, tokens
+
+
+def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
+    """What must be the same where a run goes on: all that the vectors and their order follow from."""
+    tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
+    return {
+        "made": asdict(embedder.made),
+        "settings": asdict(embedder.settings),
+        "tokenizer": tokenizer,
+        "device": embedder.device.type,
+        "windows": [TEXTS_AT_ONCE, WINDOW_TOKENS, BATCH_TOKENS],
+        "file": {**asdict(file), "path": ""},
+        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never goes on
+    }
+
+
+def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
+    """Of a window."""
+    found = embedder.vectors(encodings)
+    vectors = np.concatenate(found)
+    if embedder.settings.by == "text":
+        return VectorRows([text.id for text in texts], vectors)
+    pieces = [
+        (text.id, place, text.text[piece.begin : piece.end].strip())
+        for text, encoding in zip(texts, encodings, strict=True)
+        for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
+    ]
+    ids, places, said = zip(*pieces, strict=True) if pieces else ((), (), ())
+    return VectorRows(ids, vectors, places, said)
+
+
+def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
+    """Texts and their tokens, so many together as memory is meant for."""
+    some, encodings, tokens = list[NamedText](), list[Encoding](), 0
+    while batch := [*islice(texts, TEXTS_AT_ONCE)]:
+        for text, encoding in zip(batch, encoder.encode([text.text for text in batch]), strict=True):
+            some.append(text)
+            encodings.append(encoding)
+            tokens += len(encoding)
+            if tokens >= WINDOW_TOKENS:
+                yield some, encodings
+                some, encodings, tokens = [], [], 0
+    if some:
+        yield some, encodings
+
+
+def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
+    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them.
+
+    Raises InputError.
+    """
+    if file.format in COLLECTIONS:
+        counts.unit = file.format
+        found = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
+        for name, text in found:
+            counts.rows += 1
+            counts.given += 1
+            yield NamedText(name, text)
+        return
+
+    def made(values: Any) -> tuple[str | None, str]:
+        name = values.get("id")
+        return None if name is None else as_label(name, "id"), as_text(values["text"], "text")
+
+    check_columns(file, ("text", "id"), "`cloze embed`")
+    for number, (said, text) in read_examples(file, counts, ("text",), made, ("id",)):
+        yield NamedText(str(number) if said is None else said, text)

@@ -1,0 +1,165 @@
+"""Vectors of a long run, part by part: a run that was killed goes on after the last part that it has written. No torch.
+
+    OUTPUT's unfinished folder/   asked.json     what is asked for, with digests of what is read
+                                  parts.json     the parts: their windows and rows, sizes and digests
+                                  part-0.arrow   a batch of rows for each window that has any
+
+Promise: only whole parts are taken: one that no longer is goes, with those after it, and all go where something else is
+asked for. The file that is made of them has the same bytes however often the run was ended. One process at a time has
+the folder; it goes with the run, unless that ended in between and has a part.
+Cost: the vectors are on the disk twice, until the file has its name.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.store.damage import Damaged
+from corpora.store.places.files import replaced_file, unfinished
+from corpora.store.places.locks import NO_LOCKS, try_lock
+from trainer.complete_folders import check_files, described
+from trainer.tasks.embeddings import refusing
+
+ASKED, LEDGER, LOCK = "asked.json", "parts.json", "lock"
+
+
+class VectorPart(NamedTuple):
+    """A part. windows: how many it has of the run; rows: of them; file: its size and digest"""
+
+    windows: int
+    rows: int
+    file: Mapping[str, Any]
+
+
+class VectorParts:
+    """What a run has written so far."""
+
+    def __init__(self, folder: Path, output: Path, schema: pa.Schema, parts: Sequence[VectorPart]) -> None:
+        self._folder, self._output, self._schema, self._parts = folder, output, schema, [*parts]
+        self._writer: pa.RecordBatchFileWriter | None = None
+        self._windows = self._rows = 0
+
+    @property
+    def windows(self) -> int:
+        """Those of whole parts."""
+        return sum(part.windows for part in self._parts)
+
+    @property
+    def rows(self) -> int:
+        """Those of whole parts."""
+        return sum(part.rows for part in self._parts)
+
+    def add(self, rows: pa.Table) -> None:
+        """The next window. Raises InputError for a full disk."""
+        with refusing(self._output):
+            if self._writer is None:
+                self._writer = pa.ipc.new_file(str(self._path(len(self._parts))), self._schema)
+            if len(rows):
+                self._writer.write_table(rows)
+        self._windows, self._rows = self._windows + 1, self._rows + len(rows)
+
+    def save(self) -> None:
+        """What was added since is a part, and is not made again. Raises InputError for a full disk."""
+        if self._writer is None:
+            return
+        path = self._path(len(self._parts))
+        with refusing(self._output):
+            self._writer.close()
+            part = VectorPart(self._windows, self._rows, described(self._folder, [path.name]))
+            _write(self._folder / LEDGER, [each._asdict() for each in (*self._parts, part)])
+        self._parts.append(part)
+        self._writer, self._windows, self._rows = None, 0, 0
+
+    def close(self) -> None:
+        """What is no part is lost."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all parts, window by window."""
+        for number in range(len(self._parts)):
+            with pa.memory_map(str(self._path(number))) as file:
+                reader = pa.ipc.open_file(file)
+                for place in range(reader.num_record_batches):
+                    yield reader.get_batch(place)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"part-{number}.arrow"
+
+
+@contextmanager
+def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
+    """What the same run that was ended has left, or nothing.
+
+    asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
+    """
+    folder, ended_well = unfinished(output, alone=True), False
+    with ExitStack() as held:
+        with refusing(output):
+            folder.mkdir(exist_ok=True)
+            if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
+                raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
+        same = _read(folder / ASKED) == json.loads(json.dumps(asked))
+        found = _left(folder) if same else []
+        parts = VectorParts(folder, output, schema, found)
+        try:
+            with refusing(output):
+                _begin(folder, asked, found)
+            yield parts
+            ended_well = True
+        finally:
+            parts.close()
+            if ended_well or not parts.windows:
+                shutil.rmtree(folder)
+
+
+def _is_ours(file: IO[Any]) -> bool:
+    """Whether no other process has an open file; where the file system knows no locks, nobody can say."""
+    try:
+        return try_lock(file)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        return True
+
+
+def _begin(folder: Path, asked: Mapping[str, Any], found: Sequence[VectorPart]) -> None:
+    """Write down what is asked for and what there is of it; all else goes."""
+    kept = {LOCK, ASKED, LEDGER, *(name for part in found for name in part.file)}
+    for path in folder.iterdir():
+        if path.name not in kept:
+            path.unlink()
+    _write(folder / LEDGER, [part._asdict() for part in found])
+    _write(folder / ASKED, asked)
+
+
+def _left(folder: Path) -> list[VectorPart]:
+    """The parts that are whole, up to the first that is not."""
+    found = list[VectorPart]()
+    for told in _read(folder / LEDGER) or ():
+        try:
+            check_files(folder, told["file"])
+        except Damaged:
+            break
+        found.append(VectorPart(**told))
+    return found
+
+
+def _read(path: Path) -> Any:
+    """What a file of ours holds; None where it is not there, or not whole."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _write(path: Path, content: Any) -> None:
+    with replaced_file(path, alone=True) as new:
+        new.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
