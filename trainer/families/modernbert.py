@@ -10,9 +10,9 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration in which one key tells which layers have a window, and one each rotation's base.
+    """Return a configuration in which one key says which layers have a window, and one each rotation's base.
 
-    Raises ValueError with the key of layers or rotations that are of no such form.
+    Raises ValueError with the key of layers or rotations that do not fit this form.
     """
     found = dict(config)
     if kinds := config.get("layer_types"):

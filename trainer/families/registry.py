@@ -25,7 +25,7 @@ _KINDS = Kinds(what="family", key="model.family", group=GROUP, ours=FAMILIES)
 
 
 def family_of(name: str) -> Family:
-    """A family. Raises InputError for a name that is not known and a package that is broken."""
+    """Return a family. Raises InputError for an unknown name and for a broken package."""
     if name in FAMILIES:
         return FAMILIES[name]
     point = _KINDS.point(name)

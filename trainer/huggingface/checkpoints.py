@@ -6,7 +6,7 @@ has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or
 safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
 bytes of an export are a function of the weights and the settings alone.
 
-What is theirs and not ours: their queries, keys and values are three matrices, ours is one, theirs one upon another;
+How theirs differ from ours: their queries, keys and values are three matrices, ours is one, theirs stacked;
 the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call LayerNorm's weight
 and bias gamma and beta and store the row numbers of the positions.
 
@@ -35,7 +35,7 @@ from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings, part_settings
 
 WEIGHTS = "model.safetensors"
-_BOTH_SIDES = {"is_decoder": False}  # what an objective says of sides, a family need not
+_BOTH_SIDES = {"is_decoder": False}  # an objective sets the sides, so a family need not
 
 
 # Weights.
@@ -51,9 +51,9 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
 
 
 def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
-    """The state of a part of our model from tensors under their names, in float32.
+    """Return the state of a part of our model from tensors under their names, in float32.
 
-    model: as it is to be, on the meta device; where: the file, for messages
+    model: as it should be, on the meta device; where: the file, for messages
     Raises InputError unless the tensors are those of the part.
     """
     found = _without_ties(modern(tensors), model.family, where)
@@ -64,7 +64,7 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
 
 
 def checked(found: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
-    """Theirs one upon another, in float32. ours: as it is to be. Raises InputError where a shape is another."""
+    """Stack theirs, in float32. ours: as it should be. Raises InputError where a shape differs."""
     _check_shapes(found, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
     return torch.cat([found[part].float() for part in theirs])
 
@@ -78,7 +78,7 @@ def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_ties(found: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Without the decoder that is tied, once it is seen to be."""
+    """Return the tensors without the tied decoder, once it is seen to be tied."""
     for decoder, source in family.names.tied.items():
         if decoder in found and source in found and not torch.equal(found[decoder], found[source]):
             raise InputError(
@@ -140,11 +140,11 @@ def write_model(
 
 
 def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
-    """The model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
+    """Return the model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
 
     A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
     state lacks those whose folders are not below this one.
-    Raises InputError where a file is missing or unreadable, or the model is none of ours.
+    Raises InputError where a file is missing or unreadable, or the model cannot be made here.
     """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
@@ -198,7 +198,7 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
 
 
 def check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError where what is found of a part differs in what it shares with the others."""
+    """Raise InputError where the state of a part differs in what it shares with the others."""
     for name in state.keys() & found.keys():
         if not torch.equal(state[name], found[name]):
             raise InputError(
@@ -208,7 +208,7 @@ def check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where
 
 
 def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str, str] | None, Mapping[str, Any]]:
-    """The objective of a folder's model, as far as it tells of one, and what of its sides a family need not know.
+    """Return the objective of a folder's model, as far as it names one, and the keys for its sides.
 
     names: of its tensors
     """
@@ -217,7 +217,7 @@ def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[st
 
 
 def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """The objective of a model that sees one side, or that is masked in a family that is not; None: the family's own.
+    """Return the objective of a model that sees one side, or is masked in a family that is not; None: the family's own.
 
     names: of its tensors
     """

@@ -1,10 +1,10 @@
 """`config.json`, both ways, by the table of the family. No torch.
 
-Promise: the settings of a configuration that was written from settings are those settings; what no model of ours can
-have otherwise is refused with the key that differs.
+Promise: the settings of a configuration that was written from settings are those settings; a configuration that no
+model of ours can have is refused with the key that differs.
 
 Our values by the names that the tables use: sizes as `EncoderShape` calls them; `positions`, those before the first one
-included; `deviation` of first weights; `activation` by their word.
+included; `deviation` of first weights; `activation` by their name for it.
 """
 
 import json
@@ -57,7 +57,7 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
 
 
 def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
-    """Our values by name."""
+    """Return our values by name."""
     shape = encoder_shape(settings, inputs)
     found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.of_family
@@ -68,7 +68,7 @@ def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
 
 
 def _row(family: Family) -> dict[str, Any]:
-    """What a family has where settings say nothing, by their names."""
+    """Return a family's values for settings that are not given, by name."""
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
@@ -97,7 +97,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
-    """The settings that a configuration tells of. Raises InputError where no model of ours is like it."""
+    """Return the settings of a configuration. Raises InputError where no model of ours is like it."""
     family = family_of(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
     _check(config, family, keys, where)
@@ -153,7 +153,7 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
 
 
 def _over_row(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
-    """What a configuration has other than the family's row, by our names."""
+    """Return the values in which a configuration differs from the family's row, by our names."""
     found = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
     return {ours: value for ours, value in found.items() if value != _row(family)[ours]}
 

@@ -5,7 +5,7 @@
 Every tensor that has a row for each token is changed: the word embeddings, and the decoder's weight and bias where a
 file stores them. Rows of the other tokens and all other tensors are the same bytes. A mean of old rows leaves what the
 model predicts elsewhere nearly as it was, where random rows do not (Hewitt 2021; Mundra et al. 2024), and that of a
-word's own pieces says what the model had read for it (Gee et al. 2022). It needs some training on the domain
+word's own pieces is what the model had read for it (Gee et al. 2022). It needs some training on the domain
 afterwards.
 
 A vocabulary may have fewer tokens than the model has rows, which are then padding: new tokens take these first.
@@ -94,7 +94,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
-    """Raise InputError where the model is of another vocabulary, as far as its size and tokenizer.json tell."""
+    """Raise InputError where the model has another vocabulary, as far as its size and tokenizer.json show."""
     padded = size % 8 == 0 and old.size <= size < old.size + MOST_PADDING
     if size != old.size and not padded:
         raise InputError(
@@ -120,7 +120,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
     rows: the new tokens' ids, and for each the rows whose mean it begins with; rows from `before` on that are not
           among them are zero
-    Raises InputError where the file is no whole safetensors file, or has no word embeddings of `before` rows.
+    Raises InputError where the file is not a complete safetensors file, or has no word embeddings of `before` rows.
     """
     try:
         with source.open("rb") as stream:
@@ -141,7 +141,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
 
 def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
-    """The metadata and the tensors of a safetensors file in the order of their bytes; the stream then is at these."""
+    """Return the metadata and tensors of a safetensors file in the order of their bytes; the stream is left there."""
     try:
         [length] = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(min(length, HEADER_BYTES)))
@@ -172,7 +172,7 @@ def _fields(tensor: Stored) -> dict[str, Any]:
 
 
 def has_rows(name: str) -> bool:
-    """Whether a tensor has a row for each token.
+    """Tells whether a tensor has a row for each token.
 
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
@@ -181,7 +181,7 @@ def has_rows(name: str) -> bool:
 
 
 def has_words(name: str) -> bool:
-    """Whether a tensor holds the word embeddings.
+    """Tells whether a tensor holds the word embeddings.
 
     >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
     (True, False)
@@ -232,9 +232,9 @@ def _copy(stream: IO[bytes], sink: IO[bytes], tensor: Stored, rows: Rows, size: 
 
 
 def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = False) -> npt.NDArray[Any]:
-    """The rows of a tensor, `size` of them, with the means of old rows where there is a new token.
+    """Return the rows of a tensor, `size` of them, with the means of old rows where there is a new token.
 
-    numbers: bfloat16 as uint16, where `bfloat` says so
+    numbers: bfloat16 as uint16 if `bfloat`
     Means are taken in float64 and rounded to the nearest number of the tensor's kind.
     """
     grown = np.zeros((size, *numbers.shape[1:]), numbers.dtype)

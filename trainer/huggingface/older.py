@@ -37,11 +37,11 @@ INDEX = ".index.json"
 
 
 def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: bool | None = None) -> str:
-    """Write today's form of a folder, and say what it holds.
+    """Write today's form of a folder, and return a line about what it holds.
 
-    family: of the model, where neither its configuration nor the names of its tensors tell
-    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files say
-    Raises InputError where the folder holds no whole model of these families, or `output` holds something.
+    family: of the model, where neither its configuration nor the names of its tensors show it
+    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files have it
+    Raises InputError where the folder holds no complete model of these families, or `output` is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
@@ -68,7 +68,7 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
 
 
 def older_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
+    """Return all tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
@@ -86,7 +86,7 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _parts(index: Path) -> list[str]:
-    """Names of the files that an index tells of. Raises InputError for one outside the folder."""
+    """Return the names of the files in an index. Raises InputError for one outside the folder."""
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
     if not parts or any(Path(name).name != name for name in parts):

@@ -1,8 +1,8 @@
-"""What a folder has learnt, for a model with other heads: its encoder, and of known heads what there is.
+"""The weights of a folder for a model with other heads: its encoder, and the heads that are known here.
 
-Promise: any folder of these families in safetensors will do, with whatever head it was saved: one for pre-training, for
+Promise: any folder of these families in safetensors will do, whatever head it was saved with: one for pre-training, for
 a task, or none (then the names of its tensors lack their first part). Every tensor of the encoder must be there, in the
-shapes that its `config.json` tells of; nothing is drawn at random.
+shapes that its `config.json` gives; nothing is drawn at random.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path) -> Pretrained:
-    """The encoder of a folder. Raises InputError where there is none of ours, or not all of it."""
+    """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
     config = read_config(folder / CONFIG)
     tensors = modern(read_weights(folder / WEIGHTS))
     objective, sides = sides_of(config, tensors)

@@ -1,7 +1,7 @@
-"""A model to begin with, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
+"""A model to start from, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
 
-Promise: what a recipe says of the model is what the folder holds, or refused; and so is a vocabulary that is neither
-that of the folder nor adapted from it. Nothing of the weights is read but the names in their file's header.
+Promise: a recipe that contradicts what the folder holds is refused; and so is a vocabulary that is neither that of the
+folder nor adapted from it. Of the weights only the names in their file's header are read.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 
 
 def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
-    """The settings of a folder's model. said: by the recipe. Raises InputError where these differ, or fit no model."""
+    """Return the settings of a folder's model. given: by the recipe. Raises InputError where they differ."""
     where = Path(start.folder) / CONFIG
     found = settings_of(read_config(where), str(where), said.get("objective"))
     for key, value in said.items():
@@ -42,7 +42,7 @@ def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
 
 
 def _value(found: ModelSettings, key: str, said: Json) -> Json:
-    """What a folder's model has for a key; of a size that it has, its name as it was said."""
+    """Return what a folder's model has for a key; for a size that it has, the name as given."""
     shape = dict(zip(SHAPE, found.shape, strict=True))
     if key == "size":
         named = found.of_family.sizes.get(str(said))
@@ -74,9 +74,9 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
 
 
 def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-    """What of a model is begun with: the first part, and of the others those that are in folders below.
+    """Return the parts of a model that start from a folder: the first, and those of the others in folders below.
 
-    Raises InputError where one there is of another shape than the model's.
+    Raises InputError where one of these has another shape than the model's.
     """
     first, *others = model.objective_settings.parts(model.of_family, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
@@ -124,13 +124,13 @@ def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tu
 
 
 def _is_of_head(name: str, called: str, family: Family) -> bool:
-    """Whether a tensor tells that there is a head: a pooler may be there without one."""
+    """Tells whether a tensor shows that there is a head: a pooler may be there without one."""
     modules = family.names.heads[called].values()
     return not name.startswith(family.names.left_out) and any(_is_of(name, module) for module in modules)
 
 
 def of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
-    """Whether a tensor is of a head that families have and this part has not, or of what it leaves out anyway."""
+    """Tells whether a tensor belongs to a head that this part lacks, or to what the family leaves out anyway."""
     heads = {called: head.values() for called, head in family.names.heads.items()}
     if any(_is_of(name, module) for called in part.heads.values() for module in heads[called]):
         return False

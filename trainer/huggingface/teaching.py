@@ -1,4 +1,4 @@
-"""A teacher, as far as it can be known without torch: whether a student of these settings can learn from it.
+"""Checks without torch that a student of these settings can learn from a teacher.
 
 Promise: a teacher of other tokens or fewer positions, or whose layers or vectors do not fit, is refused.
 """

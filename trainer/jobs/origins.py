@@ -1,9 +1,9 @@
-"""Origins: the checkpoint of another run that a training goes on from, with its weights and its optimiser. No torch.
+"""Origins: the checkpoint of another run that a training continues from, with weights and optimizer. No torch.
 
     continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
 
-The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and shards that
-were read there are read on where they were left. What names the model is what the checkpoint holds, not where it is.
+The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and reading
+resumes in shards that were read there. The checkpoint's content names the model, not its place.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """A checkpoint to go on from.
+    """A checkpoint to continue from.
 
     path:    its folder
     content: a digest of what it holds
@@ -41,12 +41,12 @@ class Origin:
 
     @property
     def identity(self) -> Json:
-        """What decides the weights."""
+        """The facts that decide the weights."""
         return {"content": self.content, "read": dict(self.read)}
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """What `training.continue_from` names; None where it is not given.
+    """Return the checkpoint that `training.continue_from` names; None where it is not given.
 
     models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
     vocabulary: the content of the vocabulary
@@ -73,10 +73,10 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 
 
 def find_checkpoint(said: str, models: Path) -> Path:
-    """The folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
+    """Return the folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
 
-    said: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; what begins
-    with `models/` is below `models`. Raises InputError.
+    location: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; one that
+    begins with `models/` is below `models`. Raises InputError.
     """
     address, _, step = said.rpartition("@") if "@" in Path(said).name else (said, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
@@ -104,14 +104,14 @@ def find_checkpoint(said: str, models: Path) -> Path:
 
 
 def _default(found: Mapping[int, Path]) -> int:
-    """The last step before a decay, of steps with a checkpoint; the newest where there is none."""
+    """Return the last step before a decay that has a checkpoint; the newest where there is none."""
     newest = max(found)
     training = bind(TrainingSettings, _facts(found[newest])["identity"]["training"], "training")
     return max(decays_begin(training) & found.keys(), default=newest)
 
 
 def _facts(path: Path) -> dict[str, Json]:
-    """What a checkpoint says of itself. Raises InputError where it is damaged."""
+    """Return the facts of a checkpoint. Raises InputError where it is damaged."""
     try:
         return read_finished(path)
     except Damaged as damage:

@@ -1,9 +1,9 @@
-"""What a training begins with in place of first weights: the folder of a model, known by what it holds. No torch.
+"""The start of a training in place of first weights: the folder of a model, identified by what it holds. No torch.
 
     folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
 
-Where the folder is decides nothing. It is read once more when training begins, and compared; from the first checkpoint
-on it is not needed.
+The folder's place decides nothing. It is read once more when training begins, and compared; after the first checkpoint
+it is not needed.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ _REMEDY = "bring the folder back as it was; or run the recipe again, which plans
 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
-    """The model in a folder. digest: sha256 of a file, asked where it may be known already. Raises InputError."""
+    """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
@@ -68,6 +68,6 @@ def parts_below(folder: Path) -> list[str]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -51,7 +51,7 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Have the signals that stop a process told to its children, once; without a child it ends."""
+    """Pass the signals that stop a process to its children, once; without a child it ends."""
     told: list[int] = []
 
     def tell(number: int, frame: FrameType | None) -> None:

@@ -51,7 +51,7 @@ def _check_room(job: TrainingJob) -> None:
 
 
 def without_copy(copies: Place, damage: Damaged) -> InputError:
-    """Remove a damaged copy; what to tell of it."""
+    """Remove a damaged copy; return the error to report."""
     if copies.size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(

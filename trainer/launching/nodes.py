@@ -1,11 +1,11 @@
-"""The machines of one training: told by hand, the same command on each, with the number of the machine. No torch.
+"""The machines of one training: given by hand, the same command on each, with the number of the machine. No torch.
 
     cloze train JOB --nodes 2 --node-rank 0 --rendezvous first-host:29500
     cloze train JOB --nodes 2 --node-rank 1 --rendezvous first-host:29500
 
-Every machine has the same number of processes and reads the job's `work` folder at the same path, for each process
-writes its share of a checkpoint there. The first one tells how it goes. Where one of them ends, all do; the same
-commands again go on from the newest checkpoint.
+Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
+writes its share of a checkpoint there. The first one reports progress. Where one of them ends, all do; the same
+commands again continue from the newest checkpoint.
 """
 
 import re
@@ -46,7 +46,7 @@ class Nodes:
 
     @property
     def suffix(self) -> str:
-        """Of the files that each machine but the first has of its own in the work folder.
+        """The suffix of the files that each machine but the first has of its own in the work folder.
 
         >>> Nodes().suffix, Nodes(count=2, rank=1, rendezvous="first:29500").suffix
         ('', '-node-1')
@@ -66,12 +66,12 @@ class Nodes:
         return [*each, "--master-addr", host.strip("[]"), "--master-port", port]
 
     def to_text(self) -> str:
-        """One word, for a command line."""
+        """Return the machines as one word, for a command line."""
         return f"{self.count},{self.rank},{self.rendezvous}"
 
     @staticmethod
     def of(text: str) -> "Nodes":
-        """What `to_text` wrote.
+        """Parse what `to_text` wrote.
 
         >>> Nodes.of(Nodes(count=2, rank=1, rendezvous="first:29500").to_text())
         Nodes(count=2, rank=1, rendezvous='first:29500')

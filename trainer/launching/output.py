@@ -1,4 +1,4 @@
-"""What the processes of a trainer say: events on their output, the rest in a log, whose end tells why. No torch."""
+"""The output of a trainer's processes: events, and a log of the rest, whose end explains a failure. No torch."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-LOG_LINES = 20  # of the end of the log, told where training failed
+LOG_LINES = 20  # of the end of the log, reported where training failed
 GO_ON = "The same command again goes on from the newest checkpoint."
 ENDED = "First to end: rank "
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
@@ -16,7 +16,7 @@ Event = Mapping[str, Any]
 
 
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
-    """The events of an output; every other line goes to the log."""
+    """Yield the events of an output; every other line goes to the log."""
     for said in output:
         event = _event(said)
         if event is None:
@@ -34,7 +34,7 @@ def _event(said: bytes) -> Event | None:
 
 
 def failure(log: Path, begin: int, code: int) -> str:
-    """How the trainer ended, what was last said from a byte of its log on, and how to go on."""
+    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
     with log.open("rb") as file:
         file.seek(begin)
         said = file.read().decode("utf-8", errors="replace").splitlines()
@@ -45,7 +45,7 @@ def failure(log: Path, begin: int, code: int) -> str:
 
 
 def last_words(said: Sequence[str]) -> list[str]:
-    """The last lines of a log that tell why training failed.
+    """Return the last lines of a log that explain why training failed.
 
     Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
     """

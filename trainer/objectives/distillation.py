@@ -84,7 +84,7 @@ class DistillationObjective(MaskedObjective):
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Masked tokens always, for what is said of them; soft and cosine where they weigh something."""
+        """Return the terms: masked tokens always, to be reported; soft and cosine where they have a weight."""
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
@@ -107,7 +107,7 @@ class DistillationObjective(MaskedObjective):
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def chosen_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """The teacher's layer with which each set of weights of the student begins; none: with first weights.
+        """Return the teacher's layer from which each set of the student's weights starts; none: first weights.
 
         Raises InputError where there is no such layer, or it does not fit.
         """

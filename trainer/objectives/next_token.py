@@ -1,6 +1,6 @@
 """Guessing the next token from those on one side of it (Devlin et al. 2018, section 5.1: "LTR").
 
-No token attends to those on the other side, so nothing tells the answer. From the right the token before is guessed
+No token attends to those on the other side, so none gives the answer. From the right the token before is guessed
 from those after it: a model of each direction, put together, is what ELMo and BERT's table 5 compare with.
 """
 
@@ -77,7 +77,7 @@ class NextTokenObjective:
 
 
 def seeing(gathered: GatheredExamples, direction: str) -> Int64s:
-    """int64 [M]: places of the tokens from which the next one is guessed: of each example all but one at its end."""
+    """Return the places of the tokens whose next one is guessed, int64 [M]: all but one at the end of each example."""
     ends = np.ones(len(gathered.ids), bool)
     lengths = np.diff(gathered.offsets)
     there = lengths > 0

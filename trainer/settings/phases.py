@@ -20,7 +20,7 @@ _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a phase reads of one component of its mixture.
+    """The amount that a phase reads of one component of its mixture.
 
     tokens: so many, those of specials included: a whole number, or a text as in "10B" (k, M, B, T)
     """
@@ -32,12 +32,12 @@ class Quota:
 
     @property
     def number(self) -> int:
-        """How many tokens. Raises InputError."""
+        """The number of tokens. Raises InputError."""
         return num_tokens("training.phase.mixture: tokens", self.tokens)
 
 
 def num_tokens(key: str, said: int | str) -> int:
-    """A number of tokens, as a recipe writes it. Raises InputError.
+    """Parse a number of tokens, as a recipe writes it. Raises InputError.
 
     >>> num_tokens("tokens", "1.5k")
     1500
@@ -113,7 +113,7 @@ class PhaseSettings:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Raise InputError unless it is known, or will be, how many steps there are."""
+        """Raise InputError unless the number of steps is given, or will follow."""
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MOST_STEPS,
@@ -151,7 +151,7 @@ class PhaseSettings:
 
     @property
     def slots(self) -> int:
-        """Of all steps."""
+        """The slots of all steps."""
         return self.slots_before(self.steps)
 
     def steps_of(self, slots: int) -> int:
@@ -194,12 +194,12 @@ class PhaseSettings:
 
     @property
     def begins_schedule(self) -> bool:
-        """Whether it says something of the learning rate."""
+        """True if the phase sets anything about the learning rate."""
         said = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
         return any(value is not None for value in said)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
-        """Raise InputError unless it says of every component how much of it is read."""
+        """Raise InputError unless the mixture gives the amount of every component."""
         if self.shards is not None:
             raise InputError(
                 f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out the one or the other."
@@ -219,7 +219,7 @@ class PhaseSettings:
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """Tokens of each component, in the mixture's order; none where it has weights or is no mixture."""
+        """The tokens of each component, in the mixture's order; none where it has weights or is not a mixture."""
         return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
 
     @property

@@ -2,7 +2,7 @@
 
     warm-up ─► peak ─► decay ─► end rate         (a stretch: phases that follow each other under one schedule)
 
-The rate rises linearly, and is at its peak at the step after the warm-up; how it goes on the `Schedule` says. The end
+The rate rises linearly, and is at its peak at the step after the warm-up; the `Schedule` sets what follows. The end
 rate is that of the step after the last one: where it is zero no step is lost.
 """
 
@@ -15,7 +15,7 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range
 
 MOST_STEPS = 1 << 40
-DECAY_SHARE = 0.1  # of a "wsd" that does not say how long it falls
+DECAY_SHARE = 0.1  # of a "wsd" that does not set how long it falls
 
 # which kinds a key means something to
 _KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -34,7 +34,7 @@ KINDS = _KINDS_OF["kind"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How the rate goes on after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
+    """The learning rate after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
 
     kind:        "linear"; "polynomial": the share of the steps that is left, to a power; "cosine": half a wave;
                  "constant"; "wsd": constant, then a decay at the end (warm-up, stable, decay)
@@ -76,7 +76,7 @@ class Schedule:
 
     @staticmethod
     def of(said: "str | Schedule") -> "Schedule":
-        """From a recipe's kind or table."""
+        """Return the schedule of a recipe's kind or table."""
         return Schedule(kind=said) if isinstance(said, str) else said
 
     def decay_of(self, steps: int) -> int:
@@ -86,7 +86,7 @@ class Schedule:
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def height(self, left: float) -> float:
-        """What is left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
+        """Return the share left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
 
         >>> Schedule(kind="wsd").height(0.75), Schedule(kind="polynomial", power=2).height(0.5)
         (0.5, 0.25)
@@ -147,7 +147,7 @@ class Stretch:
 
 
 def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError for a rate or a warm-up that is none."""
+    """Raise InputError for a rate or a warm-up out of range."""
     check_range(f"{where}.learning_rate", rate, 0, 10)
     check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
     check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)

@@ -1,4 +1,4 @@
-"""What a training run is asked to do: its phases, the optimiser. Standard library only, no torch.
+"""The settings of a training run: its phases, the optimizer. Standard library only, no torch.
 
 Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
 processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
@@ -115,7 +115,7 @@ class TrainingSettings:
         check_choice("training.optimizer", self.optimizer, OPTIMIZERS)
         check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
         _ = Schedule.of(self.schedule)
-        if all(phase.steps for phase in self.phase):  # else it is checked when they are known
+        if all(phase.steps for phase in self.phase):  # else it is checked once they are set
             _ = self.stretches
         for name in ("beta1", "beta2"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
@@ -182,7 +182,7 @@ class TrainingSettings:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The schedules, one after the other: the first phase begins one, and each that says something of the rate.
+        """The schedules in order: the first phase begins one, and so does each that sets anything of the rate.
 
         Raises InputError where one has too few steps.
         """

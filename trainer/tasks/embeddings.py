@@ -5,9 +5,9 @@
     text     the word or token; only there
     vector   float32 or float16, as many in every row
 
-The schema's metadata says how vectors were made (`VectorsMade`), so that those of two models are not compared.
+The schema's metadata records how vectors were made (`VectorsMade`), so that those of two models are not compared.
 
-Promise: the file appears whole, in one step, and what a killed process left of it is removed by the next; numbers that
+Promise: the file appears complete, in one step, and the next process removes what a killed one left of it; numbers that
 are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
 """
 
@@ -37,7 +37,7 @@ PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorsMade:
-    """How vectors were made.
+    """The way in which vectors were made.
 
     model:   digest of its weights
     by:      "text", "word" or "token": what a row is
@@ -55,7 +55,7 @@ class VectorsMade:
     max_length: int
 
     def comparable(self) -> tuple[Any, ...]:
-        """What two files must have in common to be compared."""
+        """Return what two files must have in common to be compared."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
@@ -69,14 +69,14 @@ class VectorRows(NamedTuple):
 
 
 def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
-    """Of vectors of so many numbers."""
+    """Return the schema of vectors of so many numbers."""
     by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
     schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
     return schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
 
 
 def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
-    """Rows as a table. Raises InputError for what is no number, or none of the schema's precision."""
+    """Return rows as a table. Raises InputError for values that are not finite in the schema's precision."""
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
@@ -106,7 +106,7 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
             yield write
         except BaseException:
             for each in (writer, file):
-                with suppress(OSError):  # its last lines are for nobody
+                with suppress(OSError):  # its last lines are of no use
                     each.close()
             raise
         with refusing(path):
@@ -116,7 +116,7 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Tell what the disk refuses as a paragraph on a file that is written."""
+    """Turn an error of the disk into a paragraph on the file being written."""
     try:
         yield
     except OSError as error:
@@ -132,7 +132,7 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """Raises InputError where it is none. name: where it was made in passing"""
+        """Open the file. name: for one made in passing. Raises InputError where it is not a file of vectors."""
         self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)
@@ -148,7 +148,7 @@ class VectorFile:
         self.made = _made((schema.metadata or {}).get(MADE))
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
-        """Ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is no number."""
+        """Yield ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is not finite."""
         try:
             for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
                 ids = [str(each) for each in batch.column("id").to_pylist()]
@@ -162,11 +162,11 @@ class VectorFile:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
     def ids(self) -> list[str]:
-        """Of all rows; no vector is read."""
+        """Return the ids of all rows; no vector is read."""
         return [str(each) for each in self._file.read(columns=["id"], use_threads=False).column("id").to_pylist()]
 
     def at(self, places: Iterable[int]) -> dict[int, Float32s]:
-        """The vectors at some places; only the groups of rows that have one are read."""
+        """Return the vectors at some places; only the groups of rows that have one are read."""
         wanted, found, start = sorted({*places}), dict[int, Float32s](), 0
         for group in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(group).num_rows
@@ -179,14 +179,14 @@ class VectorFile:
         return found
 
     def whole(self) -> tuple[list[str], Float32s]:
-        """All rows: for queries."""
+        """Return all rows: for queries."""
         found = [*self.blocks()]
         ids = [each for some, _ in found for each in some]
         return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in found)])
 
 
 def is_vector_file(path: Path) -> bool:
-    """Whether it is Parquet with a column of vectors."""
+    """Tells whether a file is Parquet with a column of vectors."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     try:

@@ -1,7 +1,7 @@
-"""The runs of a suite, one after another: learn, answer every split, write down how good the answers are.
+"""The runs of a suite, one after another: learn, answer every split, write the scores of the answers.
 
-Promise: what is finished is not done again. A run that was ended goes on where fine-tuning was (`finetune`); a split
-whose file has other bytes than when it was answered is answered again.
+Promise: finished work is not done again. A run that was ended resumes where fine-tuning was (`finetune`); a split whose
+file has changed since it was answered is answered again.
 """
 
 import gc
@@ -27,7 +27,7 @@ from trainer.training.parallel import Ranks, joined
 
 
 def main(arguments: list[str]) -> int:
-    """`evaluate JOB.json`: 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
+    """Run `evaluate JOB.json`; return 0, or 2 for an error that the user can fix (a line of the output has it)."""
     asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
     with joined(device) as ranks:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """One run; 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
+    """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
     waiting = [split for split in run.splits if not is_judged(run, split)]
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
@@ -69,7 +69,7 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
-    """What a model says of a split, written as lines; and how good it is. All processes must call it."""
+    """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
     told = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
     examples, counts = told.found.examples, told.found.counts
     if ranks.rank == 0:
@@ -89,7 +89,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
 
 
 def _judged(split: SuiteSplit, task: Task, told: FileAnswers, said: Sequence[Prediction]) -> dict[str, Any]:
-    """The scores of answers, and their rows."""
+    """Return the scores of answers, and their rows."""
     examples = told.found.examples
     found = judged_fields(task, examples, said)
     together = grouped(split.set, split.file, told.found.ids, examples, said)

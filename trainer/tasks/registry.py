@@ -35,12 +35,12 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def task_class(kind: str) -> Any:
-    """The dataclass of a task. Raises InputError for a name that is not known and a package that is broken."""
+    """Return the dataclass of a task. Raises InputError for an unknown name and for a broken package."""
     return _KINDS.find(kind)
 
 
 def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
-    """A task with its settings. Raises InputError. table: `kind`, and what that kind asks for"""
+    """Return a task with its settings. Raises InputError. table: `kind`, and that kind's settings"""
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
@@ -56,9 +56,9 @@ def task_and_settings(
     elsewhere: Collection[str] = (),
     without: Collection[str] = (),
 ) -> tuple[dict[str, Any], FinetuneSettings]:
-    """Settings as a task's table, and as those of how it is learnt. Raises InputError for a key of neither.
+    """Split settings into a task's table and those of how it is learnt. Raises InputError for a key of neither.
 
-    known: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
+    defaults: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
     """
     of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
     for key in given:
@@ -80,7 +80,7 @@ def task_package(kind: str) -> str:
 
 
 def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) -> Task | None:
-    """The task of a folder that others wrote, by its class; None where it is of none of ours.
+    """Return the task of a folder that others wrote, by its class; None where it is none of ours.
 
     architectures: the family's classes by what the folder holds
     """

@@ -1,4 +1,4 @@
-"""What a fine-tuning run is asked to do. Standard library only, no torch."""
+"""The settings of a fine-tuning run. Standard library only, no torch."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ BOUNDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneSettings:
-    """How a task is learnt. What is None is as the authors of the model's family have published it (`published`).
+    """The settings of fine-tuning. None is the value that the authors of the model's family published (`published`).
 
     max_length:    tokens of a sequence, special ones included, before it is cut; None: the task's own, or all that the
                    model reads where that is less
@@ -90,7 +90,7 @@ class FinetuneSettings:
         self.training(1)  # checks what is left
 
     def training(self, steps: int) -> TrainingSettings:
-        """The same for the optimiser, once it is known how many steps a restart has: each is a phase of its own."""
+        """Return the same for the optimizer, once the steps of a restart are known: each is a phase of its own."""
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
             phase=(PhaseSettings(steps=steps, batch=self.batch or 1, warmup_steps=warmup_steps),) * self.restarts,
@@ -111,14 +111,14 @@ class FinetuneSettings:
 
 
 def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
-    """What a command is asked to do, of the JSON file that it names. Raises InputError."""
+    """Read a command's job from the JSON file that its arguments name. Raises InputError."""
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("Name one JSON file: what is to be done.")
     return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
 def frozen_layers(said: str) -> range | None:
-    """Layers from 0 that one word of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
+    """Return the layers from 0 that an entry of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
 
     >>> frozen_layers("0-5"), frozen_layers("3"), frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)

@@ -1,7 +1,7 @@
 """A file as text, unpacked by its ending, and its lines.
 
-Promise: bytes that are no UTF-8 become surrogates, by which their record is known; a file of another encoding, one that
-is packed without its name saying so, one that is damaged and a line without end are refused with the remedy. Memory:
+Promise: bytes that are not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is
+packed without its name showing it, one that is damaged and a line without end are refused with the remedy. Memory:
 one line.
 """
 
@@ -55,7 +55,7 @@ def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def unpacked_ending(path: str) -> str:
-    """The ending of a file, of a packed one that of what is in it, in small letters.
+    """Return the ending of a file in lowercase; of a packed one that of its content.
 
     >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')

@@ -1,9 +1,9 @@
 """Published sets by name: what is learnt from them, their files as they are published, and how answers are handed in.
 
 A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of
-its splits, packed or not, and says how each is read. A set that is published in several ways has a layout for each, of
-which the first is taken that has all splits asked for. Promise: no file is read further than its first line, and none
-is guessed: what is missing is named.
+its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout for
+each, and the first that has all requested splits is used. Promise: no file is read further than its first line, and
+none is guessed: what is missing is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class FileLayout:
 
     files:   for each split its file, or its folder
     columns: of all splits but those of `others`, which have their own, and a header
-    ragged:  whether rows have more cells than the first one, which tell where a text is from
+    ragged:  whether rows have more cells than the first one, which say where a text is from
     first:   with what the first line of the train split begins, where files of one name differ
     """
 
@@ -42,7 +42,7 @@ class FileLayout:
     first: str = ""
 
     def settings(self, split: str, path: Path) -> FileSettings:
-        """How a split's file is read."""
+        """Return the settings to read a split's file with."""
         own = self.others.get(split)
         return FileSettings(
             path=str(path),
@@ -82,10 +82,10 @@ class FoundSet:
 
 
 def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundSet:
-    """The set of that name in a folder, or in its own folder within that.
+    """Return the set of that name in a folder, or in its own folder within that.
 
-    splits: those that must be there, of the ones the set has in one layout or another; others are found as well
-    Raises InputError for a name that is not known, and where files are missing.
+    splits: those that must be there, of the ones the set has in one layout or another; others are included as well
+    Raises InputError for an unknown name, and where files are missing.
     """
     known = published_set(name)
     missing = list[str]()
@@ -124,7 +124,7 @@ def _files(layout: FileLayout, root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _begins(layout: FileLayout, files: Mapping[str, Path]) -> bool:
-    """Whether the first line is the layout's."""
+    """Tells whether the first line is the layout's."""
     if not layout.first:
         return True
     path = str(next(iter(files.values())))

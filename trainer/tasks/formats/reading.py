@@ -31,7 +31,7 @@ Example = TypeVar("Example")
 
 
 class ReadFormat(NamedTuple):
-    """How a format is read. unit: what its records are; roles: those it gives, if they are not columns."""
+    """The reader of a format. unit: what its records are; roles: those it gives, if they are not columns."""
 
     records: Callable[[FileSettings, Wanted], Iterator[Found]]
     unit: str = "rows"
@@ -86,11 +86,11 @@ def read_examples(
     made: Callable[[Values], Example],
     optional: Sequence[str] = (),
 ) -> Iterator[tuple[int, Example]]:
-    """What is made of each record of a file, in its order, with the line where the record begins.
+    """Yield what is made of each record of a file, in its order, with the line where the record begins.
 
     roles:    without which a record cannot be used: it has no such value, or an empty one
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
-    optional: roles that are read where they are; whoever names a column for one says that it is there
+    optional: roles that are read where they are present; a file whose settings name a column for one must have it
     Raises InputError where the file cannot be read, and at its end where too many records could not be used.
     """
     wanted = Wanted(tuple(roles), tuple(optional))
@@ -133,7 +133,7 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
 
 
 def _is_object(path: str) -> bool:
-    """Whether the first line of a file that is not blank begins with an object."""
+    """Tells whether the first line of a file that is not blank begins with an object."""
     with opened(path) as stream:
         return (
             next((line for line in iter(lambda: stream.readline(1 << 10), "") if line.strip()), "").lstrip()[:1] == "{"

@@ -1,4 +1,4 @@
-"""What a file of labelled data is asked for, and what became of each of its records.
+"""The settings of a file of labelled data, and what became of each of its records.
 
 Promise: every record is given or counted under the reason for which it cannot be used, with the line where that reason
 was met first; a file that loses more than the settings allow is refused. Memory: one counter for each reason.
@@ -79,7 +79,7 @@ class FileSettings:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What became of the records of a file. first, where: the line where each reason was met first, and its place."""
+    """The fate of a file's records. first, where: the line where each reason was met first, and its place."""
 
     given: int = 0
     unusable: dict[str, int] = field(default_factory=dict)

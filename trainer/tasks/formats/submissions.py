@@ -12,7 +12,7 @@ Answered = tuple[str, str | int | float]  # the id of a record, and the class, t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """How answers are handed in.
+    """The form in which answers are handed in.
 
     file:   its name; what ends in `.tsv` has the header `index<tab>prediction`, a `.jsonl` the keys `idx` and `label`
     labels: how a class is spelled there, where otherwise than in the data
@@ -26,7 +26,7 @@ class Submission:
     bounds: tuple[float, float] | None = None
 
     def lines(self, answers: Iterable[Answered]) -> Iterator[str]:
-        """The lines of the file. Raises InputError where an id comes twice, or is none of the benchmark's."""
+        """Yield the lines of the file. Raises InputError where an id comes twice, or is not one of the benchmark's."""
         given = {name: self._said(answer) for name, answer in _once(answers)}
         if self.file.endswith(".tsv"):
             yield "index\tprediction\n"
@@ -60,7 +60,7 @@ def _number(name: str) -> int:
 
 
 def _paragraphs(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """MultiRC's answers by paragraph and question, from ids such as `7.3.0`."""
+    """Yield MultiRC's answers by paragraph and question, from ids such as `7.3.0`."""
     found = dict[int, dict[int, list[dict[str, int]]]]()
     for name, said in given.items():
         parts = name.split(".")

@@ -26,7 +26,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def with_first(asked: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Metrics with the one that is asked for in front. asked: "": as they are. Raises InputError for another.
+    """Return metrics with the requested one first. asked: "": as they are. Raises InputError for another.
 
     >>> with_first("f1", ("accuracy", "f1"))
     ('f1', 'accuracy')
@@ -69,7 +69,7 @@ def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
 
 
 def number_of(value: Any, name: str) -> float:
-    """A finite number. Raises Unusable."""
+    """Return a finite number. Raises Unusable."""
     said = as_label(value, name)
     number = as_number(said)
     if number is None:

@@ -1,10 +1,10 @@
-"""How alike two texts are: a vector for each, and their cosine.
+"""The similarity of two texts: a vector for each, and their cosine.
 
 Three ways to learn it, each published with the vectors of Sentence-BERT (Reimers, Gurevych 2019):
 
     cosine     the squared error of the cosine against a score, which is brought from the range of the training rows to
                [0, 1] (STS-B)
-    softmax    classes of a pair by a matrix over (u, v, |u - v|) (NLI); the matrix is thrown away by who uses vectors
+    softmax    classes of a pair by a matrix over (u, v, |u - v|) (NLI); users of the vectors do not need the matrix
     in-batch   rows are pairs that belong together: the second text of a row against those of all rows of the step and
                their hard negatives, by cross-entropy of cosines (Henderson et al. 2017; see `heads.embedding`)
 """
@@ -37,7 +37,7 @@ RANKS = ("mrr@10", "recall@1", "recall@10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityTask(VectorTask):
-    """How alike two texts are.
+    """The similarity of two texts.
 
     loss:   "cosine", "softmax" or "in-batch"
     labels: of softmax, names of the classes in their order; none: those of the training rows, sorted
@@ -64,7 +64,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """The metrics, with the requested one first."""
         known = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
         return with_first(self.metric, known[self.loss])
 
@@ -168,7 +168,7 @@ class SimilarityTask(VectorTask):
     def gold_and_said(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Of softmax the classes of labelled examples and those that are answered, by their places: int64 [N] each."""
+        """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
         said = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
         return np.array([self.labels.index(example.label) for example in examples], np.int64), said
 

@@ -34,7 +34,7 @@ MANY = 1 << 20
 
 
 class SummaryExample(NamedTuple):
-    """A text. labels: the numbers of the sentences to be taken; summary: "" where there is none"""
+    """A text. labels: the numbers of the sentences to extract; summary: "" where there is none"""
 
     sentences: tuple[str, ...]
     summary: str
@@ -103,7 +103,7 @@ class SummaryTask(PlainTask):
         return SummaryExample(sentences, text, greedy_extract(sentences, text, self.take))
 
     def fitted(self, examples: Sequence[SummaryExample], where: str) -> Self:
-        """With whether there are summaries. Raises InputError where no sentence of any text is to be taken."""
+        """Return the task with `summaries` set by the examples. Raises InputError where no sentence is labelled."""
         if not any(example.labels for example in examples):
             raise InputError(f"{where}: no sentence is in a summary: there is nothing to learn.")
         found = all(example.summary for example in examples)
@@ -135,7 +135,7 @@ class SummaryTask(PlainTask):
         ]
 
     def scores(self, examples: Sequence[SummaryExample], predictions: Sequence[Extract]) -> dict[str, float]:
-        """ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
+        """Return ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
         golds, found = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
         right = sum(len(gold & taken) for gold, taken in zip(golds, found, strict=True))
         of_sentences = {F1: rates(right, sum(map(len, found)), sum(map(len, golds))).f1}
@@ -154,7 +154,7 @@ class SummaryTask(PlainTask):
 
 
 def text_of(example: SummaryExample, said: Extract) -> str:
-    """A sentence a line."""
+    """Return the extract, a sentence a line."""
     return "\n".join(example.sentences[number] for number in said.taken)
 
 

@@ -1,4 +1,4 @@
-"""Names of classes as a file has them: what may be meant otherwise is asked about. Pure functions."""
+"""Names of classes as a file has them: ambiguous ones are refused with a question. Pure functions."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def check_spellings(names: Sequence[str], where: str) -> None:
 
 
 def plain_spelling(name: str) -> str:
-    """What a label and those that cannot be told from it have in common.
+    """Return the spelling that a label shares with those that look the same.
 
     >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
     ['1', '1', 'café', 'café']

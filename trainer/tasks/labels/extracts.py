@@ -16,7 +16,7 @@ Grams = frozenset[tuple[str, ...]]
 
 
 def words_of(text: str) -> list[str]:
-    """In lower case.
+    """Return the words of a text in lower case.
 
     >>> words_of("The U.S. said:")
     ['the', 'u', 's', 'said']
@@ -25,7 +25,7 @@ def words_of(text: str) -> list[str]:
 
 
 def greedy_extract(sentences: Sequence[str], summary: str, most: int) -> tuple[int, ...]:
-    """The sentences that, one after another, raise the sum of ROUGE-1 and ROUGE-2 F1 most; none where none does.
+    """Return the sentences that, one after another, raise the sum of ROUGE-1 and ROUGE-2 F1 most; none where none does.
 
     Words and pairs of words as sets, pairs within sentences (Liu 2019, section 3.1: `greedy_selection` of its code).
 

@@ -1,4 +1,4 @@
-"""A folder of ONNX as it is read again, without torch: `onnx.json` says all that an answer needs.
+"""A folder of ONNX files as it is read again, without torch: `onnx.json` holds all that an answer needs.
 
 Promise: files of other bytes than were written, and those of another folder, are refused before they answer.
 """
@@ -22,13 +22,13 @@ from trainer.tasks.portable.running import OnnxFiles
 from trainer.tasks.registry import read_task
 
 TABLE = "onnx.json"
-MORE = "task.safetensors"  # what is no part of the files of ONNX
+MORE = "task.safetensors"  # what the ONNX files do not hold
 FLOAT32, INT8 = ".onnx", ".int8.onnx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """What a folder holds. files: the first reads the first sequence of a text; weights: as `needed_weights` names"""
+    """The content of a folder. files: the first reads a text's first sequence; weights: as `needed_weights` names"""
 
     task: Task
     inputs: ModelInputs
@@ -42,7 +42,7 @@ class OnnxFolder:
 
 
 def read_folder(folder: Path, int8: bool) -> OnnxFolder:
-    """Raises InputError for a folder that `onnx` did not write so, or that is not whole."""
+    """Read a folder. Raises InputError for one that `onnx` did not write, or that is incomplete."""
     table = folder / TABLE
     told = read_json(table)
     if told.get("task") is None and "files" in told:
@@ -75,6 +75,6 @@ def _checked(path: Path, sums: Mapping[str, Any]) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
 """Answers by onnxruntime alone, without torch or what reads data: sequences padded on the right, a few at once.
 
 inputs    input_ids, attention_mask and, where the model has segments, token_type_ids: int64 [batch, length];
-          columns, where numbers stand beside a text: float32 [batch, numbers]
+          columns, where texts have numbers: float32 [batch, numbers]
 output    [batch, ...], or [batch, length, ...] where it is of tokens
 """
 
@@ -21,14 +21,14 @@ TOKENS_AT_ONCE = 2048  # with padding; a vocabulary's logits of so many are some
 
 
 class OnnxText(NamedTuple):
-    """What is answered at once: sequences that are compared, and the numbers beside the text, [1, numbers]."""
+    """The unit that is answered at once: sequences that are compared, and the numbers with the text, [1, numbers]."""
 
     sequences: Sequence[Sequence32]
     columns: npt.NDArray[np.float32] | None = None
 
 
 class Placed(NamedTuple):
-    """A sequence with the numbers beside its text."""
+    """A sequence with the numbers of its text."""
 
     ids: npt.NDArray[np.int32]
     segments: npt.NDArray[np.int32]
@@ -69,7 +69,7 @@ class OnnxModel:
         self.first_output = self.session.get_outputs()[0].name
 
     def rows(self, sequences: Sequence[Placed], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each sequence its row; per_token: a row for each of its tokens."""
+        """Return the row of each sequence; per_token: a row for each of its tokens."""
         order = sorted(range(len(sequences)), key=lambda number: len(sequences[number].ids))
         found = dict[int, npt.NDArray[Any]]()
         for some in _together(order, [len(sequence.ids) for sequence in sequences]):
@@ -92,7 +92,7 @@ class OnnxModel:
 
 
 def _together(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Sequences, shortest first, cut where padded ones would have too many tokens.
+    """Group sequences, shortest first, so that padded ones do not have too many tokens.
 
     >>> _together([0, 1, 2], [10, 1000, 1500])
     [[0, 1], [2]]
@@ -122,7 +122,7 @@ class OnnxFiles:
         self.models = [OnnxModel(path, pad, threads) for path in paths]
 
     def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each text the rows of its sequences, one after another."""
+        """Return for each text the rows of its sequences, one after another."""
         found: list[list[npt.NDArray[Any]]] = [[] for _ in texts]
         for number, model in enumerate(self.models):
             mine = [

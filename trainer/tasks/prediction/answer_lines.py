@@ -20,7 +20,7 @@ from trainer.tasks.formats.records import FileSettings
 
 
 class FileAnswers(NamedTuple):
-    """A file's examples, what became of its records, and what a model says of each."""
+    """A file's examples, what became of its records, and a model's answer to each."""
 
     found: FileExamples
     ledger: Ledger
@@ -28,9 +28,9 @@ class FileAnswers(NamedTuple):
 
 
 def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, bool], tuple[Task, FileAnswers]]) -> int:
-    """Write the lines, tell an event with what was done; 0. Raises InputError.
+    """Write the lines, report an event with what was done; return 0. Raises InputError.
 
-    answered: what the model of a folder says of a file, whether that is labelled, and by weights of eight bits
+    answered: answers a file by the model of a folder; the flags: it is labelled, and weights of eight bits are used
     """
     parser = argparse.ArgumentParser(prog="predict", description="What a fine-tuned model says of a file.")
     parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
@@ -46,7 +46,7 @@ def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, b
 
 
 def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers) -> dict[str, Any]:
-    """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
+    """Write a line for each record; return a summary, with scores where there are labels. Raises InputError."""
     write_answers(output, task, told)
     examples = told.found.examples
     scores = task.scores(examples, told.predictions) if labelled else {}
@@ -54,7 +54,7 @@ def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers)
 
 
 def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
-    """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
+    """Write a line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
     rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
     write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
 
@@ -66,6 +66,6 @@ def write_lines(output: Path, lines: Iterable[str]) -> None:
 
 
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
-    """A line of the output."""
+    """Return a line of the output."""
     named = {} if name is None else {ID: name}
     return {"line": line, **named, **task.said(example, prediction)}

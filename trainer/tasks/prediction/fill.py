@@ -127,7 +127,7 @@ def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """The guesses behind the text in one line, those of several masks one after another.
+    """Return the text and the guesses in one line, those of several masks one after another.
 
     >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
     'a [MASK]  ->  dog 50%'

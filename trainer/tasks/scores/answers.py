@@ -1,9 +1,9 @@
-"""Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as their scripts say.
+"""Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts.
 
 Texts are compared in a normal form (`normalised`), token by token where F1 is asked for; of several gold answers the
 best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
-Two things differ from the scripts, so that nothing is passed over: a question without an answer is refused (the script
-of 1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never parts questions of equal `no_answer`.
+Two things differ from the scripts, so that nothing is skipped: a question without an answer is refused (the script of
+1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never separates questions of equal `no_answer`.
 Cost: 20 s for a million questions of three short gold answers each.
 """
 
@@ -48,7 +48,7 @@ def normalised(text: str) -> str:
 
 
 def _match(wanted: str, found: str) -> Match:
-    """Two texts in their normal form; F1 of their tokens as bags. Where one has no token, F1 is whether both have none.
+    """Compare two texts in normal form; F1 of tokens as bags. Where one has no token, F1 is whether both have none.
 
     (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
 
@@ -63,7 +63,7 @@ def _match(wanted: str, found: str) -> Match:
 
 
 def best_match(golds: Sequence[str], answer: str) -> Match:
-    """The best of each score over the gold answers, which may be of two of them; no gold answer is the empty one.
+    """Return the best of each score over the gold answers, maybe of two of them; no gold answer is the empty one.
 
     >>> best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
     1.0
@@ -93,7 +93,7 @@ def _matches(golds: Golds, answers: Sequence[str]) -> Float64s:
 def optional_answer_scores(
     golds: Golds, answers: Sequence[str], no_answer: Sequence[float], *, threshold: float = 1.0
 ) -> dict[str, float]:
-    """Questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
+    """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
     A question without gold answers is answered right by nothing alone; so is one whose gold answers are all empty in
     their normal form, and where others are not, the empty ones do not count.

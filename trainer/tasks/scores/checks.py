@@ -1,4 +1,4 @@
-"""What scores refuse, in words: other rows than the gold ones, no rows at all, values that are no numbers."""
+"""The input that scores refuse: other rows than the gold ones, no rows at all, values that are not finite."""
 
 from collections.abc import Sized
 
@@ -10,7 +10,7 @@ from corpora.kernels.arrays import Float64s, Int64s
 
 
 def same_rows(gold: Sized, answers: Sized, rows: str = "rows") -> int:
-    """How many rows there are: the same of both, and one at least. `rows` is what the message calls them.
+    """Return the number of rows, the same for both, and one at least. rows: their name in the message
 
     >>> same_rows([1, 0, 1], [1, 1, 1])
     3

@@ -18,7 +18,7 @@ from trainer.tasks.scores.checks import numbered, same_rows
 
 
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """int64 [C, C]: rows with label i and answer j.
+    """Return int64 [C, C]: the number of rows with label i and answer j.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -29,7 +29,7 @@ def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -
 
 
 def table_scores(table: Int64s) -> dict[str, float]:
-    """accuracy, macro_f1 and matthews from a confusion table of at least one row; of two classes also the second's f1.
+    """Return accuracy, macro_f1 and matthews of a confusion table of at least one row; for two classes the second's f1.
 
     accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
               2 TP / (2 TP + FP + FN)
@@ -74,7 +74,7 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
 
 
 def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
+    """Return micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
 
     micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 where nothing is labelled and nothing answered
     macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 where none is
@@ -106,11 +106,11 @@ def _marks(cells: npt.ArrayLike, name: str) -> Bools:
 
 
 def option_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, questions: Sequence[str]) -> dict[str, float]:
-    """MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options that are right (1) or wrong (0), by question.
+    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right (1) or wrong (0), by question.
 
     f1a: the F1 of 1 over all options; 0 where none is right and none is answered so
     exact: the share of questions whose options are all answered right (SuperGLUE's EM)
-    A question is its key, which must tell paragraphs apart; its rows need not be next to one another.
+    A question is its key, which must distinguish paragraphs; its rows need not be next to one another.
 
     >>> option_scores([1, 0, 1], [1, 1, 1], ["a", "a", "b"])
     {'f1a': 0.8, 'exact': 0.5}

@@ -1,7 +1,7 @@
 """Scores of ranked documents: nDCG, MRR, MAP, recall, precision and success, as trec_eval computes them.
 
-`qrels` says of each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
-listed is not), `run` with what score each document was found for each query. Documents are ranked by falling score,
+`qrels` holds for each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
+listed is not), `run` the score of each document that was found for it. Documents are ranked by falling score,
 and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
 The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
 (trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
@@ -34,14 +34,14 @@ USUAL = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
-    """What a query's measures are made of. levels: relevance by rank; judged: that of all its judged documents."""
+    """The input of a query's measures. levels: relevance by rank; judged: that of all its judged documents."""
 
     levels: Int64s
     judged: Int64s
 
 
 def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, float]:
-    """The mean of each measure over all queries of `qrels`.
+    """Return the mean of each measure over all queries of `qrels`.
 
     >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
     {'mrr@10': 1.0, 'recall@2': 0.5}
@@ -52,7 +52,7 @@ def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> d
 
 
 def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, dict[str, float]]:
-    """The measures of each query of `qrels`, in their order: what tests between two runs compare."""
+    """Return the measures of each query of `qrels`, in their order: what tests between two runs compare."""
     asked = [(name, *_parsed(name)) for name in measures]
     if not any(query in run for query in qrels):
         raise InputError(
@@ -107,7 +107,7 @@ def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
 
 
 def _gain(levels: Int64s) -> float:
-    """Of documents in their order, each divided by log2(rank + 1)."""
+    """Return the gain of documents in their order, each divided by log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 

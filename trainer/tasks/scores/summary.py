@@ -1,7 +1,7 @@
 """Scores of summaries: ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum (Lin 2004), as the Python package rouge-score has them.
 
 A text is its runs of a-z and 0-9 in lower case; there is no stemming, and all other characters, accented letters as
-well, part words. So it is of no use for scripts other than Latin. A score is the F1 of precision and recall, and 0
+well, separate words. So it is of no use for scripts other than Latin. A score is the F1 of precision and recall, and 0
 where either text has no such words. Of several gold summaries the best counts, for each score.
 
     rouge1, rouge2   words and pairs of words, as bags
@@ -29,7 +29,7 @@ Words = list[str]
 
 
 def rouge_scores(golds: Sequence[str | Sequence[str]], answers: Sequence[str]) -> dict[str, float]:
-    """The means over all summaries; a gold one is a text or several.
+    """Return the means over all summaries; a gold one is a text or several.
 
     >>> rouge_scores(["the cat sat"], ["The cat!"])["rouge1"]
     0.8
@@ -40,7 +40,7 @@ def rouge_scores(golds: Sequence[str | Sequence[str]], answers: Sequence[str]) -
 
 
 def rouge(gold: str | Sequence[str], answer: str) -> dict[str, float]:
-    """Of one summary."""
+    """Return the scores of one summary."""
     texts = [gold] if isinstance(gold, str) else gold
     if not texts:
         raise InputError("A summary has no gold summary: give one at least.")
@@ -72,7 +72,7 @@ def _bags(wanted: Sequence[object], found: Sequence[object]) -> float:
 
 
 def common_length(one: Words, other: Words) -> int:
-    """How long their longest common subsequence is: a bit for each word of `one` (Hyyrö 2004), 64 words at a time.
+    """Return the length of the longest common subsequence: a bit for each word of `one` (Hyyrö 2004), 64 at a time.
 
     >>> common_length("a b c d".split(), "b x d a".split())
     2
@@ -102,9 +102,9 @@ def _by_sentence(wanted: list[Words], found: list[Words]) -> float:
 
 
 def _common_places(words: Words, others: Words) -> list[int]:
-    """Places in `words` of one longest common subsequence, traced from the end, dropping a word of `words` first.
+    """Return places in `words` of a longest common subsequence, traced from the end, dropping a word of `words` first.
 
-    Which of equally long ones is taken decides rougeLsum.
+    The choice among equally long ones decides rougeLsum.
     """
     lengths = _lengths(words, others)
     places, at, other = [], len(words), len(others)
@@ -120,7 +120,7 @@ def _common_places(words: Words, others: Words) -> list[int]:
 
 
 def _lengths(words: Words, others: Words) -> list[list[int]]:
-    """Of the longest common subsequence of all beginnings."""
+    """Return the lengths of the longest common subsequences of all beginnings."""
     rows = [[0] * (len(others) + 1)]
     for word in words:
         above, row = rows[-1], [0]

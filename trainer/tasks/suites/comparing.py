@@ -1,10 +1,10 @@
-"""Two models on a suite: of each task whether they differ by more than chance, on the same examples and over seeds.
+"""Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
 
-On examples: the median runs of the two, by the approximate randomisation test (`scores.resampling`), which asks how
-often a difference as large comes of swapping their answers. That says nothing of another seed. Over seeds: the same
+On examples: the median runs of the two, by the approximate randomization test (`scores.resampling`), which counts how
+often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the same
 test of the scores of all runs, paired by seed; with few seeds it can find nothing.
 Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
-number as Holm (1979) has it.
+number by Holm's method (1979).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from trainer.tasks.suites.judged import JudgedSplit
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 from trainer.tasks.suites.table import SEED, Found, aligned, hundredfold, median_run
 
-LEVEL = 0.05  # below which two models are told apart
+LEVEL = 0.05  # below which two models count as different
 PAIRED_SEEDS = 2  # the fewest that are compared
 
 
@@ -47,7 +47,7 @@ class ComparedTask:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether chance alone would hardly make such a difference, as often as was asked."""
+        """True if chance alone would hardly make such a difference, for the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 
@@ -61,7 +61,7 @@ class SuiteComparison:
     tasks: tuple[ComparedTask, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document says it."""
+        """Return the comparison as a JSON document."""
         tasks = [
             {
                 **asdict(each),
@@ -74,7 +74,7 @@ class SuiteComparison:
 
 
 def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
-    """Of every split that counts for its task. Raises InputError where the two were not asked the same."""
+    """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
     found = [
         _compared(task, split, suite.seeds, first, second)
         for task in suite.tasks
@@ -156,7 +156,7 @@ def compared_cells(each: ComparedTask) -> list[str]:
 
 
 def comparison_lines(found: SuiteComparison) -> Iterator[str]:
-    """The table for a terminal, and what it says in words."""
+    """Yield the table for a terminal, and its conclusions in words."""
     yield f"{found.first} (this) and {found.second} (other), on the same examples"
     yield ""
     yield from aligned([HEAD, *map(compared_cells, found.tasks)])
@@ -165,7 +165,7 @@ def comparison_lines(found: SuiteComparison) -> Iterator[str]:
 
 
 def verdict_lines(found: SuiteComparison) -> Iterator[str]:
-    """What a table of p-values says in plain words."""
+    """Yield the conclusions from a table of p-values in plain words."""
     number = sum(each.p is not None for each in found.tasks)
     for each in found.tasks:
         if each.is_told_apart:

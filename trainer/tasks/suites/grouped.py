@@ -26,7 +26,7 @@ Ids = Sequence[Any]
 def grouped(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Of a set that is judged so the scores, and what a `JudgedSplit` says of its rows; nothing of another.
+    """Return the scores of a set that is judged so, and what a `JudgedSplit` has of its rows; nothing for another.
 
     predictions: of the classes "0" and "1"
     """
@@ -62,7 +62,7 @@ def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Predic
 
 
 def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
-    """Of each query the id of the candidate with the greatest weight, the first of equal ones."""
+    """Return for each query the id of the candidate with the greatest weight, the first of equal ones."""
     best: dict[str, tuple[float, str]] = {}
     for name, weight in zip(ids, weights, strict=True):
         query = question_of(name)
@@ -82,7 +82,7 @@ def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction])
 
 
 def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
-    """ReCoRD's candidates by id: the text, and the gold ones where they are known."""
+    """Return ReCoRD's candidates by id: the text, and the gold ones where they are known."""
     return dict(_read(file))
 
 

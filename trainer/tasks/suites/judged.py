@@ -1,10 +1,10 @@
-"""What is kept of a split's answers: scores, and numbers of each example from which a score is drawn again.
+"""The record of a split's answers: scores, and numbers of each example from which a score is drawn again.
 
-A score is a function of rows, one an example: of classes the gold one and the answered one, of numbers and similarities
-the same, of tagged sentences their counts, of texts what their tokens cost, of choices, summaries and answers in a text
-the example's own score, where the whole score is the mean of these; of rankings a row is a query. So intervals and
-tests between two models need neither the models nor the texts. Of a task that is none of these, and of vectors cut to a
-smaller width, nothing is drawn, and the table says so.
+A score is a function of rows, one an example: for classes the gold one and the answered one, for numbers and
+similarities the same, for tagged sentences their counts, for texts the cost of their tokens, for choices, summaries and
+answers in a text the example's own score, where the whole score is the mean of these; for rankings a row is a query. So
+intervals and tests between two models need neither the models nor the texts. For any other task, and for vectors cut to
+a smaller width, nothing is drawn, and the table notes it.
 """
 
 import json
@@ -49,7 +49,7 @@ SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSplit:
-    """How good answers are.
+    """The scores of answers.
 
     sha256:    of the file that was answered
     examples:  that were answered; unusable: records that could not be
@@ -73,7 +73,7 @@ class JudgedSplit:
     is_grouped: bool = False
 
     def can_draw(self, metric: str) -> bool:
-        """Whether a metric can be had of rows."""
+        """Tells whether a metric can be computed from rows."""
         columns = self.columns if self.statistic == MEANS else DRAWN.get(self.statistic, tuple(self.scores))
         return bool(self.statistic) and metric in columns
 
@@ -114,7 +114,7 @@ def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence
 def _rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The statistic of a task, and its rows."""
+    """Return the statistic of a task, and its rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
         return {"statistic": NUMBERS, "rows": _paired(gold, [float(said[0]) for said in predictions])}
@@ -136,7 +136,7 @@ def _rows(
 def _vectors(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Of rankings those of each query; of scores and cosines pairs; of classes these."""
+    """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
         gold, said = task.gold_and_said(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), said.tolist())}
@@ -165,7 +165,7 @@ def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequen
 
 
 def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Of each sentence how many spans are right, answered and gold; or how many tags are right, of how many."""
+    """Return each sentence's numbers of right, answered and gold spans, or its right tags and all tags."""
     gold = [list(task.learnt_tags(example)) for example in examples]
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, span_counts(gold, predictions).astype(float).tolist()))}
@@ -179,7 +179,7 @@ def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Pre
 def _means(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Each example's own scores, of the metrics that are their mean."""
+    """Return each example's own scores, of the metrics that are their mean."""
     own = [task.scores([example], [said]) for example, said in zip(examples, predictions, strict=True)]
     everywhere = [name for name in scores if all(name in each for each in own)]
     columns = [name for name in everywhere if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= SAME]
@@ -194,7 +194,7 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """What `write_judged` wrote; None where nothing was. Raises InputError where it is not whole."""
+    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
     if not path.is_file():
         return None
     try:

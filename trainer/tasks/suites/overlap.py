@@ -1,9 +1,9 @@
-"""Which items of a split are in the documents that a model was pre-trained on, as a share next to its score.
+"""Overlap of a split's items with the documents that a model was pre-trained on, as a share next to its score.
 
 An item is met where one of its texts shares `n` words in a row with a document (13, as Brown et al. 2020, appendix C,
 compare), or is in it as a whole where it has 8 to 12; one whose texts are all shorter is met by chance in any large
-corpus and is not looked for: how many there are is told. What is a meeting is `corpora.judging.steps.contamination`'s
-alone. That step names of a document the first item that it meets; here every item is asked for, so the two change
+corpus and is not looked for: their number is reported. The rule of a match is `corpora.judging.steps.contamination`'s
+alone. That step names for a document the first item that it meets; here every item is asked for, so the two change
 places: documents that meet anything become items, and the texts are looked up in these.
 
 Cost: the corpus is read once, at 100 MB a second; documents that meet something are indexed at 2.6 MB a second.
@@ -43,12 +43,12 @@ class CorpusOverlap:
 
     @property
     def share(self) -> float | None:
-        """Of those that were looked for; None where none was."""
+        """The share of those that were looked for; None where none was."""
         return self.met / self.sought if self.sought else None
 
 
 def item_texts(task: Task, file: FileSettings) -> list[list[str]]:
-    """Of each record of a file the texts that a model reads; what is learnt is not among them."""
+    """Return for each record of a file the texts that a model reads; what is learnt is not among them."""
     roles = [role for role in task.roles if role not in task.learnt]
     needed = [role for role in roles if role not in task.optional]
     optional = [role for role in roles if role in task.optional]
@@ -71,7 +71,7 @@ def _texts(role: str, value: Any) -> Iterator[str]:
 
 
 def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> CorpusOverlap:
-    """Of items, by the texts that were met."""
+    """Return the overlap of items, by the texts that were met."""
     sought = [any(len(words(text)) >= COMPARED.min_words for text in texts) for texts in items]
     return CorpusOverlap(
         items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items)
@@ -79,7 +79,7 @@ def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> CorpusOve
 
 
 def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[str]:
-    """Those of some texts that are met by a document. documents: batches of large_string without nulls"""
+    """Return those of some texts that a document meets. documents: batches of large_string without nulls"""
     wanted = sorted({*texts})
     lengths = np.array([len(words(text)) for text in wanted], np.int64)
     index = index_items([Item("", place, text) for place, text in enumerate(wanted)], COMPARED)
@@ -102,7 +102,7 @@ def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[
 
 
 def _met_by(texts: Sequence[str], lengths: Int64s, known: Bools, documents: Sequence[str]) -> Bools:
-    """Which texts documents meet, but for those that are known to be met."""
+    """Mark the texts that documents meet, except those already met."""
     found = np.zeros(len(texts), np.bool_)
     items = [Item("", place, text) for place, text in enumerate(documents)]
     for n in range(COMPARED.min_words, COMPARED.n + 1):

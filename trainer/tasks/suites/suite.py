@@ -1,9 +1,9 @@
-"""A suite: tasks, seeds and settings, as a TOML file says them.
+"""A suite: tasks, seeds and settings, as a TOML file gives them.
 
     name = "GLUE"
     seeds = [42, 43, 44]
     tasks = ["glue/cola", "glue/mnli", "mine"]
-    average = true                  # tell the mean over tasks, each by the mean of its metrics
+    average = true                  # report the mean over tasks, each by the mean of its metrics
 
     [settings]                      # of fine-tuning, for all tasks
     max_length = 128
@@ -60,7 +60,7 @@ class SuiteSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTask:
-    """What is learnt, from what, and what is answered then. task: `kind`, and settings of the kind"""
+    """A task to learn, its training data, and the splits to answer. task: `kind`, and settings of the kind"""
 
     name: str
     task: Mapping[str, Any]
@@ -174,7 +174,7 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
 
 
 def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
-    """One task of a suite. Raises InputError."""
+    """Return one task of a suite. Raises InputError."""
     where = f"{path.name}: task.{name}"
     said = {**table.settings, **table.task.get(name, {})}
     of_table = field_names(SuiteTaskTable)
@@ -194,7 +194,7 @@ def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
 
 
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
-    """A published set. Raises InputError that says which task it is of."""
+    """Return a published set. Raises InputError that names its task."""
     if name not in PUBLISHED:
         raise InputError(
             f"{where}: {unknown_key(name, list(PUBLISHED), 'The table of published sets')} A task of your own names "
@@ -213,7 +213,7 @@ def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRA
 
 
 def settings_of_set(published: PublishedSet) -> dict[str, Any]:
-    """Settings of a task that a published set gives: its labels, and its first metric where the task has it."""
+    """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
     kind = task_class(published.kind)
     known: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**known).metrics:
@@ -225,7 +225,7 @@ def settings_of_set(published: PublishedSet) -> dict[str, Any]:
 
 
 def _splits_of_set(found: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
-    """All but that for training, the one by which epochs are judged first."""
+    """Return all splits but that for training, the one by which epochs are judged first."""
     names = [DEV, *(name for name in found.files if name not in (TRAIN, DEV))]
     return tuple(_split(found, name, name, own.metrics) for name in names)
 
@@ -244,7 +244,7 @@ def _split(found: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()
 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """The splits of another set that a task's model answers. Raises InputError where its files are not there."""
+    """Yield the splits of another set that a task's model answers. Raises InputError where its files are missing."""
     known = published_set(name)
     wanted = {split for layout in known.layouts for split in layout.files} - {TRAIN}
     found = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
@@ -254,7 +254,7 @@ def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
 
 
 def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Of a task that is not published: all its files have labels."""
+    """Return the splits of a task that is not published: all its files have labels."""
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(

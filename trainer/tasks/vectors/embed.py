@@ -4,8 +4,8 @@
 
 Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
 are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
-goes on after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
-computes only what there is not. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
+resumes after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
+computes only what is missing. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
 however long the file is.
 """
 
@@ -69,7 +69,7 @@ Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 
 def main(arguments: list[str]) -> int:
-    """`embed JOB.json`: write the vectors that an `EmbedJob` asks for, tell events; 0. Raises InputError."""
+    """Run `embed JOB.json`: write the vectors of an `EmbedJob`, report events; return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
     with joined() as ranks:
         embedder = Embedder.of(Path(job.model), job.settings, ranks.device)
@@ -89,7 +89,7 @@ class Embedder:
 
     @staticmethod
     def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
-        """The encoder of a folder. Raises InputError for layers and lengths that it has not."""
+        """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have."""
         check_weights(folder)
         record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
         own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
@@ -140,7 +140,7 @@ class Embedder:
         return self.encoder.shape.hidden_size * (len(layers) if self.settings.combine == "concat" else 1)
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        """Of each text the vectors of what is asked for, float32 [1 or words or tokens, H]; in their order."""
+        """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
         order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
         found = dict[int, Float32s]()
         for places in _cut(order, [len(encodings[place]) for place in order]):
@@ -189,7 +189,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
-    """The words of a text as its tokenizer tells them, or its tokens; special ones are left out."""
+    """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
     word, places, begin, end = None, list[int](), 0, 0
     told = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
     for place, (number, special, (first, last)) in enumerate(told):
@@ -235,7 +235,7 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
 def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Make the vectors of all windows that no part has; how many texts and tokens all have."""
+    """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
     kept, rows = parts.windows, parts.rows
     done = tokens = 0
@@ -258,7 +258,7 @@ def _embed_windows(
 
 
 def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
-    """What must be the same where a run goes on: all that the vectors and their order follow from."""
+    """Return what must be the same where a run resumes: all that the vectors and their order follow from."""
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
         "made": asdict(embedder.made),
@@ -267,12 +267,12 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
         "device": embedder.device.type,
         "windows": [TEXTS_AT_ONCE, WINDOW_TOKENS, BATCH_TOKENS],
         "file": {**asdict(file), "path": ""},
-        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never goes on
+        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never resumes
     }
 
 
 def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
-    """Of a window."""
+    """Return the rows of a window."""
     found = embedder.vectors(encodings)
     vectors = np.concatenate(found)
     if embedder.settings.by == "text":
@@ -302,7 +302,7 @@ def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Windo
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
-    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them.
+    """Yield the records of a file with their ids; `documents` and `queries` are read as retrieval has them.
 
     Raises InputError.
     """

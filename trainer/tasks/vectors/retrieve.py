@@ -3,8 +3,8 @@
     collection, queries ─► vectors (`embed`) ─► the best of each query (`search`) ─► scored again as pairs ─► a run
                                                 judgements ─► measures; training rows with mined negatives
 
-Promise: a run has the best `top` documents of every query in TREC's form; what is written appears in one step. Queries
-without judgements are counted and not scored; judged ones that found nothing score 0 (`scores.ranking`).
+Promise: a run has the best `top` documents of every query in TREC's form; files appear in one step. Queries without
+judgements are counted and not scored; judged ones without results score 0 (`scores.ranking`).
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ RUN_NAME = "cloze"
 
 
 def main(arguments: list[str]) -> int:
-    """`search JOB.json`: search, write, tell events; 0. Raises InputError."""
+    """Run `search JOB.json`: search, write, report events; return 0. Raises InputError."""
     job = read_job(SearchJob, arguments)
     with joined() as ranks, tempfile.TemporaryDirectory() as scratch:
         speak(line({"event": "done", **Search(job, ranks, Path(scratch)).done()}))
@@ -54,7 +54,7 @@ class Search:
         self.texts = dict[str, str]()
 
     def _queries(self) -> dict[str, str]:
-        """The queries' texts by id; empty texts where only vectors are given. Raises InputError."""
+        """Return the queries' texts by id; empty texts where only vectors are given. Raises InputError."""
         if is_vector_file(Path(self.job.queries.path)):
             return dict.fromkeys(VectorFile(Path(self.job.queries.path)).whole()[0], "")
         read = [*named_texts(self.job.queries, RowCounts())]
@@ -65,7 +65,7 @@ class Search:
         return found if judged.keys() <= found.keys() else judged
 
     def done(self) -> dict[str, Any]:
-        """Search, rerank, write; what was done."""
+        """Search, rerank, write; return a summary."""
         corpus, queries = self._vectors()
         by = check_comparable(corpus, queries)
         ids, vectors = queries.whole()
@@ -81,7 +81,7 @@ class Search:
         if self.job.rerank:
             run = self._reranked(run)
         self._write(run)
-        told = {} if self.job.output else {"found": [*self._told(run)]}
+        told = {} if self.job.output else {"found": [*self._listed(run)]}
         return {
             "queries": len(ids),
             "documents": corpus.num_rows,
@@ -93,7 +93,7 @@ class Search:
         }
 
     def _vectors(self) -> tuple[VectorFile, VectorFile]:
-        """Of the collection and of the queries; made where they are not given."""
+        """Return the vectors of the collection and of the queries; made where they are not given."""
         corpus, queries = Path(self.job.vectors or self.job.corpus.path), Path(self.job.queries.path)
         whole = VectorFile(corpus) if is_vector_file(corpus) else self._embedded(self.job.corpus, "second")
         if is_vector_file(queries):
@@ -114,7 +114,7 @@ class Search:
         return VectorFile(output, name)
 
     def _read_texts(self, found: set[str]) -> None:
-        """The texts of documents that were found or judged, where they are needed."""
+        """Read the texts of documents that were retrieved or judged, where they are needed."""
         job = self.job
         if is_vector_file(Path(job.corpus.path)):
             if job.rerank or job.training or job.pairs:
@@ -135,7 +135,7 @@ class Search:
     # Reranking.
 
     def _reranked(self, run: Run) -> Run:
-        """The same documents, scored as pairs with their query."""
+        """Return the same documents, scored as pairs with their query."""
         loaded = load_task(Path(self.job.rerank))
         place = _relevant_class(loaded, self.job)
         loaded.model.to(self.ranks.device)
@@ -185,10 +185,10 @@ class Search:
                 yield json.dumps(row, ensure_ascii=False) + "\n"
 
     def _mined(self, run: Run) -> Iterator[tuple[str, list[str], list[str]]]:
-        """For each judged query its relevant documents, and those found that are not, in the order of the run.
+        """Yield for each judged query its relevant documents, and the retrieved others, in the order of the run.
 
-        Documents without text, and those judged that the collection lacks, are left out; so are those found that have
-        the text of a relevant one.
+        Documents without text, and judged ones that the collection lacks, are left out; so are retrieved ones that
+        have the text of a relevant one.
         """
         for query, levels in self.judgements.items():
             positives = [name for name, level in levels.items() if level > 0 and self.texts.get(name, "").strip()]
@@ -200,8 +200,8 @@ class Search:
             if positives:
                 yield query, positives, negatives
 
-    def _told(self, run: Run) -> Iterator[Mapping[str, Any]]:
-        """The documents of each query, the best first, for people."""
+    def _listed(self, run: Run) -> Iterator[Mapping[str, Any]]:
+        """Yield the documents of each query, the best first, for people."""
         for query, found in run.items():
             ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
             documents = [{"id": name, "score": score, "text": self.texts.get(name, "")} for name, score in ranked]
@@ -209,7 +209,7 @@ class Search:
 
 
 def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
-    """Which class says that a document answers; None of a model that says a number. Raises InputError."""
+    """Return the class for a document that answers; None for a model that predicts a number. Raises InputError."""
     task = loaded.task
     if isinstance(task, ClassesTask | NumberTask) and task.pairs is False:
         raise InputError(

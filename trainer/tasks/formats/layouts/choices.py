@@ -47,7 +47,7 @@ def _copa_item(item: Mapping[str, str]) -> dict[str, Any] | Unusable:
 def _question(
     name: Any, context: Any, question: Any, choices: Any, label: Any, **more: Any
 ) -> dict[str, Any] | Unusable:
-    """A question by role, or why it is none."""
+    """Return a question by role, or the reason it is unusable."""
     where = "" if name is None else f"question {name}"
     if not isinstance(choices, list) or len(choices) < 2:
         return Unusable("fewer than two choices", where)

@@ -87,28 +87,28 @@ def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[s
 
 
 class Marks:
-    """What the lines between sentences say: the document, None where none is marked, and the sentence's id."""
+    """The marks between sentences: the document, None where none is marked, and the sentence's id."""
 
     def __init__(self) -> None:
         self.document: int | None = None
         self.id: str | None = None
 
     def read(self, line: str) -> None:
-        """Take what a comment or a mark says."""
+        """Read a comment or a mark."""
         if line.startswith(("-DOCSTART-", "# newdoc")):
             self.document = (self.document or 0) + 1
         elif line.startswith("# sent_id"):
             self.id = line.partition("=")[2].strip() or None
 
     def given(self) -> dict[str, Any]:
-        """What is known of the sentence that ends; the id is its own."""
+        """Return the marks of the sentence that ends; the id is its own."""
         known = {"document": self.document, "id": self.id}
         self.id = None
         return known
 
 
 def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """The lines of each sentence, and what its marks say. comments: `#` begins one anywhere. Raises InputError."""
+    """Yield the lines of each sentence, and its marks. comments: `#` begins one anywhere. Raises InputError."""
     marks, lines = Marks(), list[Line]()
     with opened(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
@@ -153,7 +153,7 @@ def _may_be_comment(line: str) -> bool:
 
 
 def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
-    """The words and tags of a sentence; without tags where the file has only one column."""
+    """Return the words and tags of a sentence; without tags where the file has only one column."""
     number = lines[0][0]
     width = width or len(lines[0][1])
     for line, found in lines:

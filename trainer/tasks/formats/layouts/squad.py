@@ -59,7 +59,7 @@ def as_answers(value: Any, context: str) -> list[Span]:
 
 
 def _articles(text: JsonText) -> Iterator[tuple[int, Any]]:
-    """The items of the list `data`, each with the line where it begins. Raises InputError."""
+    """Yield the items of the list `data`, each with the line where it begins. Raises InputError."""
     text.expect("{", 'is no SQuAD: it is an object with a list of articles in "data"')
     found = False
     while not text.follows("}"):

@@ -37,13 +37,13 @@ def record_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 
 
 def wic_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Two sentences with a word in common. label: "true" where it means the same."""
+    """Yield pairs of sentences with a word in common. label: "true" where it means the same."""
     keys = ("sentence1", "sentence2", "start1", "end1", "start2", "end2", "idx", "label")
     return _lines(settings, keys, _wic_pair)
 
 
 def wsc_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """A text with a noun and a pronoun. label: "true" where the pronoun stands for the noun."""
+    """Yield texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun."""
     return _lines(settings, ("text", "target", "idx", "label"), _wsc_text)
 
 
@@ -61,7 +61,7 @@ def _lines(settings: FileSettings, keys: tuple[str, ...], rows: Callable[[Mappin
 
 
 def _label(value: Any) -> str | None:
-    """0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
+    """Return 0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):

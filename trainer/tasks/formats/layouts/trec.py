@@ -5,9 +5,9 @@
     judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
     runs                `query Q0 document rank score name` (TREC), which are written
 
-TREC's files are no XML: tags of any case, several roots, fields that are not closed. What is not a letter of a text is
-one space in it, and a title that a text begins with is not said twice (Cranfield). Of a document its headline and its
-text are read, with what newspapers have as a lead; of a topic the title.
+TREC's files are not XML: tags of any case, several roots, fields that are not closed. Tags and blanks between letters
+of a text are one space, and a title that a text begins with is not repeated (Cranfield). Of a document its headline and
+its text are read, with what newspapers have as a lead; of a topic the title.
 
 Promise: every document is given, one without text as an empty text; what cannot be read is refused with its line, for
 a document or a judgement that is left out would change every score. Memory: a document; all queries and judgements.
@@ -69,7 +69,7 @@ def read_judgements(path: str) -> Judgements:
 
 
 def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
-    """A run as the lines of its file, the best document of a query first, of equals the first by id.
+    """Yield a run as the lines of its file, the best document of a query first, of equals the first by id.
 
     >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
     ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
@@ -81,9 +81,9 @@ def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str
 
 
 def judged_queries(queries: Mapping[str, str], judgements: Judgements, path: str) -> dict[str, str]:
-    """The queries that were judged, by the ids of the judgements. Raises InputError where some are not there.
+    """Return the queries that were judged, by the ids of the judgements. Raises InputError where some are missing.
 
-    Where the judgements' ids are none of the queries' they are places from 1: so it is in Cranfield's files, whose
+    Where no id of the judgements is one of the queries' they are places from 1, as in Cranfield's files, whose
     queries have the numbers 1, 2, 4, 8 and are judged as 1, 2, 3, 4.
 
     path: of the queries
@@ -151,7 +151,7 @@ def _object(line: str) -> Text | str:
 
 
 def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]) -> Iterator[tuple[int, Text]]:
-    """The blocks between tags as texts. Raises InputError where one has no id, or there is none."""
+    """Yield the blocks between tags as texts. Raises InputError where one has no id, or there is none."""
     empty = True
     for line, block in _blocks(path, mark):
         empty = False
@@ -168,7 +168,7 @@ def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]
 
 
 def _blocks(path: str, mark: str) -> Iterator[tuple[int, str]]:
-    """What is between each opening tag and its closing one, or the next opening one, and the line where it begins."""
+    """Yield what is between each opening tag and its closing one, or the next opening one, and its first line."""
     tag = re.compile(rf"<(/?){mark}>", re.IGNORECASE)
     parts: list[str] | None = None
     first = 1
@@ -214,7 +214,7 @@ def _joined(texts: list[str]) -> str:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers. Raises InputError where there is none."""
+    """Yield the lines that are not blank, with their numbers. Raises InputError where there is none."""
     empty = True
     with opened(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
