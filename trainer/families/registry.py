@@ -29,12 +29,12 @@ def family_of(name: str) -> Family:
     if name in FAMILIES:
         return FAMILIES[name]
     point = _KINDS.point(name)
-    found = load_point(point)
-    if not isinstance(found, Family) or found.name != name:
+    family = load_point(point)
+    if not isinstance(family, Family) or family.name != name:
         raise InputError(
             f"The family {name!r} of {package_of(point)} is no `Family` of that name: that is a fault in its package."
         )
-    return found
+    return family
 
 
 def family_package(name: str) -> str:

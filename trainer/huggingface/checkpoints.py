@@ -56,17 +56,17 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
     model: as it should be, on the meta device; where: the file, for messages
     Raises InputError unless the tensors are those of the part.
     """
-    found = _without_ties(modern(tensors), model.family, where)
+    untied = _without_ties(modern(tensors), model.family, where)
     state = model.state_dict()
     names = huggingface_names(state, model.family, part)
-    _check_keys(found.keys(), [theirs for parts in names.values() for theirs in parts], where)
-    return {ours: checked(found, state[ours], parts, where) for ours, parts in names.items()}
+    _check_keys(untied.keys(), [theirs for parts in names.values() for theirs in parts], where)
+    return {ours: checked(untied, state[ours], parts, where) for ours, parts in names.items()}
 
 
-def checked(found: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
+def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
     """Stack theirs, in float32. ours: as it should be. Raises InputError where a shape differs."""
-    _check_shapes(found, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
-    return torch.cat([found[part].float() for part in theirs])
+    _check_shapes(tensors, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
+    return torch.cat([tensors[part].float() for part in theirs])
 
 
 def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -77,19 +77,19 @@ def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _without_ties(found: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
+def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
     """Return the tensors without the tied decoder, once it is seen to be tied."""
     for decoder, source in family.names.tied.items():
-        if decoder in found and source in found and not torch.equal(found[decoder], found[source]):
+        if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
                 f"{where}: {decoder} differs from {source}, to which it is tied in a model of this family: "
                 "the decoder of this checkpoint was trained apart and cannot be kept."
             )
-    return {key: tensor for key, tensor in found.items() if key not in family.names.tied}
+    return {key: tensor for key, tensor in tensors.items() if key not in family.names.tied}
 
 
-def _check_keys(found: Collection[str], wanted: Collection[str], where: str) -> None:
-    missing, more = set(wanted) - set(found), set(found) - set(wanted)
+def _check_keys(present: Collection[str], wanted: Collection[str], where: str) -> None:
+    missing, more = set(wanted) - set(present), set(present) - set(wanted)
     if missing or more:
         raise InputError(
             f"{where} {f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}"
@@ -102,11 +102,11 @@ def _first(keys: Collection[str]) -> str:
     return min(keys) + (f" and {len(keys) - 1} more" if len(keys) > 1 else "")
 
 
-def _check_shapes(found: Mapping[str, Tensor], pieces: Iterable[tuple[str, Tensor]], where: str) -> None:
+def _check_shapes(tensors: Mapping[str, Tensor], pieces: Iterable[tuple[str, Tensor]], where: str) -> None:
     for theirs, piece in pieces:
-        if found[theirs].shape != piece.shape:
+        if tensors[theirs].shape != piece.shape:
             raise InputError(
-                f"{where}: {theirs} is {_sizes(found[theirs])}, and the model has it as {_sizes(piece)}. "
+                f"{where}: {theirs} is {_sizes(tensors[theirs])}, and the model has it as {_sizes(piece)}. "
                 "Set the sizes under [model] and the vocabulary to those of the checkpoint, or take another."
             )
 
@@ -167,9 +167,9 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
         if not part.folder:
             state |= _part_state(tensors, model, part, str(path / WEIGHTS))
         elif (path / CONFIG).is_file():
-            found = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
-            check_shared(state, found, str(path / WEIGHTS))
-            state |= found
+            part_state = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
+            check_shared(state, part_state, str(path / WEIGHTS))
+            state |= part_state
     return settings, inputs, state
 
 
@@ -197,10 +197,10 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
     return replace(settings, objective=objective)
 
 
-def check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
     """Raise InputError where the state of a part differs in what it shares with the others."""
-    for name in state.keys() & found.keys():
-        if not torch.equal(state[name], found[name]):
+    for name in state.keys() & part_state.keys():
+        if not torch.equal(state[name], part_state[name]):
             raise InputError(
                 f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, and the two "
                 "share it: put the one there that was trained with the model, or take it away."
@@ -222,15 +222,15 @@ def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str
     names: of its tensors
     """
     family = family_of(config["model_type"])
-    told = config.get("architectures") or ()
-    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in told
+    architectures = config.get("architectures") or ()
+    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in architectures
     direction = "left" if sees_left else config.get("direction")
     if direction is not None:
         return {"kind": "next", "direction": str(direction)}
     if family.objective == "masked":
         return None
     masked = f"{family.names.heads['masked_head']['dense']}.weight"  # either is enough, as of pairs
-    return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in told else None
+    return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in architectures else None
 
 
 def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

@@ -59,12 +59,12 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
 def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     """Return our values by name."""
     shape = encoder_shape(settings, inputs)
-    found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
+    values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.of_family
     usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
     activation = family.names.activations.get(settings.activation, usual)
     rows = {name: getattr(settings, name) or value for name, value in _row(family).items()}
-    return {**found, **rows, "activation": activation, "deviation": shape.initializer_range}
+    return {**values, **rows, "activation": activation, "deviation": shape.initializer_range}
 
 
 def _row(family: Family) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
     _check(config, family, keys, where)
     shape = tuple(config[keys[name]] for name in ("layers", "hidden_size", "heads", "feed_forward_size"))
     embedding = config[keys["embedding_size"]] if "embedding_size" in keys else None
-    size = next((name for name, known in family.sizes.items() if known[:4] == shape), None)
+    size = next((name for name, sizes in family.sizes.items() if sizes[:4] == shape), None)
     by_number = dict(zip(("layers", "hidden_size", "heads", "feed_forward_size"), shape, strict=True))
     positions = config[keys["positions"]] - (config["pad_token_id"] + 1 if family.position_from_pad else 0)
     usual_embedding = family.sizes[size or "base"].embedding_size or shape[1]
@@ -154,8 +154,8 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
 
 def _over_row(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the values in which a configuration differs from the family's row, by our names."""
-    found = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
-    return {ours: value for ours, value in found.items() if value != _row(family)[ours]}
+    values = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
+    return {ours: value for ours, value in values.items() if value != _row(family)[ours]}
 
 
 def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:

@@ -153,9 +153,9 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
         stored.sort(key=lambda tensor: (tensor.start, tensor.stop, tensor.name))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a safetensors file ({error}): save or copy it again.") from error
-    there = path.stat().st_size - 8 - length
-    if there != max((tensor.stop for tensor in stored), default=0):
-        raise InputError(f"{path} is not whole: {there} bytes of numbers are not what its header tells. Copy it again.")
+    num_bytes = path.stat().st_size - 8 - length
+    if num_bytes != max((tensor.stop for tensor in stored), default=0):
+        raise InputError(f"{path} is incomplete: {num_bytes} bytes of numbers do not match its header. Copy it again.")
     return metadata, stored
 
 

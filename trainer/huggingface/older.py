@@ -58,11 +58,11 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         checked_config(written, vocabulary)
-        found = load_pretrained(written)
+        pretrained = load_pretrained(written)
         written.replace(output)
-    layers, hidden_size, *_ = found.settings.shape
+    layers, hidden_size, *_ = pretrained.settings.shape
     return (
-        f"{output}: a {found.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
+        f"{output}: a {pretrained.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
         f"{vocabulary.size:,} tokens."
     )
 
@@ -77,8 +77,8 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
             files = [folder / part for part in _parts(index)]
         else:
             continue
-        found = {name: tensor for file in files for name, tensor in _tensors(file)}
-        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in found.items()}
+        tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
+        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     raise InputError(
         f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its weights for torch; those of "
         "TensorFlow and Flax are not read."

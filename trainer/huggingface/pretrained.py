@@ -50,13 +50,13 @@ def load_pretrained(folder: Path) -> Pretrained:
         model = build_model(settings, inputs)
     [part] = settings.objective_settings.parts(family, inputs)
     names = huggingface_names(model.state_dict(), family, part)
-    found = _with_first_part(tensors, family)
+    prefixed = _with_first_part(tensors, family)
     where, whole = str(folder / WEIGHTS), model.state_dict()
-    _check_encoder(found, names, where)
+    _check_encoder(prefixed, names, where)
     state = {
-        ours: checked(found, whole[ours], theirs, where)
+        ours: checked(prefixed, whole[ours], theirs, where)
         for ours, theirs in names.items()
-        if all(each in found for each in theirs)
+        if all(each in prefixed for each in theirs)
     }
     return Pretrained(settings, inputs, state)
 
@@ -69,9 +69,9 @@ def _with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str,
     return {first + name: tensor for name, tensor in tensors.items()}
 
 
-def _check_encoder(found: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
+def _check_encoder(tensors: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
     wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
-    missing = [each for each in wanted if each not in found]
+    missing = [each for each in wanted if each not in tensors]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(

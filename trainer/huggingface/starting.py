@@ -27,35 +27,35 @@ FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shape
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 
 
-def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
+def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
     """Return the settings of a folder's model. given: by the recipe. Raises InputError where they differ."""
     where = Path(start.folder) / CONFIG
-    found = settings_of(read_config(where), str(where), said.get("objective"))
-    for key, value in said.items():
-        theirs = _value(found, key, value)
+    settings = settings_of(read_config(where), str(where), given.get("objective"))
+    for key, value in given.items():
+        theirs = _value(settings, key, value)
         if key not in FREE and value != theirs:
             raise InputError(
                 f"model.{key} = {value!r}, and the model in {start.folder} has {theirs!r}: leave it out, for what a "
                 "training begins with says its sizes itself; or give another folder as model.start."
             )
-    return replace(found, **{key: said[key] for key in UNSHAPED if key in said})
+    return replace(settings, **{key: given[key] for key in UNSHAPED if key in given})
 
 
-def _value(found: ModelSettings, key: str, said: Json) -> Json:
+def _value(settings: ModelSettings, key: str, given: Json) -> Json:
     """Return what a folder's model has for a key; for a size that it has, the name as given."""
-    shape = dict(zip(SHAPE, found.shape, strict=True))
+    shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
-        named = found.of_family.sizes.get(str(said))
-        fits = named is not None and (*named[: len(SHAPE)],) == found.shape
-        return said if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
-    epsilon = found.norm_epsilon or found.of_family.norm_epsilon
+        named = settings.of_family.sizes.get(str(given))
+        fits = named is not None and (*named[: len(SHAPE)],) == settings.shape
+        return given if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
+    epsilon = settings.norm_epsilon or settings.of_family.norm_epsilon
     others = {
         "norm_epsilon": epsilon,
-        "max_length": found.positions,
-        "embedding_size": found.embedding,
-        "layer_groups": found.groups,
+        "max_length": settings.positions,
+        "embedding_size": settings.embedding,
+        "layer_groups": settings.groups,
     }
-    return {**shape, **others}.get(key, getattr(found, key))
+    return {**shape, **others}.get(key, getattr(settings, key))
 
 
 def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:

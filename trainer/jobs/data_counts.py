@@ -61,8 +61,8 @@ def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
 def seen_in(model: Manifest) -> Iterator[SeenPart]:
     """Yield what the manifest of a model records, phase by phase."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
-    found = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
-    for phase, name, outcomes in sorted(found, key=lambda one: one[:2]):
+    accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
+    for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):
         figures, called = model.ledger.figures, f"of phase {phase}: {name}"
         yield SeenPart(
             phase=phase,

@@ -167,12 +167,12 @@ class TrainingJob:
             )
 
 
-def _difference(found: Json, wanted: Json, key: str = "") -> tuple[str, Json, Json] | None:
+def _difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
     """Return the first place where two documents differ, with both values."""
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
-        return None if found == wanted else (key, found, wanted)
-    for name in [*wanted, *(name for name in found if name not in wanted)]:
-        differing = _difference(found.get(name), wanted.get(name), f"{key}.{name}" if key else name)
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return None if theirs == ours else (key, theirs, ours)
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        differing = _difference(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
         if differing is not None:
             return differing
     return None

@@ -72,42 +72,42 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
     return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
 
 
-def find_checkpoint(said: str, models: Path) -> Path:
+def find_checkpoint(location: str, models: Path) -> Path:
     """Return the folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
 
     location: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; one that
     begins with `models/` is below `models`. Raises InputError.
     """
-    address, _, step = said.rpartition("@") if "@" in Path(said).name else (said, "", "")
+    address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
     if not step and (folder / COMPLETE).is_file() and folder.name.startswith("step-"):
         return folder
     folders = [folder / below for below in ("work/checkpoints", "checkpoints", ".")]
-    found = {
+    checkpoints = {
         int(path.name.removeprefix("step-")): path
         for each in reversed(folders)
         for path in each.glob("step-*")
         if path.name.removeprefix("step-").isdigit()
     }
-    if not found:
+    if not checkpoints:
         raise InputError(
-            f"training.continue_from = {said!r}: {folder} has no checkpoint. Name the artifact or the work folder of a "
-            "model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
+            f"training.continue_from = {location!r}: {folder} has no checkpoint. Name the artifact or the work folder "
+            "of a model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
         )
-    if step and (not step.isdigit() or int(step) not in found):
+    if step and (not step.isdigit() or int(step) not in checkpoints):
         raise InputError(
-            f"training.continue_from = {said!r}: {folder} has no checkpoint of step {step}, but of "
-            f"{', '.join(map(str, sorted(found)))}. Checkpoints before a decay are kept, and the newest "
+            f"training.continue_from = {location!r}: {folder} has no checkpoint of step {step}, but of "
+            f"{', '.join(map(str, sorted(checkpoints)))}. Checkpoints before a decay are kept, and the newest "
             "training.keep_checkpoints."
         )
-    return found[int(step)] if step else found[_default(found)]
+    return checkpoints[int(step)] if step else checkpoints[_default(checkpoints)]
 
 
-def _default(found: Mapping[int, Path]) -> int:
+def _default(checkpoints: Mapping[int, Path]) -> int:
     """Return the last step before a decay that has a checkpoint; the newest where there is none."""
-    newest = max(found)
-    training = bind(TrainingSettings, _facts(found[newest])["identity"]["training"], "training")
-    return max(decays_begin(training) & found.keys(), default=newest)
+    newest = max(checkpoints)
+    training = bind(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
+    return max(decays_begin(training) & checkpoints.keys(), default=newest)
 
 
 def _facts(path: Path) -> dict[str, Json]:

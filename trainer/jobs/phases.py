@@ -140,8 +140,8 @@ def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], sha
 
 def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
     """Return the tokens of a slot on average."""
-    found = [_some_examples(what, manifest) for manifest in shards]
-    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, found, strict=True)]
+    counts = [_some_examples(what, manifest) for manifest in shards]
+    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
     return Fraction(sum(means)) / Fraction(sum(parts))
 
 

@@ -57,9 +57,9 @@ def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Sta
                 f"{folder} has no {name}, and a training begins with a model as Hugging Face's save_pretrained writes "
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
-    there = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
-    there += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
-    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in there})
+    names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
+    names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
+    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
 
 
 def parts_below(folder: Path) -> list[str]:

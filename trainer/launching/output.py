@@ -17,17 +17,17 @@ Event = Mapping[str, Any]
 
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
     """Yield the events of an output; every other line goes to the log."""
-    for said in output:
-        event = _event(said)
+    for line in output:
+        event = _event(line)
         if event is None:
-            log.write(said)
+            log.write(line)
         else:
             yield event
 
 
-def _event(said: bytes) -> Event | None:
+def _event(line: bytes) -> Event | None:
     try:
-        event = json.loads(said)
+        event = json.loads(line)
     except ValueError:
         return None
     return event if isinstance(event, dict) and "event" in event else None
@@ -37,21 +37,21 @@ def failure(log: Path, begin: int, code: int) -> str:
     """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
     with log.open("rb") as file:
         file.seek(begin)
-        said = file.read().decode("utf-8", errors="replace").splitlines()
-    told = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)]
-    killed = any(how_ended(-signal.SIGKILL) in each for each in (told[0], told[-1]))
+        lines = file.read().decode("utf-8", errors="replace").splitlines()
+    report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
     no_memory = " Signal 9 is what the system sends, too, where main memory runs out." if killed else ""
-    return "\n".join([*told, f"{GO_ON}{no_memory}"])
+    return "\n".join([*report, f"{GO_ON}{no_memory}"])
 
 
-def last_words(said: Sequence[str]) -> list[str]:
+def last_words(lines: Sequence[str]) -> list[str]:
     """Return the last lines of a log that explain why training failed.
 
     Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
     """
-    first = next((line.removeprefix(ENDED).split()[0] for line in said if line.startswith(ENDED)), None)
+    first = next((line.removeprefix(ENDED).split()[0] for line in lines if line.startswith(ENDED)), None)
     kept = []
-    for line in said:
+    for line in lines:
         of_rank = _OF_RANK.match(line)
         if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
             kept.append(line)

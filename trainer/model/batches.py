@@ -63,8 +63,8 @@ class Batch:
     def means(self, values_TH: Tensor) -> Tensor:
         """Return float32 [B, H]: for each sequence the mean of its tokens' values; for an empty one zeros."""
         lengths = self.boundaries.diff().long()
-        found: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
-        return found / lengths.clamp(min=1).unsqueeze(1)
+        sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+        return sums / lengths.clamp(min=1).unsqueeze(1)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""

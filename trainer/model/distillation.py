@@ -108,12 +108,12 @@ class DistilledModel(MaskedModel):
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, and those of what is compared: [terms, 2]."""
         assert self.teacher is not None, "a student learns from a teacher"
-        theirs_TH, found = self.teacher.vectors(batch), [masked]
+        theirs_TH, sums = self.teacher.vectors(batch), [masked]
         for term in self.terms[1:]:
             compare = {SOFT: self._divergence, COSINE: _angles}[term.name]
             summed = compare(ours_TH, theirs_TH, batch).float()
-            found.append(torch.stack([summed, torch.zeros_like(summed)]))
-        return torch.stack(found)
+            sums.append(torch.stack([summed, torch.zeros_like(summed)]))
+        return torch.stack(sums)
 
     def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
         """Return the divergence of the teacher's distributions from ours, summed."""

@@ -85,9 +85,9 @@ class ReplacedModel(Objective):
 
     def judged(self, batch: Batch) -> JudgedBatch:
         """Return the sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
-        said = self.joint_answers(batch)
-        ranked = rank_counts(said.logits, said.replaced, batch.targets[PRESENT])
-        return JudgedBatch(self._sums(said, batch), said.guesses, ranked)
+        answers = self.joint_answers(batch)
+        ranked = rank_counts(answers.logits, answers.replaced, batch.targets[PRESENT])
+        return JudgedBatch(self._sums(answers, batch), answers.guesses, ranked)
 
     def figures(self, measures: Float64s) -> dict[str, float]:
         """The area under the ROC curve of replaced tokens, where there are both kinds."""
@@ -103,13 +103,13 @@ class ReplacedModel(Objective):
         return Macs(encoders + heads)
 
     @staticmethod
-    def _sums(said: JointAnswers, batch: Batch) -> Tensor:
+    def _sums(answers: JointAnswers, batch: Batch) -> Tensor:
         present_T = batch.targets[PRESENT]
-        labels_T = said.replaced.float()
-        losses_T = F.binary_cross_entropy_with_logits(said.logits, labels_T, reduction="none")
-        right_T = ((said.logits > 0) == said.replaced) & present_T
+        labels_T = answers.replaced.float()
+        losses_T = F.binary_cross_entropy_with_logits(answers.logits, labels_T, reduction="none")
+        right_T = ((answers.logits > 0) == answers.replaced) & present_T
         replaced_2 = torch.stack([(losses_T * present_T).sum(), right_T.sum().float()])
-        return torch.stack([said.masked, replaced_2])
+        return torch.stack([answers.masked, replaced_2])
 
     def joint_answers(self, batch: Batch) -> JointAnswers:
         """Return the generator's answers, and the discriminator's for the tokens that are drawn from them."""

@@ -80,6 +80,6 @@ def seeing(gathered: GatheredExamples, direction: str) -> Int64s:
     """Return the places of the tokens whose next one is guessed, int64 [M]: all but one at the end of each example."""
     ends = np.ones(len(gathered.ids), bool)
     lengths = np.diff(gathered.offsets)
-    there = lengths > 0
-    ends[gathered.offsets[1:][there] - 1 if direction == "left" else gathered.offsets[:-1][there]] = False
+    nonempty = lengths > 0
+    ends[gathered.offsets[1:][nonempty] - 1 if direction == "left" else gathered.offsets[:-1][nonempty]] = False
     return np.flatnonzero(ends).astype(np.int64)

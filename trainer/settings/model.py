@@ -166,12 +166,12 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
         "objective_package": objective_package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
-    found = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
+    values = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
     if settings.objective is not None:
-        known = fields(objective)  # type: ignore[arg-type]  # no protocol marks a class as a dataclass
-        limits = {field.name for field in known if field.metadata.get("limit")}
-        found["objective"] = {key: value for key, value in found["objective"].items() if key not in limits}
-    return found
+        objective_fields = fields(objective)  # type: ignore[arg-type]  # no protocol marks a class as a dataclass
+        limits = {field.name for field in objective_fields if field.metadata.get("limit")}
+        values["objective"] = {key: value for key, value in values["objective"].items() if key not in limits}
+    return values
 
 
 def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
@@ -241,5 +241,5 @@ def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
 
 def rope_bases(settings: ModelSettings) -> tuple[float, ...]:
     """Return the bases of layers without a window, and of those with one; none where nothing is rotated."""
-    said = (settings.global_base, settings.local_base)
-    return tuple(ours or usual for ours, usual in zip(said, settings.of_family.rope_bases, strict=False))
+    own = (settings.global_base, settings.local_base)
+    return tuple(ours or usual for ours, usual in zip(own, settings.of_family.rope_bases, strict=False))

@@ -36,17 +36,17 @@ class Quota:
         return num_tokens("training.phase.mixture: tokens", self.tokens)
 
 
-def num_tokens(key: str, said: int | str) -> int:
+def num_tokens(key: str, value: int | str) -> int:
     """Parse a number of tokens, as a recipe writes it. Raises InputError.
 
     >>> num_tokens("tokens", "1.5k")
     1500
     """
-    found = _TOKENS.fullmatch(str(said).strip())
-    number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
+    match = _TOKENS.fullmatch(str(value).strip())
+    number = Fraction(match[1]) * _SCALES[match[2].lower()] if match else Fraction(0)
     if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
         raise InputError(
-            f"{key} = {said!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
+            f"{key} = {value!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
             '10_000_000_000 or "10B" (k, M, B, T).'
         )
     return int(number)
@@ -120,8 +120,8 @@ class PhaseSettings:
                 "" if self.steps else ": say how long the phase is, in `steps`, in `tokens` or in `epochs` of its "
                 "shards; only a mixture of quotas in tokens knows it.",
             )  # fmt: skip
-        said = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
-        given = [name for name, value in said.items() if value is not None]
+        lengths = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
+        given = [name for name, value in lengths.items() if value is not None]
         if self.quotas and given != ["steps"]:
             given.append("a mixture of quotas")
         if len(given) > 1:
@@ -195,8 +195,8 @@ class PhaseSettings:
     @property
     def begins_schedule(self) -> bool:
         """True if the phase sets anything about the learning rate."""
-        said = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
-        return any(value is not None for value in said)
+        values = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
+        return any(value is not None for value in values)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
         """Raise InputError unless the mixture gives the amount of every component."""

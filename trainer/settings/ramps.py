@@ -61,12 +61,12 @@ def floor_sum(number: int, factor: int, divisor: int) -> int:
     >>> floor_sum(5, 3, 4), sum(i * 3 // 4 for i in range(5))
     (6, 6)
     """
-    found, offset = 0, 0
+    total, offset = 0, 0
     while True:
-        found += number * (number - 1) // 2 * (factor // divisor) + number * (offset // divisor)
+        total += number * (number - 1) // 2 * (factor // divisor) + number * (offset // divisor)
         factor, offset = factor % divisor, offset % divisor
         top = factor * number + offset
         if top < divisor:
-            return found
+            return total
         number, offset = divmod(top, divisor)
         factor, divisor = divisor, factor

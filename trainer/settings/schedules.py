@@ -67,17 +67,17 @@ class Schedule:
             check_range("schedule.decay_share", self.decay_share, 1e-9, 1)
         if self.decay_steps is not None and self.decay_share is not None:
             raise InputError("schedule has decay_steps and decay_share: leave out the one or the other.")
-        for known in fields(self):
-            if getattr(self, known.name) != known.default and self.kind not in _KINDS_OF[known.name]:
+        for each in fields(self):
+            if getattr(self, each.name) != each.default and self.kind not in _KINDS_OF[each.name]:
                 raise InputError(
-                    f"schedule.{known.name} means nothing to the kind {self.kind!r}: leave it out, or choose "
-                    f"{' or '.join(map(repr, _KINDS_OF[known.name]))}."
+                    f"schedule.{each.name} means nothing to the kind {self.kind!r}: leave it out, or choose "
+                    f"{' or '.join(map(repr, _KINDS_OF[each.name]))}."
                 )
 
     @staticmethod
-    def of(said: "str | Schedule") -> "Schedule":
+    def of(given: "str | Schedule") -> "Schedule":
         """Return the schedule of a recipe's kind or table."""
-        return Schedule(kind=said) if isinstance(said, str) else said
+        return Schedule(kind=given) if isinstance(given, str) else given
 
     def decay_of(self, steps: int) -> int:
         """The last steps, of so many, in which "wsd" falls."""

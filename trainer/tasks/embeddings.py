@@ -120,8 +120,8 @@ def refusing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
-        raise InputError(f"Cannot write {path}: {said}.") from error
+        reason = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+        raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
 class VectorFile:
@@ -167,22 +167,22 @@ class VectorFile:
 
     def at(self, places: Iterable[int]) -> dict[int, Float32s]:
         """Return the vectors at some places; only the groups of rows that have one are read."""
-        wanted, found, start = sorted({*places}), dict[int, Float32s](), 0
+        wanted, vectors, start = sorted({*places}), dict[int, Float32s](), 0
         for group in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(group).num_rows
             some = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
             if some:
                 column = self._file.read_row_group(group, columns=["vector"], use_threads=False).column("vector")
                 rows = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width)
-                found |= {place: rows[place - start].astype(np.float32) for place in some}
+                vectors |= {place: rows[place - start].astype(np.float32) for place in some}
             start = end
-        return found
+        return vectors
 
     def whole(self) -> tuple[list[str], Float32s]:
         """Return all rows: for queries."""
-        found = [*self.blocks()]
-        ids = [each for some, _ in found for each in some]
-        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in found)])
+        blocks = [*self.blocks()]
+        ids = [each for some, _ in blocks for each in some]
+        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
 
 
 def is_vector_file(path: Path) -> bool:
@@ -195,10 +195,10 @@ def is_vector_file(path: Path) -> bool:
         return False
 
 
-def _made(said: bytes | None) -> VectorsMade | None:
-    if said is None:
+def _made(metadata: bytes | None) -> VectorsMade | None:
+    if metadata is None:
         return None
-    content = json.loads(said)
+    content = json.loads(metadata)
     return VectorsMade(**{**content, "layers": tuple(content["layers"])})
 
 

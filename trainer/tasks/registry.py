@@ -52,7 +52,7 @@ def task_and_settings(
     kind: str,
     given: Mapping[str, Any],
     where: str,
-    known: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
     elsewhere: Collection[str] = (),
     without: Collection[str] = (),
 ) -> tuple[dict[str, Any], FinetuneSettings]:
@@ -64,7 +64,7 @@ def task_and_settings(
     for key in given:
         if key not in of_task | of_training:
             raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
-    task = {"kind": kind, **known, **{key: value for key, value in given.items() if key in of_task}}
+    task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)
     return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
 
@@ -84,10 +84,10 @@ def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) 
 
     architectures: the family's classes by what the folder holds
     """
-    told = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
+    names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     for each in _OURS:
-        if each.architecture in told and hasattr(each, "of_config"):
-            found: Task | None = each.of_config(config)
-            if found is not None:
-                return found
+        if each.architecture in names and hasattr(each, "of_config"):
+            task: Task | None = each.of_config(config)
+            if task is not None:
+                return task
     return None

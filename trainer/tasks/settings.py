@@ -83,8 +83,8 @@ class FinetuneSettings:
         check_range("restarts", self.restarts, 1, 1_000)
         check_choice("precision", self.precision, ("auto", *PRECISIONS))
         check_choice("keep", self.keep, ("best", "last"))
-        for said in self.freeze:
-            _ = frozen_layers(said)
+        for layers in self.freeze:
+            _ = frozen_layers(layers)
         if self.keep == "last" and self.restarts > 1:
             raise InputError('restarts are compared by their best epochs, and keep is "last": leave one of them out.')
         self.training(1)  # checks what is left
@@ -117,18 +117,18 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
     return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
-def frozen_layers(said: str) -> range | None:
+def frozen_layers(text: str) -> range | None:
     """Return the layers from 0 that an entry of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
 
     >>> frozen_layers("0-5"), frozen_layers("3"), frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)
     """
-    if said in ("embeddings", "encoder"):
+    if text in ("embeddings", "encoder"):
         return None
-    first, dash, last = said.partition("-")
+    first, dash, last = text.partition("-")
     if first.isdecimal() and (last.isdecimal() if dash else not last) and int(last or first) >= int(first):
         return range(int(first), int(last or first) + 1)
-    raise InputError(f'freeze: {said!r} is none of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".')
+    raise InputError(f'freeze: {text!r} is none of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

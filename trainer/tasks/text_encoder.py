@@ -123,8 +123,8 @@ class TextEncoder:
 
     def pieces(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the tokens of texts alone: uncut, without special ones."""
-        found: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return found
+        encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return encodings
 
 
 def ids_of(encoding: Encoding) -> Int32s:

@@ -55,8 +55,8 @@ class ReadPieces(NamedTuple):
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
         offsets = np.cumsum(lengths) - lengths
-        found: Int64s = offsets[self.window_of] + 1 + self.places - begins[self.window_of]
-        return found
+        points: Int64s = offsets[self.window_of] + 1 + self.places - begins[self.window_of]
+        return points
 
 
 def pieces_of(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:

@@ -77,15 +77,15 @@ def windows_of(encoder: TextEncoder, first: Encoding, text: Text, step: int) -> 
     ids, segments, sides = ids_of(begun), segments_of(begun), begun.sequence_ids
     place = sides.index(1) if length else len(ids)
     end = place + sides.count(1)
-    found = []
+    windows = []
     for start, size, decides in zip(firsts.tolist(), sizes.tolist(), deciding(firsts, sizes), strict=True):
         own = np.full(size, segments[place] if size else 0, np.int32)
         tokens = Tokens(
             np.concatenate([ids[:place], text.ids[start : start + size], ids[end:]]),
             np.concatenate([segments[:place], own, segments[end:]]),
         )
-        found.append((tokens, Window(place, start, text.offsets[start : start + size], decides)))
-    return found
+        windows.append((tokens, Window(place, start, text.offsets[start : start + size], decides)))
+    return windows
 
 
 def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
@@ -172,10 +172,10 @@ def _is_mark(letter: str) -> bool:
     return unicodedata.category(letter).startswith("M")
 
 
-def distinct(found: Iterable[Candidate], most: int) -> list[Candidate]:
+def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
     """Return the best candidates with different texts, best first."""
     kept = dict[str, Candidate]()
-    for candidate in sorted(found, key=lambda each: (-each.score, each.begin, len(each.text))):
+    for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
     return list(kept.values())[:most]
 

@@ -60,5 +60,5 @@ def unpacked_ending(path: str) -> str:
     >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
     """
-    known = Path(path.lower())
-    return Path(known.stem).suffix if known.suffix in PACKED_ENDINGS else known.suffix
+    lowered = Path(path.lower())
+    return Path(lowered.stem).suffix if lowered.suffix in PACKED_ENDINGS else lowered.suffix

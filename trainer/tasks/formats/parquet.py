@@ -33,20 +33,20 @@ def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
             for line, row in enumerate((row for batch in batches for row in _rows(batch)), 1):
                 yield line, row if isinstance(row, Unusable) else picked(row, columns)
     except FAULTS as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{settings.path} cannot be read as Parquet: {said}. Get the file again.") from error
+        reason = str(error).rstrip(".")
+        raise InputError(f"{settings.path} cannot be read as Parquet: {reason}. Get the file again.") from error
 
 
-def _columns(found: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
+def _columns(names: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
     """Return for each role its column or path, numbers as names. Raises InputError."""
     columns = list[tuple[str, str]]()
     for role, name in columns_by_role(settings, wanted):
-        if _top(name, found) in found:
+        if _top(name, names) in names:
             columns.append((role, name))
-        elif name.isdecimal() and 0 < int(name) <= len(found):
-            columns.append((role, found[int(name) - 1]))
+        elif name.isdecimal() and 0 < int(name) <= len(names):
+            columns.append((role, names[int(name) - 1]))
         elif role in wanted.needed or role in settings.columns:
-            raise no_column(settings.path, role, name, found)
+            raise no_column(settings.path, role, name, names)
     return columns
 
 

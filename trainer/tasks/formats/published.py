@@ -87,12 +87,12 @@ def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundS
     splits: those that must be there, of the ones the set has in one layout or another; others are included as well
     Raises InputError for an unknown name, and where files are missing.
     """
-    known = published_set(name)
+    entry = published_set(name)
     missing = list[str]()
-    offered = {split for layout in known.layouts for split in layout.files}
-    roots = (Path(folder), Path(folder) / known.folder)
+    offered = {split for layout in entry.layouts for split in layout.files}
+    roots = (Path(folder), Path(folder) / entry.folder)
     for root in [root for root in roots if root.is_dir()] or roots[:1]:
-        for layout in known.layouts:
+        for layout in entry.layouts:
             files = dict(_files(layout, root))
             lacking = [
                 layout.files.get(split, f"a {split} split beside {' and '.join(layout.files.values())}")
@@ -101,7 +101,7 @@ def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundS
             ]
             if not lacking and files and _begins(layout, files):
                 settings = {split: layout.settings(split, path) for split, path in files.items()}
-                return FoundSet(name=name, published=known, files=MappingProxyType(settings))
+                return FoundSet(name=name, published=entry, files=MappingProxyType(settings))
             missing.append(" and ".join(lacking or layout.files.values()))
     raise InputError(
         f"{folder} does not hold {name} as it is published: it lacks {', or '.join(dict.fromkeys(missing))}. Give the "
@@ -119,8 +119,8 @@ def published_set(name: str) -> PublishedSet:
 def _files(layout: FileLayout, root: Path) -> Iterator[tuple[str, Path]]:
     for split, file in layout.files.items():
         ways = (root / f"{file}{packing}" for packing in ("", *PACKED_ENDINGS))
-        if found := next((way for way in ways if way.exists()), None):
-            yield split, found
+        if existing := next((way for way in ways if way.exists()), None):
+            yield split, existing
 
 
 def _begins(layout: FileLayout, files: Mapping[str, Path]) -> bool:

@@ -97,12 +97,12 @@ def read_examples(
     kind = format_of(settings, wanted)
     _check_roles(settings, kind, wanted)
     counts.unit = kind.unit
-    for line, found in kind.records(settings, wanted):
+    for line, record in kind.records(settings, wanted):
         counts.rows += 1
         try:
-            if isinstance(found, Unusable):
-                raise found
-            example = made(checked(found, wanted))
+            if isinstance(record, Unusable):
+                raise record
+            example = made(checked(record, wanted))
         except Unusable as error:
             counts.drop(str(error), line, error.where)
             continue

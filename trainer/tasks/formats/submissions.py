@@ -30,11 +30,11 @@ class Submission:
         given = {name: self._said(answer) for name, answer in _once(answers)}
         if self.file.endswith(".tsv"):
             yield "index\tprediction\n"
-            yield from (f"{name}\t{said}\n" for name, said in given.items())
+            yield from (f"{name}\t{label}\n" for name, label in given.items())
         elif self.shape == "groups":
             yield from (json.dumps(paragraph) + "\n" for paragraph in _paragraphs(given))
         else:
-            yield from (json.dumps({"idx": _number(name), "label": said}) + "\n" for name, said in given.items())
+            yield from (json.dumps({"idx": _number(name), "label": label}) + "\n" for name, label in given.items())
 
     def _said(self, answer: str | int | float) -> str | int | float:
         if isinstance(answer, str):
@@ -61,14 +61,14 @@ def _number(name: str) -> int:
 
 def _paragraphs(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield MultiRC's answers by paragraph and question, from ids such as `7.3.0`."""
-    found = dict[int, dict[int, list[dict[str, int]]]]()
-    for name, said in given.items():
+    paragraphs = dict[int, dict[int, list[dict[str, int]]]]()
+    for name, label in given.items():
         parts = name.split(".")
         if len(parts) != 3:
             raise InputError(f"{name!r} is no answer of MultiRC, whose ids are paragraph, question and answer.")
         paragraph, question, answer = map(_number, parts)
-        questions = found.setdefault(paragraph, {})
-        questions.setdefault(question, []).append({"idx": answer, "label": int(said)})
-    for paragraph, questions in found.items():
+        questions = paragraphs.setdefault(paragraph, {})
+        questions.setdefault(question, []).append({"idx": answer, "label": int(label)})
+    for paragraph, questions in paragraphs.items():
         asked = [{"idx": question, "answers": answers} for question, answers in questions.items()]
         yield {"idx": paragraph, "passage": {"questions": asked}}

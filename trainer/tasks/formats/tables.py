@@ -127,9 +127,9 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
     raise no_column(path, role, name, header)
 
 
-def no_column(path: str, role: str, name: str, found: Sequence[str]) -> InputError:
+def no_column(path: str, role: str, name: str, header: Sequence[str]) -> InputError:
     """Return the error for a file whose first line lacks a column."""
-    names = ", ".join(map(repr, found))[:500] or "empty"
+    names = ", ".join(map(repr, header))[:500] or "empty"
     purpose = "" if name == role else f" for {role}"
     return InputError(
         f"{path}, line 1, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
@@ -200,9 +200,9 @@ class JsonText:
         """Tells whether the mark comes next; it is then passed."""
         while self.text[self.at : self.at + 1] in (" ", "\t", "\n", "\r"):
             self.at += 1
-        found = self.text.startswith(mark, self.at)
-        self.at += len(mark) * found
-        return found
+        matches = self.text.startswith(mark, self.at)
+        self.at += len(mark) * matches
+        return matches
 
     def expect(self, mark: str, otherwise: str) -> None:
         """Pass the mark, or be at the end where it is empty. Raises InputError."""

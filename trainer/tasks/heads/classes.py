@@ -50,10 +50,10 @@ class TextModel(TaskModel):
         With a teacher [2, 2]: how far the answers are from its own as well.
         """
         term, *taught = self.terms
-        found = [LOSSES[term.name](outputs, batch.targets[term.name])]
+        losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
         if taught:
-            found.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
-        return torch.stack(found)  # no view: sharding watches what is returned
+            losses.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
+        return torch.stack(losses)  # no view: sharding watches what is returned
 
 
 def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:

@@ -124,8 +124,8 @@ class Remembering:
         size = (len(texts), self.longest, 2, shape.heads, shape.hidden_size // shape.heads)
         self.memory = KeysAndValues(shape.layers, size)
         for layer in self.model.encoder.layers:
-            known = layer.attention
-            ours = known.attention if isinstance(known, RememberingAttention) else known
+            attention = layer.attention
+            ours = attention.attention if isinstance(attention, RememberingAttention) else attention
             layer.attention = RememberingAttention(ours, self.memory)  # type: ignore[arg-type]
         self.lengths = torch.tensor([len(text) for text in texts])
         batch = batch_of([np.array(text, np.int32) for text in texts], (self.lengths.cumsum(0) - 1).tolist())

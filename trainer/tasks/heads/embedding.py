@@ -96,9 +96,9 @@ class VectorModel(TaskModel):
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the loss summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
         sides, [term] = sides_of(outputs, batch), self.terms
-        found = [self._loss(term.name, sides, batch, width) for width in self.widths]
-        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, found, strict=True)]
-        return torch.stack([torch.stack([torch.stack(weighted).sum(), found[-1][1].detach()])])
+        losses = [self._loss(term.name, sides, batch, width) for width in self.widths]
+        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, losses, strict=True)]
+        return torch.stack([torch.stack([torch.stack(weighted).sum(), losses[-1][1].detach()])])
 
     def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
         if name == MATCH.name:
@@ -138,7 +138,7 @@ def _firsts(batch: Batch) -> Tensor:
 def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> list[tuple[TransformerEncoder, Batch]]:
     """Return the chosen sequences of a batch for each encoder, without targets."""
     lengths_S = batch.boundaries.diff()
-    found = []
+    parts = []
     for encoder, chosen_S in sides:
         tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
         ends = lengths_S[chosen_S].cumsum(0, dtype=torch.int32)
@@ -150,8 +150,8 @@ def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> 
             points=batch.points[:0],
             targets={},
         )
-        found.append((encoder, part))
-    return found
+        parts.append((encoder, part))
+    return parts
 
 
 def sides_of(vectors_SH: Tensor, batch: Batch) -> Sides:
@@ -207,6 +207,6 @@ def gathered(rows: Tensor) -> list[Tensor]:
     padded[: len(rows)] = rows.detach()
     every = [torch.empty_like(padded) for _ in range(count)]
     dist.all_gather(every, padded)
-    found = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
-    found[dist.get_rank()] = rows
-    return found
+    parts = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
+    parts[dist.get_rank()] = rows
+    return parts

@@ -47,13 +47,13 @@ class TaskModel(Objective):
         super().__init__(family, terms)
         self.encoder = encoder
 
-    def begin(self, head: nn.Module, shape: ClassHeadShape | None, known: Mapping[str, Tensor]) -> None:
+    def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
         """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
 
         shape: of its pooler; state: the pre-trained one
         """
         init_weights(head, self.family, self.encoder.shape.layers)
-        learnt = state_below(shape.pretrained, known) if shape is not None and shape.pretrained else {}
+        learnt = state_below(shape.pretrained, state) if shape is not None and shape.pretrained else {}
         pooler = getattr(head, "pooler", None)
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})

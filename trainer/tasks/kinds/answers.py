@@ -125,8 +125,8 @@ class SpanTask(PlainTask):
         """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""
         if not any(example.answers for example in examples):
             raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
-        found = any(example.answers == () for example in examples)
-        return replace(self, impossible=found if self.impossible is None else self.impossible)
+        impossible = any(example.answers == () for example in examples)
+        return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
     def tuned(self, scores: Mapping[str, float]) -> Self:
         """Return the task with the threshold that is best on the evaluation rows, where none is given."""
@@ -138,7 +138,7 @@ class SpanTask(PlainTask):
         self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
         """Return the windows of each question. Questions in a row on one context share its tokens."""
-        found = list[TaskItem]()
+        items = list[TaskItem]()
         for context, group in groupby(enumerate(examples, first), key=lambda numbered: numbered[1].context):
             asked = list(group)
             text = Text.of(context, encoder)
@@ -146,7 +146,7 @@ class SpanTask(PlainTask):
             encoder.shortened(questions, min(self.max_question, encoder.room(2) // 2))
             for (number, example), question in zip(asked, questions, strict=True):
                 span = token_span(text.offsets, example.answers[0]) if example.answers else None
-                found += [
+                items += [
                     TaskItem(
                         sequences=(tokens,),
                         example=number,
@@ -155,7 +155,7 @@ class SpanTask(PlainTask):
                     )
                     for tokens, window in windows_of(encoder, question, text, self.stride)
                 ]
-        return found
+        return items
 
     def predictions(
         self, examples: Sequence[SpanExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
@@ -176,18 +176,18 @@ class SpanTask(PlainTask):
         null = min(float(logits[0, 0]) + float(logits[0, 1]) for _, logits in windows)
         return FoundSpans(best, null - best[0].score if best else NOTHING)
 
-    def answer(self, found: FoundSpans) -> str:
+    def answer(self, prediction: FoundSpans) -> str:
         """Return the answer; empty where there is none."""
-        silent = self.impossible and found.null_odds > (self.null_threshold or 0.0)
-        return "" if silent or not found.best else found.best[0].text
+        silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
+        return "" if silent or not prediction.best else prediction.best[0].text
 
     def scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
         """Return the `answer_scores`, or the `optional_answer_scores` where questions may have no answer."""
         golds = [[text for _, text in example.answers or ()] for example in examples]
-        texts = [found.best[0].text if found.best else "" for found in predictions]
+        texts = [spans.best[0].text if spans.best else "" for spans in predictions]
         if not self.impossible and all(golds):
             return answer_scores(golds, texts)
-        odds = [found.null_odds for found in predictions]
+        odds = [spans.null_odds for spans in predictions]
         threshold = self.null_threshold if self.impossible else np.inf
         if threshold is None:
             best = optional_answer_scores(golds, texts, odds)
@@ -225,18 +225,18 @@ def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
     >>> official_answers([{"id": "q1", "text": "Oslo", "null_odds": 0.0}])
     OfficialAnswers(texts={'q1': 'Oslo'}, no_answer={'q1': 0.5})
     """
-    found = OfficialAnswers({}, {})
+    answers = OfficialAnswers({}, {})
     for number, row in enumerate(rows, 1):
         name = row.get("id")
-        if name is None or str(name) in found.texts:
+        if name is None or str(name) in answers.texts:
             raise InputError(
                 f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: official "
                 "scripts ask for one of each question. Name the column that has them (`--column id=...`)."
             )
-        found.texts[str(name)] = row["text"]
+        answers.texts[str(name)] = row["text"]
         if NULL_ODDS in row:
-            found.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
-    return found
+            answers.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
+    return answers
 
 
 def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:

@@ -126,7 +126,7 @@ class ChoiceTask(PlainTask):
 
     def scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the accuracy; for RACE also that of each level."""
-        right = np.array([said.argmax() == each.right for each, said in zip(examples, predictions, strict=True)])
+        right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
             f"accuracy_{level}": float(right[levels == level].mean()) for level in sorted({*levels.tolist()} - {""})

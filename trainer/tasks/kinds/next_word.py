@@ -135,15 +135,15 @@ class NextTask(PlainTask):
     def scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
         """Return the scores of all tokens together, those of the leaking variant by a name of their own."""
         sizes = [len(example.encode()) for example in examples]
-        found = next_scores(
-            np.array([(*said, size) for said, size in zip(predictions, sizes, strict=True)], np.float64)
+        scores = next_scores(
+            np.array([(*cost, size) for cost, size in zip(predictions, sizes, strict=True)], np.float64)
         )
-        return {self._named(name): value for name, value in found.items()}
+        return {self._named(name): value for name, value in scores.items()}
 
     def said(self, example: str, prediction: TextCost) -> dict[str, Any]:
         """Return the cost of a token of the text."""
-        found = perplexity(prediction.nats, prediction.tokens)
-        return {self._named("perplexity"): round(found, 6), "tokens": prediction.tokens}
+        value = perplexity(prediction.nats, prediction.tokens)
+        return {self._named("perplexity"): round(value, 6), "tokens": prediction.tokens}
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "NextTask | None":

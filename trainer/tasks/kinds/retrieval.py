@@ -87,5 +87,5 @@ class RetrievalTask(VectorTask):
 
     def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the similarities of query and passages, the answering one first."""
-        found = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
-        return {"similarities": found.round(6).tolist()}
+        values = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
+        return {"similarities": values.round(6).tolist()}

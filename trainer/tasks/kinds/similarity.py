@@ -65,8 +65,8 @@ class SimilarityTask(VectorTask):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
-        known = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
-        return with_first(self.metric, known[self.loss])
+        by_loss = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
+        return with_first(self.metric, by_loss[self.loss])
 
     @property
     def num_outputs(self) -> int:
@@ -169,25 +169,25 @@ class SimilarityTask(VectorTask):
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
         """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
-        said = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
-        return np.array([self.labels.index(example.label) for example in examples], np.int64), said
+        answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
+        return np.array([self.labels.index(example.label) for example in examples], np.int64), answers
 
     def _scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> dict[str, float]:
-        found = dict[str, float]()
+        scores = dict[str, float]()
         if self.loss == "in-batch":
-            found = own_ranking(examples, predictions, self.by, RANKS, width)
+            scores = own_ranking(examples, predictions, self.by, RANKS, width)
         gold = [example.label for example in examples]
         if None not in gold:
             ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
-            return found | correlations(np.array(gold, np.float64), similarities(ones, others, self.by, width))
-        if self.metrics[0] not in found:
+            return scores | correlations(np.array(gold, np.float64), similarities(ones, others, self.by, width))
+        if self.metrics[0] not in scores:
             raise InputError(
                 f'metric = "{self.metrics[0]}" compares cosines with scores, and not every evaluation row has a label: '
                 f"give them, or judge by {RANKS[0]}."
             )
-        return found
+        return scores
 
     def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """The cosine, and of softmax the label."""

@@ -106,8 +106,8 @@ class SummaryTask(PlainTask):
         """Return the task with `summaries` set by the examples. Raises InputError where no sentence is labelled."""
         if not any(example.labels for example in examples):
             raise InputError(f"{where}: no sentence is in a summary: there is nothing to learn.")
-        found = all(example.summary for example in examples)
-        return replace(self, summaries=found if self.summaries is None else self.summaries)
+        summaries = all(example.summary for example in examples)
+        return replace(self, summaries=summaries if self.summaries is None else self.summaries)
 
     def items(
         self, examples: Sequence[SummaryExample], encoder: TextEncoder, labelled: bool, first: int = 0
@@ -136,12 +136,12 @@ class SummaryTask(PlainTask):
 
     def scores(self, examples: Sequence[SummaryExample], predictions: Sequence[Extract]) -> dict[str, float]:
         """Return ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
-        golds, found = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
-        right = sum(len(gold & taken) for gold, taken in zip(golds, found, strict=True))
-        of_sentences = {F1: rates(right, sum(map(len, found)), sum(map(len, golds))).f1}
+        golds, answers = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
+        right = sum(len(gold & taken) for gold, taken in zip(golds, answers, strict=True))
+        of_sentences = {F1: rates(right, sum(map(len, answers)), sum(map(len, golds))).f1}
         if not all(example.summary for example in examples):
             return of_sentences
-        texts = [text_of(example, said) for example, said in zip(examples, predictions, strict=True)]
+        texts = [text_of(example, extract) for example, extract in zip(examples, predictions, strict=True)]
         return {**rouge_scores([example.summary for example in examples], texts), **of_sentences}
 
     def said(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
@@ -153,9 +153,9 @@ class SummaryTask(PlainTask):
         }
 
 
-def text_of(example: SummaryExample, said: Extract) -> str:
+def text_of(example: SummaryExample, extract: Extract) -> str:
     """Return the extract, a sentence a line."""
-    return "\n".join(example.sentences[number] for number in said.taken)
+    return "\n".join(example.sentences[number] for number in extract.taken)
 
 
 def _read(sentences: Sequence[str], encoder: TextEncoder) -> tuple[Tokens, npt.NDArray[np.int64]]:

@@ -151,12 +151,12 @@ class TagsTask(PlainTask):
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
         document = values.get("document")
-        found = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
+        sentence = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
         if tags is not None and self.labels:
-            for number, tag in enumerate(self.learnt_tags(found), 1):
+            for number, tag in enumerate(self.learnt_tags(sentence), 1):
                 if tag not in self.labels:
                     raise Unusable("unknown tag", f"{tag!r} of word {number}")
-        return found
+        return sentence
 
     def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
         """The tags of a labelled sentence in the scheme that is learnt."""
@@ -271,31 +271,31 @@ class TagsTask(PlainTask):
         self, examples: Sequence[TaggedSentence], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
     ) -> list[list[str]]:
         """Return a tag for each word."""
-        found = [[self.usual] * len(example.words) for example in examples]
+        tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
             for (number, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
-                found[number][word] = self.labels[tag]
-        return found
+                tagged[number][word] = self.labels[tag]
+        return tagged
 
     def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
         """Return the `span_scores`; for words the share that is right."""
         gold = [list(self.learnt_tags(example)) for example in examples]
         if self.units == "spans":
-            found = span_scores(gold, predictions)
-            return {name: found[name] for name in SPANS}
+            scores = span_scores(gold, predictions)
+            return {name: scores[name] for name in SPANS}
         return {"token_accuracy": token_accuracy(gold, predictions)}
 
     def said(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
         """Return words and tags, and the spans: type, first word and last word by number from 0, and words."""
-        found: dict[str, Any] = {"words": list(example.words), "tags": prediction}
+        row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
-            return found
+            return row
         spans = [
             {**span._asdict(), "text": " ".join(example.words[span.first : span.last + 1])}
             for span in spans_of(prediction)
         ]
-        return {**found, "spans": spans}
+        return {**row, "spans": spans}
 
     def config(self) -> Mapping[str, Any]:
         """The names of the tags."""

@@ -177,7 +177,7 @@ class TextTask(PlainTask):
             (number - mean) / deviation if deviation else 0.0
             for number, mean, deviation in zip(numbers, self.means, self.deviations, strict=True)
         ]
-        ones = [float(kind == known) for kind, met in zip(kinds, self.categories, strict=True) for known in met]
+        ones = [float(kind == category) for kind, met in zip(kinds, self.categories, strict=True) for category in met]
         return np.array([[*standard, *ones]], np.float32)
 
     def predictions(
@@ -305,13 +305,13 @@ class ClassesTask(TaughtTask):
     def label_of(self, value: Any) -> str | tuple[str, ...]:
         """Return a name, or several. Raises Unusable where one is not among the classes, once these are set."""
         if not self.multi_label:
-            found: str | tuple[str, ...] = as_label(value)
+            label: str | tuple[str, ...] = as_label(value)
         else:
             parts = value if isinstance(value, list) else as_label(value).split(self.separator)
-            found = tuple(sorted({as_label(part) for part in parts} - {""}))
-        if self.labels and (unknown := sorted({*self._names(found)} - {*self.labels})):
+            label = tuple(sorted({as_label(part) for part in parts} - {""}))
+        if self.labels and (unknown := sorted({*self._names(label)} - {*self.labels})):
             raise Unusable("unknown label", f"{unknown[0]!r:.60} is none of {listed(self.labels)}")
-        return found
+        return label
 
     def target(self, label: Any) -> npt.NDArray[Any]:
         """int64 [1], or float32 [1, C]."""
@@ -350,17 +350,17 @@ class ClassesTask(TaughtTask):
         return replace(self, labels=names, **self.fitted_columns(examples, where))
 
     def _names(self, label: Any) -> tuple[str, ...]:
-        found: tuple[str, ...] = label if self.multi_label else (label,)
-        return found
+        names: tuple[str, ...] = label if self.multi_label else (label,)
+        return names
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the `class_scores`, or the `multilabel_scores`."""
-        said = np.stack(predictions)
+        outputs = np.stack(predictions)
         if self.multi_label:
             gold = np.concatenate([self.target(example.label) for example in examples]) > 0
-            return multilabel_scores(gold, said > 0)
+            return multilabel_scores(gold, outputs > 0)
         gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
-        return class_scores(gold, said.argmax(-1), len(self.labels))
+        return class_scores(gold, outputs.argmax(-1), len(self.labels))
 
     def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""

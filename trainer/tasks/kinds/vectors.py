@@ -128,8 +128,8 @@ class VectorTask(PlainTask):
 def texts_of(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
     """Return two texts by their roles, and the negatives: a text, or a list of some. Raises Unusable."""
     negative = values.get("negative")
-    found = negative if isinstance(negative, list) else [] if negative is None else [negative]
-    negatives = tuple(as_text(text, "negative") for text in found)
+    given = negative if isinstance(negative, list) else [] if negative is None else [negative]
+    negatives = tuple(as_text(text, "negative") for text in given)
     if not all(text.strip() for text in negatives):
         raise Unusable("empty negative")
     return as_text(values[first], first), as_text(values[second], second), negatives
@@ -169,7 +169,7 @@ def own_ranking(
 ) -> dict[str, float]:
     """Return the mean of each measure over all first texts, as `own_ranking_by_query` has them."""
     each = own_ranking_by_query(examples, vectors, by, measures, width)
-    return {measure: float(np.mean([found[measure] for found in each])) for measure in measures}
+    return {measure: float(np.mean([scores[measure] for scores in each])) for measure in measures}
 
 
 def own_ranking_by_query(

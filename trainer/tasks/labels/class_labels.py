@@ -12,8 +12,8 @@ MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 def check_numbers(names: Sequence[str], where: str) -> None:
     """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
-    found = [as_number(name) for name in names]
-    numbers = sorted(number for number in found if number is not None)
+    values = [as_number(name) for name in names]
+    numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
     if numbers and len(numbers) == len(names) and (fractions or len({*numbers}) > MOST_NUMBERED_CLASSES):
         raise InputError(

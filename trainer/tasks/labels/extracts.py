@@ -36,12 +36,12 @@ def greedy_extract(sentences: Sequence[str], summary: str, most: int) -> tuple[i
     grams = [[_grams(sentence, length) for length in (1, 2)] for sentence in sentences]
     chosen, union, best = list[int](), [Grams(), Grams()], 0.0
     while len(chosen) < most:
-        found = [
+        gains = [
             (sum(_f1(wanted[n], union[n] | own[n]) for n in (0, 1)), -number)
             for number, own in enumerate(grams)
             if number not in chosen
         ]
-        score, number = max(found, default=(0.0, 0))
+        score, number = max(gains, default=(0.0, 0))
         if score <= best:
             break
         best = score
@@ -55,9 +55,9 @@ def _grams(text: str, length: int) -> Grams:
     return frozenset(zip(*(words[at:] for at in range(length)), strict=False))
 
 
-def _f1(wanted: Grams, found: Grams) -> float:
-    both = len(wanted & found)
-    return 2 * both / (len(wanted) + len(found)) if both else 0.0
+def _f1(wanted: Grams, own: Grams) -> float:
+    both = len(wanted & own)
+    return 2 * both / (len(wanted) + len(own)) if both else 0.0
 
 
 def best_sentences(

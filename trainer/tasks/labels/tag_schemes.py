@@ -62,15 +62,15 @@ def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
     >>> in_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bioes")
     ['B-PER', 'E-PER', 'S-PER', 'O', 'S-LOC']
     """
-    found = [OUTSIDE] * len(tags)
-    if found == list(tags):
-        return found
+    converted = [OUTSIDE] * len(tags)
+    if converted == list(tags):
+        return converted
     for kind, first, last in spans_of(tags):
         letters = ["B", *"I" * (last - first)]
         if scheme == "bioes":
             letters[-1] = "S" if first == last else "E"
-        found[first : last + 1] = [tag_of(letter, kind) for letter in letters]
-    return found
+        converted[first : last + 1] = [tag_of(letter, kind) for letter in letters]
+    return converted
 
 
 def tag_of(letter: str, kind: str) -> str:

@@ -57,14 +57,14 @@ def rows_of(files: OnnxFiles, unit: str, items: Sequence[TaskItem]) -> list[npt.
 def onnx_answers(files: OnnxFiles, task: Task, items: Sequence[TaskItem], weights: Weights) -> list[npt.NDArray[Any]]:
     """Return what a task reads of each item. weights: of `needed_weights`. Raises InputError for what is not finite"""
     order = sorted(range(len(items)), key=lambda number: items[number].num_tokens)
-    found = dict[int, npt.NDArray[Any]]()
+    answers = dict[int, npt.NDArray[Any]]()
     for first in range(0, len(order), ITEMS_AT_ONCE):
         numbers = order[first : first + ITEMS_AT_ONCE]
         some = [items[number] for number in numbers]
         for number, item, rows in zip(numbers, some, rows_of(files, task.unit, some), strict=True):
             finite(rows, "answers of the model")
-            found[number] = answer_of(task, rows, item, weights)
-    return [found[number] for number in range(len(items))]
+            answers[number] = answer_of(task, rows, item, weights)
+    return [answers[number] for number in range(len(items))]
 
 
 def answer_of(task: Task, rows: npt.NDArray[Any], item: TaskItem, weights: Weights) -> npt.NDArray[Any]:
@@ -101,9 +101,9 @@ def _tags(task: TagsTask, rows_PW: Float32s, item: TaskItem, weights: Weights) -
     cuts = np.cumsum(item.targets[CHAINS])[:-1]
     sentences = np.split(rows_PW, cuts)
     if task.depth:
-        said = [lstm(words_LW, weights, task.depth) for words_LW in sentences]
+        outputs = [lstm(words_LW, weights, task.depth) for words_LW in sentences]
         matrix, bias = weights["token_head.decision.weight"], weights["token_head.decision.bias"]
-        sentences = [words_LW @ matrix.T + bias for words_LW in said]
+        sentences = [words_LW @ matrix.T + bias for words_LW in outputs]
     if not task.crf:
         return np.concatenate(sentences)
     chain = _chain(task, weights)
@@ -157,17 +157,17 @@ def _read_on(words_LW: Float32s, weights: Weights, name: str) -> Float32s:
         weights[f"lstm.lstm.{each}_{name}"] for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     given = words_LW @ matrix.T + bias + more
-    said = cell = np.zeros(again.shape[1], np.float32)
+    hidden = cell = np.zeros(again.shape[1], np.float32)
     every = list[Float32s]()
     for row in given:
-        let_in, keep, new, out = np.split(row + again @ said, 4)
+        let_in, keep, new, out = np.split(row + again @ hidden, 4)
         cell = _sigmoid(keep) * cell + _sigmoid(let_in) * np.tanh(new)
-        said = _sigmoid(out) * np.tanh(cell)
-        every.append(said)
+        hidden = _sigmoid(out) * np.tanh(cell)
+        every.append(hidden)
     return np.stack(every)
 
 
 def _sigmoid(values: Float32s) -> Float32s:
     """Return the sigmoid by tanh, which does not overflow."""
-    found: Float32s = 0.5 * (1 + np.tanh(0.5 * values))
-    return found
+    activated: Float32s = 0.5 * (1 + np.tanh(0.5 * values))
+    return activated

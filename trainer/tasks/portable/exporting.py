@@ -77,8 +77,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--int8", action="store_true", help="write the weights as whole numbers of eight bits too")
     parser.add_argument("--file", type=Path, help="settings of a file of labelled examples, as JSON")
     asked = parser.parse_args(arguments)
-    said = json.loads(asked.file.read_text(encoding="utf-8")) if asked.file else None
-    file = None if said is None else bind(FileSettings, said, "file")
+    settings = json.loads(asked.file.read_text(encoding="utf-8")) if asked.file else None
+    file = None if settings is None else bind(FileSettings, settings, "file")
     speak(line({"event": "done", **export_onnx(asked.model, asked.output, asked.int8, file)}))
     return 0
 
@@ -103,12 +103,12 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
             f"The ONNX file of {folder} answers otherwise than the model: by {table[1]['difference']:.2g} of the "
             "largest answer. It is not kept."
         )
-    told = _table_json(source, written, table, file)
-    written_json(new / TABLE, told)
+    content = _table_json(source, written, table, file)
+    written_json(new / TABLE, content)
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
-    return told
+    return content
 
 
 def _check(output: Path) -> None:
@@ -126,19 +126,19 @@ def _encoded(source: PortableModel, folder: Path, file: FileSettings | None) -> 
         return None
     if source.task is None:
         raise InputError(f"{folder} is an encoder without a task, which no labelled examples judge: leave them out.")
-    found = read_file(source.task, file)
-    return encode(source.task, found, TextEncoder.of(folder, source.inputs, source.max_length))
+    examples = read_file(source.task, file)
+    return encode(source.task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
 
 
 def made_items(source: PortableModel) -> list[TaskItem]:
     """Return texts of several lengths, of words drawn from the vocabulary; the same for every model of its size."""
     drawn = np.random.default_rng(0)
-    found = list[TaskItem]()
+    items = list[TaskItem]()
     for length in sorted({min(length, source.max_length) for length in LENGTHS}):
         ids = drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32)
         beside = drawn.standard_normal((1, source.num_columns)).astype(np.float32) if source.num_columns else None
-        found.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
-    return found
+        items.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
+    return items
 
 
 # The files.
@@ -179,7 +179,7 @@ def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
         warnings.simplefilter("ignore")  # of torch, about itself
         try:
             torch.onnx.export(
-                PaddedModel(graph.said, source.unit != SEQUENCE),
+                PaddedModel(graph.module, source.unit != SEQUENCE),
                 kwargs=given,
                 f=str(path),
                 input_names=[*given],

@@ -44,17 +44,17 @@ class OnnxFolder:
 def read_folder(folder: Path, int8: bool) -> OnnxFolder:
     """Read a folder. Raises InputError for one that `onnx` did not write, or that is incomplete."""
     table = folder / TABLE
-    told = read_json(table)
-    if told.get("task") is None and "files" in told:
+    content = read_json(table)
+    if content.get("task") is None and "files" in content:
         raise InputError(f"{folder} is an encoder without a task: it says nothing of a record.")
     try:
-        named, sums = told["files"]["int8" if int8 else "float32"], told["sha256"]
-        task = read_task(told["task"], str(table))
-        special = bind(SpecialIds, told["special_ids"], "special_ids")
-        inputs = ModelInputs(vocab_size=told["vocab_size"], special_ids=special)
+        named, sums = content["files"]["int8" if int8 else "float32"], content["sha256"]
+        task = read_task(content["task"], str(table))
+        special = bind(SpecialIds, content["special_ids"], "special_ids")
+        inputs = ModelInputs(vocab_size=content["vocab_size"], special_ids=special)
         checked = tuple(_checked(folder / name, sums) for name in named)
         more = load_file(_checked(folder / MORE, sums)) if needed_weights(task) else {}
-        length = int(told["max_length"])
+        length = int(content["max_length"])
     except (KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"{table} does not tell what an answer needs ({error}): write the folder again.") from error
     if not checked:

@@ -64,7 +64,7 @@ class Graph(NamedTuple):
     """One file. module: returns the outputs of a batch, in the order of their names"""
 
     file: str
-    said: FileOutputs
+    module: FileOutputs
     outputs: tuple[str, ...]
 
 
@@ -167,7 +167,7 @@ def item_of(text: OnnxText) -> TaskItem:
 def plain_rows(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
     """Return the outputs that files should have for items: the same modules without padding."""
     for graph in source.graphs:
-        graph.said.eval()
+        graph.module.eval()
     with torch.inference_mode():
         return [np.concatenate([rows.float().numpy() for rows in _said(source, item)]) for item in items]
 
@@ -175,4 +175,4 @@ def plain_rows(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
 def _said(source: PortableModel, item: TaskItem) -> Iterator[Tensor]:
     for graph, sequences in zip(source.graphs, shares(item.sequences, len(source.graphs)), strict=True):
         part = TaskItem(sequences=sequences, example=0, points=item.points, targets=item.targets)
-        yield graph.said(batch_of_items([part]))[0]
+        yield graph.module(batch_of_items([part]))[0]

@@ -41,10 +41,10 @@ def measure(paths: Sequence[Path], texts: Sequence[OnnxText], pad: int) -> dict[
     called = [sys.executable, "-m", __name__, *map(str, paths)]
     done = subprocess.run(called, input=pickle.dumps((pad, texts)), capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise InputError(f"{paths[0]} could not be measured: {said[-1]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        errors = done.stderr.decode(errors="replace").strip().splitlines()
+        raise InputError(f"{paths[0]} could not be measured: {errors[-1]}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def _folder(path: Path) -> Answer:

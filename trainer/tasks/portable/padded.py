@@ -84,10 +84,10 @@ class PaddedModel(nn.Module):
     per_token: whether they are of tokens
     """
 
-    def __init__(self, said: nn.Module, per_token: bool) -> None:
+    def __init__(self, outputs: nn.Module, per_token: bool) -> None:
         super().__init__()
         self.per_token = per_token
-        self.said = copy.deepcopy(said).eval()
+        self.said = copy.deepcopy(outputs).eval()
         for encoder in [module for module in self.said.modules() if isinstance(module, TransformerEncoder)]:
             for layer in encoder.layers:
                 assert isinstance(layer, Layer), "layers of an encoder"

@@ -20,7 +20,7 @@ def answered(folder: Path, file: FileSettings, labelled: bool, int8: bool) -> tu
     """Return the folder's task, and its model's answers to a file. Raises InputError."""
     source = read_folder(folder, int8)
     files, task = source.opened(), source.task
-    found = read_file(task, file, labelled)
-    encoded = encode(task, found, TextEncoder.of(folder, source.inputs, source.max_length))
+    examples = read_file(task, file, labelled)
+    encoded = encode(task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
     answers = onnx_answers(files, task, encoded.items, source.weights)
-    return task, FileAnswers(found, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))
+    return task, FileAnswers(examples, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))

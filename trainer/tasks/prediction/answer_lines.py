@@ -22,7 +22,7 @@ from trainer.tasks.formats.records import FileSettings
 class FileAnswers(NamedTuple):
     """A file's examples, what became of its records, and a model's answer to each."""
 
-    found: FileExamples
+    file: FileExamples
     ledger: Ledger
     predictions: Sequence[Prediction]
 
@@ -40,22 +40,22 @@ def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, b
     parser.add_argument("--int8", action="store_true", help="by the weights of eight bits, of a folder of ONNX")
     asked = parser.parse_args(arguments)
     file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
-    task, told = answered(asked.model, file, asked.labelled, asked.int8)
-    speak(line({"event": "done", **written_answers(asked.output, asked.labelled, task, told)}))
+    task, answers = answered(asked.model, file, asked.labelled, asked.int8)
+    speak(line({"event": "done", **written_answers(asked.output, asked.labelled, task, answers)}))
     return 0
 
 
-def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers) -> dict[str, Any]:
+def written_answers(output: Path, labelled: bool, task: Task, answers: FileAnswers) -> dict[str, Any]:
     """Write a line for each record; return a summary, with scores where there are labels. Raises InputError."""
-    write_answers(output, task, told)
-    examples = told.found.examples
-    scores = task.scores(examples, told.predictions) if labelled else {}
-    return {"examples": len(examples), "task": task.kind, "scores": scores, "ledger": told.ledger.to_json()}
+    write_answers(output, task, answers)
+    examples = answers.file.examples
+    scores = task.scores(examples, answers.predictions) if labelled else {}
+    return {"examples": len(examples), "task": task.kind, "scores": scores, "ledger": answers.ledger.to_json()}
 
 
-def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
+def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
     """Write a line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
-    rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
+    rows = zip(answers.file.lines, answers.file.ids, answers.file.examples, answers.predictions, strict=True)
     write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
 
 

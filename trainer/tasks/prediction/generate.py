@@ -95,9 +95,9 @@ def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
     assert isinstance(loaded.model, NextModel), "seen before"
     longest = min(max(map(len, begun)) + drawing.tokens, positions)
     special = loaded.inputs.special_ids
-    found = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
+    continuations = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
                       [special.pad, special.cls, special.mask])  # fmt: skip
-    return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, found, strict=True)]
+    return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, continuations, strict=True)]
 
 
 def added_text(tokenizer: Tokenizer, begun: Sequence[int], new: Sequence[int]) -> str:
@@ -157,9 +157,9 @@ def repeated_less(logits_V: Tensor, text: Sequence[int], penalty: float, no_repe
     Where no token is left, runs may repeat.
     """
     if penalty != 1:
-        there = torch.tensor(sorted({*text}))
-        said = logits_V[there]
-        logits_V = logits_V.index_copy(0, there, torch.where(said > 0, said / penalty, said * penalty))
+        present = torch.tensor(sorted({*text}))
+        values = logits_V[present]
+        logits_V = logits_V.index_copy(0, present, torch.where(values > 0, values / penalty, values * penalty))
     ended = _ends_of_runs(text, no_repeat) if no_repeat else []
     barred_V = logits_V.index_fill(0, torch.tensor(ended, dtype=torch.int64), float("-inf"))
     return barred_V if barred_V.isfinite().any() else logits_V
@@ -208,5 +208,5 @@ def narrowed(logits_V: Tensor, temperature: float, top_k: int, top_p: float) -> 
     before_V = sorted_V.cumsum(-1) - sorted_V
     kept_V = before_V < top_p
     kept_V[0] = True
-    found = torch.zeros_like(sorted_V).index_copy(0, order_V, sorted_V * kept_V)
-    return found / found.sum()
+    shares_V = torch.zeros_like(sorted_V).index_copy(0, order_V, sorted_V * kept_V)
+    return shares_V / shares_V.sum()

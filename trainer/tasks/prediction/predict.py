@@ -40,11 +40,11 @@ def _of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -
 
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
     """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
-    found = read_file(loaded.task, file, labelled)
-    encoded = encode(loaded.task, found, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
+    examples = read_file(loaded.task, file, labelled)
+    encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
     with torch.inference_mode():
         answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
-    return FileAnswers(found, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
+    return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
 
 
 def _length(loaded: Loaded) -> int:

@@ -23,8 +23,8 @@ def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
-    gold, found = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
-    counts: Int64s = np.bincount(gold * num_classes + found, minlength=num_classes * num_classes)
+    gold, answered = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
+    counts: Int64s = np.bincount(gold * num_classes + answered, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
 
@@ -41,12 +41,12 @@ def table_scores(table: Int64s) -> dict[str, float]:
     f1 = 2 * right[met] / (labelled + answered)[met]
     covariance = float(right.sum() * total - labelled @ answered)
     spread = float(total**2 - labelled @ labelled) * float(total**2 - answered @ answered)
-    found = {
+    scores = {
         "accuracy": float(right.sum() / total),
         "macro_f1": float(f1.mean()),
         "matthews": covariance / spread**0.5 if spread else 0.0,
     }
-    return {**found, "f1": binary_f1(table)} if len(table) == 2 else found
+    return {**scores, "f1": binary_f1(table)} if len(table) == 2 else scores
 
 
 def binary_f1(table: Int64s, positive: int = 1) -> float:
@@ -83,16 +83,16 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
     """
-    gold, found = _marks(labels, "labels"), _marks(answers, "answers")
-    same_rows(gold, found)
-    if gold.shape != found.shape:
-        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {found.shape[1]:,}.")
-    right, met = (gold & found).sum(0), gold.sum(0) + found.sum(0)
+    gold, answered = _marks(labels, "labels"), _marks(answers, "answers")
+    same_rows(gold, answered)
+    if gold.shape != answered.shape:
+        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {answered.shape[1]:,}.")
+    right, met = (gold & answered).sum(0), gold.sum(0) + answered.sum(0)
     f1 = 2 * right[met > 0] / met[met > 0]
     return {
         "micro_f1": float(2 * right.sum() / met.sum()) if met.sum() else 0.0,
         "macro_f1": float(f1.mean()) if len(f1) else 0.0,
-        "subset_accuracy": float((gold == found).all(1).mean()),
+        "subset_accuracy": float((gold == answered).all(1).mean()),
     }
 
 

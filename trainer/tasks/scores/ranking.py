@@ -47,7 +47,7 @@ def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> d
     {'mrr@10': 1.0, 'recall@2': 0.5}
     """
     each = ranking_scores_by_query(qrels, run, measures)
-    table = np.array([list(found.values()) for found in each.values()])
+    table = np.array([list(scores.values()) for scores in each.values()])
     return dict(zip(measures, table.mean(0).tolist(), strict=True))
 
 
@@ -59,11 +59,11 @@ def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = US
             f"Not one of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
             f"(judged: {_first(qrels)}; run: {_first(run)}): are they of the same queries?"
         )
-    found = {}
+    scores = {}
     for query, levels in qrels.items():
         ranking = _ranking(query, levels, run.get(query, {}))
-        found[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
-    return found
+        scores[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
+    return scores
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
@@ -96,14 +96,14 @@ def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
     if kind == "ndcg":
         best = _gain(np.sort(ranking.judged)[::-1][:depth])
         return _gain(levels) / best if best else 0.0
-    found = np.flatnonzero(levels >= 1)  # ranks from 0
-    if not len(found):
+    ranks = np.flatnonzero(levels >= 1)  # ranks from 0
+    if not len(ranks):
         return 0.0
     if kind == "mrr":
-        return 1 / (int(found[0]) + 1)
+        return 1 / (int(ranks[0]) + 1)
     if kind == "map":
-        return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / all_relevant
-    return len(found) / all_relevant
+        return float((np.arange(1, len(ranks) + 1) / (ranks + 1)).sum()) / all_relevant
+    return len(ranks) / all_relevant
 
 
 def _gain(levels: Int64s) -> float:

@@ -70,9 +70,9 @@ def span_counts(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
     """Count right, answered and gold spans: [sentences, 3]. Sums of rows give scores of any set of sentences."""
     _same_tokens(gold, answers)
     types: dict[str, int] = {}
-    wanted, found = _read(gold, types), _read(answers, types)
+    wanted, answered = _read(gold, types), _read(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
-    begins_3 = (_right(wanted, found), found.last_T >= 0, wanted.last_T >= 0)
+    begins_3 = (_right(wanted, answered), answered.last_T >= 0, wanted.last_T >= 0)
     counts: Int64s = np.stack([np.bincount(sentence_T[begin], minlength=len(gold)) for begin in begins_3], axis=1)
     return counts
 
@@ -84,17 +84,17 @@ def spans_of(tags: Sequence[str]) -> list[TaggedSpan]:
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
     """
     types: dict[str, int] = {}
-    found = _read([tags], types)
+    spans = _read([tags], types)
     names = list(types)
     return [
-        TaggedSpan(names[found.type_T[at]], int(at) - 1, int(found.last_T[at]) - 1)
-        for at in np.flatnonzero(found.last_T >= 0)
+        TaggedSpan(names[spans.type_T[at]], int(at) - 1, int(spans.last_T[at]) - 1)
+        for at in np.flatnonzero(spans.last_T >= 0)
     ]
 
 
-def _right(wanted: _Spans, found: _Spans) -> Bools:
+def _right(wanted: _Spans, answered: _Spans) -> Bools:
     """Mark where a span begins that both sides have."""
-    both: Bools = (found.last_T >= 0) & (wanted.last_T == found.last_T) & (wanted.type_T == found.type_T)
+    both: Bools = (answered.last_T >= 0) & (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
     return both
 
 
@@ -154,10 +154,10 @@ def _same_tokens(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
         if len(tags) != len(others)
     ]
     if uneven:
-        number, wanted, found = uneven[0]
+        number, wanted, answered = uneven[0]
         raise InputError(
             f"{len(uneven):,} of {len(gold):,} sentences have other numbers of gold tags than of answers, first "
-            f"sentence {number:,}: {wanted:,} and {found:,}. Give one answer for each token."
+            f"sentence {number:,}: {wanted:,} and {answered:,}. Give one answer for each token."
         )
     if not any(map(len, gold)):
         raise InputError("There are no tokens to score: give one sentence with a tag at least.")

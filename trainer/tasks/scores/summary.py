@@ -36,7 +36,7 @@ def rouge_scores(golds: Sequence[str | Sequence[str]], answers: Sequence[str]) -
     """
     same_rows(golds, answers, "summaries")
     each = [rouge(gold, answer) for gold, answer in zip(golds, answers, strict=True)]
-    return {name: float(np.mean([found[name] for found in each])) for name in each[0]}
+    return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
 
 
 def rouge(gold: str | Sequence[str], answer: str) -> dict[str, float]:
@@ -44,16 +44,16 @@ def rouge(gold: str | Sequence[str], answer: str) -> dict[str, float]:
     texts = [gold] if isinstance(gold, str) else gold
     if not texts:
         raise InputError("A summary has no gold summary: give one at least.")
-    found = [_rouge(text, answer) for text in texts]
-    return {name: max(scores[name] for scores in found) for name in found[0]}
+    by_gold = [_rouge(text, answer) for text in texts]
+    return {name: max(scores[name] for scores in by_gold) for name in by_gold[0]}
 
 
 def _rouge(gold: str, answer: str) -> dict[str, float]:
-    wanted, found = _words(gold), _words(answer)
+    wanted, answered = _words(gold), _words(answer)
     return {
-        "rouge1": _bags(wanted, found),
-        "rouge2": _bags([*pairwise(wanted)], [*pairwise(found)]),
-        "rougeL": rates(common_length(wanted, found), len(found), len(wanted)).f1,
+        "rouge1": _bags(wanted, answered),
+        "rouge2": _bags([*pairwise(wanted)], [*pairwise(answered)]),
+        "rougeL": rates(common_length(wanted, answered), len(answered), len(wanted)).f1,
         "rougeLsum": _by_sentence(_sentences(gold), _sentences(answer)),
     }
 
@@ -66,9 +66,9 @@ def _sentences(text: str) -> list[Words]:
     return [_words(line) for line in text.split("\n") if line]
 
 
-def _bags(wanted: Sequence[object], found: Sequence[object]) -> float:
-    common = (Counter(wanted) & Counter(found)).total()
-    return rates(common, len(found), len(wanted)).f1
+def _bags(wanted: Sequence[object], answered: Sequence[object]) -> float:
+    common = (Counter(wanted) & Counter(answered)).total()
+    return rates(common, len(answered), len(wanted)).f1
 
 
 def common_length(one: Words, other: Words) -> int:
@@ -88,17 +88,17 @@ def common_length(one: Words, other: Words) -> int:
     return len(one) - state.bit_count()
 
 
-def _by_sentence(wanted: list[Words], found: list[Words]) -> float:
-    left = Counter(word for words in wanted for word in words), Counter(word for words in found for word in words)
-    num_wanted, num_found = left[0].total(), left[1].total()
+def _by_sentence(wanted: list[Words], answered: list[Words]) -> float:
+    left = Counter(word for words in wanted for word in words), Counter(word for words in answered for word in words)
+    num_wanted, num_answered = left[0].total(), left[1].total()
     hits = 0
     for words in wanted:
-        for at in sorted(set[int]().union(*(_common_places(words, others) for others in found))):
+        for at in sorted(set[int]().union(*(_common_places(words, others) for others in answered))):
             if left[0][words[at]] > 0 and left[1][words[at]] > 0:
                 left[0][words[at]] -= 1
                 left[1][words[at]] -= 1
                 hits += 1
-    return rates(hits, num_found, num_wanted).f1
+    return rates(hits, num_answered, num_wanted).f1
 
 
 def _common_places(words: Words, others: Words) -> list[int]:

@@ -75,23 +75,23 @@ class SuiteComparison:
 
 def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
     """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
-    found = [
+    comparisons = [
         _compared(task, split, suite.seeds, first, second)
         for task in suite.tasks
         for split in task.splits
         if split.averaged and split.labelled
     ]
-    adjusted = iter(holm([each.p for each in found if each.p is not None]))
-    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in found)
+    adjusted = iter(holm([each.p for each in comparisons if each.p is not None]))
+    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in comparisons)
     return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks)
 
 
 def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
     metric = split.metrics[0]
-    one, other = (found[task.name, median_run(task, seeds, found), split.name] for found in (first, second))
+    one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
     check_same(f"{task.name} {split.name}", one, other)
     drawable = one.can_draw(metric) and other.can_draw(metric)
-    ours, theirs = ([found[task.name, n, split.name].scores[metric] for n in seeds] for found in (first, second))
+    ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
     return ComparedTask(
         task=task.name,
         split=split.name,
@@ -155,41 +155,41 @@ def compared_cells(each: ComparedTask) -> list[str]:
     ]
 
 
-def comparison_lines(found: SuiteComparison) -> Iterator[str]:
+def comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the table for a terminal, and its conclusions in words."""
-    yield f"{found.first} (this) and {found.second} (other), on the same examples"
+    yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
-    yield from aligned([HEAD, *map(compared_cells, found.tasks)])
+    yield from aligned([HEAD, *map(compared_cells, comparison.tasks)])
     yield ""
-    yield from verdict_lines(found)
+    yield from verdict_lines(comparison)
 
 
-def verdict_lines(found: SuiteComparison) -> Iterator[str]:
+def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the conclusions from a table of p-values in plain words."""
-    number = sum(each.p is not None for each in found.tasks)
-    for each in found.tasks:
+    number = sum(each.p is not None for each in comparison.tasks)
+    for each in comparison.tasks:
         if each.is_told_apart:
-            better = found.first if each.difference > 0 else found.second
+            better = comparison.first if each.difference > 0 else comparison.second
             yield (
                 f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
                 f"{_p(each.adjusted)} after Holm's correction for {number} comparisons)."
             )
-    alike = [f"{each.task} {each.split}" for each in found.tasks if each.p is not None and not each.is_told_apart]
+    alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_told_apart]
     if alike:
         yield (
             f"Not told apart at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; that "
             "does not say that the two are equal."
         )
-    if left := [f"{each.task} {each.split}" for each in found.tasks if each.p is None]:
+    if left := [f"{each.task} {each.split}" for each in comparison.tasks if each.p is None]:
         yield f"Not tested on examples, for their metric cannot be had of rows: {', '.join(left)}."
     yield (
         "p is of the median runs' examples: how often swapping the answers of the two makes a difference as large. It "
         "does not tell what another seed would do."
     )
-    if found.seeds >= PAIRED_SEEDS:
+    if comparison.seeds >= PAIRED_SEEDS:
         yield (
-            f"p over seeds is of the means over {found.seeds} seeds, paired by seed: with so many it cannot be below "
-            f"about {2 / 2**found.seeds:.2g}."
+            f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
+            f"below about {2 / 2**comparison.seeds:.2g}."
         )
 
 

@@ -46,16 +46,16 @@ def question_of(name: Any) -> str:
 
 def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     gold = [int(example.label) for example in examples]
-    said = [int(prediction.argmax()) for prediction in predictions]
+    answers = [int(prediction.argmax()) for prediction in predictions]
     questions = list(map(question_of, ids))
     counts: dict[str, list[float]] = {}
-    for question, wanted, found in zip(questions, gold, said, strict=True):
+    for question, wanted, answered in zip(questions, gold, answers, strict=True):
         row = counts.setdefault(question, [0.0, 0.0, 0.0, 1.0])
-        for place, added in enumerate((wanted and found, found, wanted)):
+        for place, added in enumerate((wanted and answered, answered, wanted)):
             row[place] += added
-        row[3] = float(row[3] and wanted == found)
+        row[3] = float(row[3] and wanted == answered)
     return {
-        "scores": option_scores(gold, said, questions),
+        "scores": option_scores(gold, answers, questions),
         "statistic": OPTIONS,
         "rows": tuple(map(tuple, counts.values())),
     }
@@ -73,8 +73,8 @@ def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
 
 def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
     best = chosen(ids, [float(prediction[1] - prediction[0]) for prediction in predictions])
-    told = candidates_of(file)
-    matches = [best_match(told[name]["gold"], told[name]["answer"]) for name in best.values()]
+    candidates = candidates_of(file)
+    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for name in best.values()]
     rows = tuple((match.f1, match.exact) for match in matches)
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     names = ("f1", "exact")
@@ -87,6 +87,6 @@ def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    told = replace(file, max_unusable=1.0)
-    for record in read_records(told, RowCounts(), ("id", "answer"), ("gold",)):
+    lenient = replace(file, max_unusable=1.0)
+    for record in read_records(lenient, RowCounts(), ("id", "answer"), ("gold",)):
         yield str(record.values["id"]), record.values

@@ -117,7 +117,7 @@ def _rows(
     """Return the statistic of a task, and its rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
-        return {"statistic": NUMBERS, "rows": _paired(gold, [float(said[0]) for said in predictions])}
+        return {"statistic": NUMBERS, "rows": _paired(gold, [float(answer[0]) for answer in predictions])}
     if isinstance(task, ClassesTask):
         return _classes(task, examples, predictions)
     if isinstance(task, TagsTask):
@@ -126,11 +126,11 @@ def _rows(
         return _vectors(task, examples, predictions)
     if isinstance(task, NextTask):
         costs = [
-            (*map(float, said), float(len(text.encode()))) for text, said in zip(examples, predictions, strict=True)
+            (*map(float, answer), float(len(text.encode()))) for text, answer in zip(examples, predictions, strict=True)
         ]
         return {"statistic": COSTS, "rows": tuple(costs)}
-    known = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
-    return _means(task, examples, predictions, scores) if known else {}
+    has_means = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
+    return _means(task, examples, predictions, scores) if has_means else {}
 
 
 def _vectors(
@@ -138,20 +138,20 @@ def _vectors(
 ) -> dict[str, Any]:
     """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
-        gold, said = task.gold_and_said(examples, predictions)
-        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), said.tolist())}
+        gold, answers = task.gold_and_said(examples, predictions)
+        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
     if task.metrics[0] in DRAWN[NUMBERS]:
         ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
         cosines = similarities(ones, others, task.by).tolist()
         return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
     columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
     each = own_ranking_by_query(examples, predictions, task.by, columns)
-    rows = tuple(tuple(found[name] for name in columns) for found in each)
+    rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
 
-def _paired(gold: Sequence[float], said: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    return tuple(zip(gold, said, strict=True))
+def _paired(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    return tuple(zip(gold, answered, strict=True))
 
 
 def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequen
         rows = np.concatenate([gold, np.stack(predictions) > 0], axis=1).astype(np.float64)
         return {"statistic": LABELS, "classes": len(task.labels), "rows": tuple(map(tuple, rows.tolist()))}
     places = [task.labels.index(example.label) for example in examples]
-    said = [int(prediction.argmax()) for prediction in predictions]
-    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, said)}
+    answered = [int(prediction.argmax()) for prediction in predictions]
+    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, answered)}
 
 
 def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Pre
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, span_counts(gold, predictions).astype(float).tolist()))}
     right = [
-        float(sum(tag == other for tag, other in zip(tags, said, strict=True)))
-        for tags, said in zip(gold, predictions, strict=True)
+        float(sum(tag == other for tag, other in zip(tags, answered, strict=True)))
+        for tags, answered in zip(gold, predictions, strict=True)
     ]
     return {"statistic": TOKENS, "rows": _paired(right, [float(len(tags)) for tags in gold])}
 
@@ -180,7 +180,7 @@ def _means(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return each example's own scores, of the metrics that are their mean."""
-    own = [task.scores([example], [said]) for example, said in zip(examples, predictions, strict=True)]
+    own = [task.scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)]
     everywhere = [name for name in scores if all(name in each for each in own)]
     columns = [name for name in everywhere if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= SAME]
     rows = tuple(tuple(each[name] for name in columns) for each in own) if columns else ()
@@ -198,11 +198,11 @@ def read_judged(path: Path) -> JudgedSplit | None:
     if not path.is_file():
         return None
     try:
-        found = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
-    if found.rows and not found.is_grouped and len(found.rows) != found.examples:
+    if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:
         raise InputError(
-            f"{path} has {len(found.rows):,} answers to {found.examples:,} examples: remove it, and it is made again."
+            f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
         )
-    return found
+    return judged

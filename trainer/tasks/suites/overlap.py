@@ -53,8 +53,8 @@ def item_texts(task: Task, file: FileSettings) -> list[list[str]]:
     needed = [role for role in roles if role not in task.optional]
     optional = [role for role in roles if role in task.optional]
     counts = RowCounts()
-    found = read_records(replace(with_format(task, file), max_unusable=1.0), counts, needed, optional)
-    return [[text for role, value in record.values.items() for text in _texts(role, value)] for record in found]
+    records = read_records(replace(with_format(task, file), max_unusable=1.0), counts, needed, optional)
+    return [[text for role, value in record.values.items() for text in _texts(role, value)] for record in records]
 
 
 def _texts(role: str, value: Any) -> Iterator[str]:
@@ -83,10 +83,10 @@ def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[
     wanted = sorted({*texts})
     lengths = np.array([len(words(text)) for text in wanted], np.int64)
     index = index_items([Item("", place, text) for place, text in enumerate(wanted)], COMPARED)
-    found = np.zeros(len(wanted), np.bool_)
+    is_met = np.zeros(len(wanted), np.bool_)
     for some in _meeting(documents, index) if index.items else ():
-        found |= _met_by(wanted, lengths, found, some)
-    return frozenset(text for text, met in zip(wanted, found.tolist(), strict=True) if met)
+        is_met |= _met_by(wanted, lengths, is_met, some)
+    return frozenset(text for text, met in zip(wanted, is_met.tolist(), strict=True) if met)
 
 
 def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[list[str]]:
@@ -101,14 +101,14 @@ def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[
         yield some
 
 
-def _met_by(texts: Sequence[str], lengths: Int64s, known: Bools, documents: Sequence[str]) -> Bools:
+def _met_by(texts: Sequence[str], lengths: Int64s, already: Bools, documents: Sequence[str]) -> Bools:
     """Mark the texts that documents meet, except those already met."""
-    found = np.zeros(len(texts), np.bool_)
+    is_met = np.zeros(len(texts), np.bool_)
     items = [Item("", place, text) for place, text in enumerate(documents)]
     for n in range(COMPARED.min_words, COMPARED.n + 1):
-        places = np.flatnonzero(~known & ((lengths == n) if n < COMPARED.n else (lengths >= n)))
+        places = np.flatnonzero(~already & ((lengths == n) if n < COMPARED.n else (lengths >= n)))
         if places.size:
             index = index_items(items, ContaminationSettings(n=n, min_words=n))
             column = pa.array([texts[place] for place in places.tolist()], pa.large_string())
-            found[places] = [met is not None for met in meet(column, index)]
-    return found
+            is_met[places] = [met is not None for met in meet(column, index)]
+    return is_met

@@ -73,8 +73,8 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
     """Tells whether a split was answered and its file has not changed. Raises InputError where that is incomplete."""
-    found = read_judged(run.judged(split))
-    return found is not None and run.answers(split).is_file() and found.sha256 == digest_of(split)
+    judged = read_judged(run.judged(split))
+    return judged is not None and run.answers(split).is_file() and judged.sha256 == digest_of(split)
 
 
 def digest_of(split: SuiteSplit) -> str:

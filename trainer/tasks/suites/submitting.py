@@ -69,15 +69,15 @@ def _answers(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[tuple[st
         called = next((name for name in SAID if name in row), None)
         if called is None:
             raise InputError(f"{path.name}: a line has no answer that can be handed in.")
-        said = row[called]
-        yield row["id"], round(said, PLACES) if isinstance(said, float) else said
+        answer = row[called]
+        yield row["id"], round(answer, PLACES) if isinstance(answer, float) else answer
 
 
 def _best(rows: Sequence[Mapping[str, Any]], split: SuiteSplit) -> Iterator[tuple[str, str]]:
     """Yield the number of every query, and the text of the candidate that is most surely right."""
-    told = candidates_of(split.file)
+    candidates = candidates_of(split.file)
     best = chosen([row["id"] for row in rows], [row["probabilities"]["1"] for row in rows])
-    yield from ((query.rpartition(".")[2], told[name]["answer"]) for query, name in best.items())
+    yield from ((query.rpartition(".")[2], candidates[name]["answer"]) for query, name in best.items())
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -176,17 +176,17 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
 def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
     """Return one task of a suite. Raises InputError."""
     where = f"{path.name}: task.{name}"
-    said = {**table.settings, **table.task.get(name, {})}
+    given = {**table.settings, **table.task.get(name, {})}
     of_table = field_names(SuiteTaskTable)
-    own = bind(SuiteTaskTable, {key: value for key, value in said.items() if key in of_table}, where)
+    own = bind(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
-    found = _published(of_set, root / own.folder, where) if of_set else None
-    kind = found.published.kind if found else own.kind
-    splits = _splits_of_set(found, own) if found else _splits_of_files(own, root, where)
-    training = found.files[TRAIN] if found else _file(own, own.train, root, where, TRAIN)
-    more = {key: value for key, value in said.items() if key not in of_table}
-    known = settings_of_set(found.published) if found else {}
-    task, settings = task_and_settings(kind, more, where, known, of_table, without=("seed",))
+    dataset = _published(of_set, root / own.folder, where) if of_set else None
+    kind = dataset.published.kind if dataset else own.kind
+    splits = _splits_of_set(dataset, own) if dataset else _splits_of_files(own, root, where)
+    training = dataset.files[TRAIN] if dataset else _file(own, own.train, root, where, TRAIN)
+    more = {key: value for key, value in given.items() if key not in of_table}
+    defaults = settings_of_set(dataset.published) if dataset else {}
+    task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
     also = [split for other in own.also for split in _also(other, root, where)]
@@ -215,42 +215,42 @@ def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRA
 def settings_of_set(published: PublishedSet) -> dict[str, Any]:
     """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
     kind = task_class(published.kind)
-    known: dict[str, Any] = {"labels": published.labels} if published.labels else {}
-    if published.metrics[0] in kind(**known).metrics:
-        known["metric"] = published.metrics[0]
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}
+    values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
+    if published.metrics[0] in kind(**values).metrics:
+        values["metric"] = published.metrics[0]
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 # Splits.
 
 
-def _splits_of_set(found: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
+def _splits_of_set(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
     """Return all splits but that for training, the one by which epochs are judged first."""
-    names = [DEV, *(name for name in found.files if name not in (TRAIN, DEV))]
-    return tuple(_split(found, name, name, own.metrics) for name in names)
+    names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
+    return tuple(_split(dataset, name, name, own.metrics) for name in names)
 
 
-def _split(found: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
-    file = found.files[split]
-    hidden = split == TEST and found.published.submission is not None and "label" not in file.columns
+def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
+    file = dataset.files[split]
+    hidden = split == TEST and dataset.published.submission is not None and "label" not in file.columns
     return SuiteSplit(
         name=name,
         file=file,
         labelled=not hidden,
-        metrics=metrics or found.published.metrics,
+        metrics=metrics or dataset.published.metrics,
         averaged=split == DEV,
-        set=found.name,
+        set=dataset.name,
     )
 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
     """Yield the splits of another set that a task's model answers. Raises InputError where its files are missing."""
-    known = published_set(name)
-    wanted = {split for layout in known.layouts for split in layout.files} - {TRAIN}
-    found = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
+    entry = published_set(name)
+    wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
+    dataset = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
     for split in (DEV, TEST):
-        if split in found.files:
-            yield _split(found, split, f"{name} {split}")
+        if split in dataset.files:
+            yield _split(dataset, split, f"{name} {split}")
 
 
 def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:

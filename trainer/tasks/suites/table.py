@@ -93,22 +93,22 @@ class SuiteResult:
 def result_of(
     suite: Suite,
     model: str,
-    found: Found,
+    results: Found,
     overlaps: Mapping[tuple[str, str], CorpusOverlap],
     began_elsewhere: bool = False,
 ) -> SuiteResult:
     """Add up the judged splits. overlaps: by task and split, as far as they are known"""
     rows = list[SuiteRow]()
     for task in suite.tasks:
-        run = median_run(task, suite.seeds, found)
+        run = median_run(task, suite.seeds, results)
         for split in task.splits:
-            judged = found[task.name, run, split.name]
+            judged = results[task.name, run, split.name]
             rows += [
                 SuiteRow(
                     task=task.name,
                     split=split.name,
                     metric=metric,
-                    scores=tuple(found[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
+                    scores=tuple(results[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
                     run=run,
                     interval=bounds_of(judged, metric),
                     majority=judged.majority.get(metric),
@@ -132,14 +132,14 @@ def bounds_of(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
     """Return the interval of a score over its examples; None where its rows are not kept."""
     if not judged.can_draw(metric):
         return None
-    found = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
-    return found.low, found.high
+    interval = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
+    return interval.low, interval.high
 
 
-def median_run(task: SuiteTask, seeds: Sequence[int], found: Found) -> int:
+def median_run(task: SuiteTask, seeds: Sequence[int], results: Found) -> int:
     """Return the seed of the median run; of two in the middle that of the lower score, of equal scores the first."""
     split = task.splits[0]
-    scores = [found[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
+    scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
     middle = statistics.median_low(scores)
     return next(seed for seed, score in zip(seeds, scores, strict=True) if score == middle)
 

@@ -107,9 +107,9 @@ class Embedder:
             raise InputError(
                 f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
             )
-        found = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
+        resolved = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
         depth = encoder.shape.layers
-        wrong = [layer for layer in found.layers if not -depth - 1 <= layer <= depth]
+        wrong = [layer for layer in resolved.layers if not -depth - 1 <= layer <= depth]
         if wrong:
             raise InputError(
                 f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
@@ -117,18 +117,18 @@ class Embedder:
             )
         made = VectorsMade(
             model=sha256_of(str(folder / WEIGHTS)),
-            by=found.by,
-            pooling=found.pooling,
-            layers=tuple(layer % (depth + 1) for layer in found.layers),
-            combine=found.combine if len(found.layers) > 1 else "",
-            side=found.side if vectors is not None and not vectors.shared else "first",
+            by=resolved.by,
+            pooling=resolved.pooling,
+            layers=tuple(layer % (depth + 1) for layer in resolved.layers),
+            combine=resolved.combine if len(resolved.layers) > 1 else "",
+            side=resolved.side if vectors is not None and not vectors.shared else "first",
             similarity=vectors.by if vectors is not None else "cosine",
             max_length=length,
         )
         return Embedder(
             encoder=encoder.to(device).eval(),
             texts=TextEncoder.of(folder, inputs, length),
-            settings=found,
+            settings=resolved,
             made=made,
             device=device,
         )
@@ -142,12 +142,12 @@ class Embedder:
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
         order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
-        found = dict[int, Float32s]()
+        by_place = dict[int, Float32s]()
         for places in _cut(order, [len(encodings[place]) for place in order]):
             some = [encodings[place] for place in places]
             for place, rows in zip(places, self._batch(some), strict=True):
-                found[place] = rows
-        return [found[place] for place in range(len(encodings))]
+                by_place[place] = rows
+        return [by_place[place] for place in range(len(encodings))]
 
     @torch.inference_mode()
     def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
@@ -191,8 +191,8 @@ class _Piece(NamedTuple):
 def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
     """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
     word, places, begin, end = None, list[int](), 0, 0
-    told = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
-    for place, (number, special, (first, last)) in enumerate(told):
+    tokens = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
+    for place, (number, special, (first, last)) in enumerate(tokens):
         if special:
             continue
         if places and (by == "token" or number is None or number != word):
@@ -239,19 +239,19 @@ def _embed_windows(
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
     kept, rows = parts.windows, parts.rows
     done = tokens = 0
-    said = saved = time.monotonic()
+    reported = saved = time.monotonic()
     for number, (texts, encodings) in enumerate(windows):
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            found = vector_table(_rows(embedder, texts, encodings), schema)
-            parts.add(found)
-            rows += len(found)
+            table = vector_table(_rows(embedder, texts, encodings), schema)
+            parts.add(table)
+            rows += len(table)
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
-        if time.monotonic() - said >= SAY_SECONDS:
-            said = time.monotonic()
+        if time.monotonic() - reported >= SAY_SECONDS:
+            reported = time.monotonic()
             say(line({"event": "step", "step": done, "rows": rows}))
     parts.save()
     return done, tokens
@@ -273,8 +273,8 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
 
 def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
     """Return the rows of a window."""
-    found = embedder.vectors(encodings)
-    vectors = np.concatenate(found)
+    arrays = embedder.vectors(encodings)
+    vectors = np.concatenate(arrays)
     if embedder.settings.by == "text":
         return VectorRows([text.id for text in texts], vectors)
     pieces = [
@@ -282,8 +282,8 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
         for text, encoding in zip(texts, encodings, strict=True)
         for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
     ]
-    ids, places, said = zip(*pieces, strict=True) if pieces else ((), (), ())
-    return VectorRows(ids, vectors, places, said)
+    ids, places, words = zip(*pieces, strict=True) if pieces else ((), (), ())
+    return VectorRows(ids, vectors, places, words)
 
 
 def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
@@ -308,8 +308,8 @@ def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
     """
     if file.format in COLLECTIONS:
         counts.unit = file.format
-        found = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
-        for name, text in found:
+        named = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
+        for name, text in named:
             counts.rows += 1
             counts.given += 1
             yield NamedText(name, text)
@@ -320,5 +320,5 @@ def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
         return None if name is None else as_label(name, "id"), as_text(values["text"], "text")
 
     check_columns(file, ("text", "id"), "`cloze embed`")
-    for number, (said, text) in read_examples(file, counts, ("text",), made, ("id",)):
-        yield NamedText(str(number) if said is None else said, text)
+    for number, (own_id, text) in read_examples(file, counts, ("text",), made, ("id",)):
+        yield NamedText(str(number) if own_id is None else own_id, text)

@@ -107,11 +107,11 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
             if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
                 raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
         same = _read(folder / ASKED) == json.loads(json.dumps(asked))
-        found = _left(folder) if same else []
-        parts = VectorParts(folder, output, schema, found)
+        kept = _left(folder) if same else []
+        parts = VectorParts(folder, output, schema, kept)
         try:
             with refusing(output):
-                _begin(folder, asked, found)
+                _begin(folder, asked, kept)
             yield parts
             ended_well = True
         finally:
@@ -130,26 +130,26 @@ def _is_ours(file: IO[Any]) -> bool:
         return True
 
 
-def _begin(folder: Path, asked: Mapping[str, Any], found: Sequence[VectorPart]) -> None:
+def _begin(folder: Path, asked: Mapping[str, Any], parts: Sequence[VectorPart]) -> None:
     """Write the settings and the parts that exist; remove all else."""
-    kept = {LOCK, ASKED, LEDGER, *(name for part in found for name in part.file)}
+    kept = {LOCK, ASKED, LEDGER, *(name for part in parts for name in part.file)}
     for path in folder.iterdir():
         if path.name not in kept:
             path.unlink()
-    _write(folder / LEDGER, [part._asdict() for part in found])
+    _write(folder / LEDGER, [part._asdict() for part in parts])
     _write(folder / ASKED, asked)
 
 
 def _left(folder: Path) -> list[VectorPart]:
     """Return the complete parts, up to the first that is not."""
-    found = list[VectorPart]()
-    for told in _read(folder / LEDGER) or ():
+    parts = list[VectorPart]()
+    for entry in _read(folder / LEDGER) or ():
         try:
-            check_files(folder, told["file"])
+            check_files(folder, entry["file"])
         except Damaged:
             break
-        found.append(VectorPart(**told))
-    return found
+        parts.append(VectorPart(**entry))
+    return parts
 
 
 def _read(path: Path) -> Any:

@@ -58,11 +58,11 @@ class Search:
         if is_vector_file(Path(self.job.queries.path)):
             return dict.fromkeys(VectorFile(Path(self.job.queries.path)).whole()[0], "")
         read = [*named_texts(self.job.queries, RowCounts())]
-        found = {query.id: query.text for query in read}
-        if len(found) < len(read):
+        queries = {query.id: query.text for query in read}
+        if len(queries) < len(read):
             raise InputError(f"{self.job.queries.path} has two queries with the same id: give each one of its own.")
-        judged = judged_queries(found, self.judgements, self.job.queries.path) if self.judgements else {}
-        return found if judged.keys() <= found.keys() else judged
+        judged = judged_queries(queries, self.judgements, self.job.queries.path) if self.judgements else {}
+        return queries if judged.keys() <= queries.keys() else judged
 
     def done(self) -> dict[str, Any]:
         """Search, rerank, write; return a summary."""
@@ -76,12 +76,12 @@ class Search:
             run = indexed_search(corpus, ids, vectors, by, self.job.top)
         else:
             run = exact_search(corpus.blocks(), ids, vectors, by, self.job.top)
-        self._read_texts({name for found in run.values() for name in found})
+        self._read_texts({name for documents in run.values() for name in documents})
         first = self._scores(run)
         if self.job.rerank:
             run = self._reranked(run)
         self._write(run)
-        told = {} if self.job.output else {"found": [*self._listed(run)]}
+        listed = {} if self.job.output else {"found": [*self._listed(run)]}
         return {
             "queries": len(ids),
             "documents": corpus.num_rows,
@@ -89,7 +89,7 @@ class Search:
             "unjudged": len(ids) - len(self.judgements.keys() & {*ids}) if self.judgements else 0,
             "scores": self._scores(run),
             "before": first if self.job.rerank else {},
-            **told,
+            **listed,
         }
 
     def _vectors(self) -> tuple[VectorFile, VectorFile]:
@@ -113,7 +113,7 @@ class Search:
         embed_file(embedder, file, output, speak)
         return VectorFile(output, name)
 
-    def _read_texts(self, found: set[str]) -> None:
+    def _read_texts(self, retrieved: set[str]) -> None:
         """Read the texts of documents that were retrieved or judged, where they are needed."""
         job = self.job
         if is_vector_file(Path(job.corpus.path)):
@@ -126,7 +126,7 @@ class Search:
         if not (job.rerank or job.training or job.pairs) and job.output:
             return
         judged = {name for levels in self.judgements.values() for name in levels}
-        wanted = found | (judged if job.training or job.pairs else set())
+        wanted = retrieved | (judged if job.training or job.pairs else set())
         self.texts = {text.id: text.text for text in named_texts(job.corpus, RowCounts()) if text.id in wanted}
 
     def _scores(self, run: Run) -> dict[str, float]:
@@ -141,7 +141,7 @@ class Search:
         loaded.model.to(self.ranks.device)
         length = min(loaded.max_length or loaded.settings.positions, loaded.settings.positions)
         encoder = TextEncoder.of(Path(self.job.rerank), loaded.inputs, length)
-        return {query: self._paired(loaded, encoder, query, [*found], place) for query, found in run.items()}
+        return {query: self._paired(loaded, encoder, query, [*documents], place) for query, documents in run.items()}
 
     def _paired(
         self, loaded: Loaded, encoder: TextEncoder, query: str, names: Sequence[str], place: int | None
@@ -152,10 +152,10 @@ class Search:
         items = loaded.task.items(examples, encoder, False)
         with torch.inference_mode():
             answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
-        said = loaded.task.predictions(examples, items, answers)
+        predictions = loaded.task.predictions(examples, items, answers)
         if place is None:
-            return {name: float(each[0]) for name, each in zip(names, said, strict=True)}
-        shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in said]
+            return {name: float(each[0]) for name, each in zip(names, predictions, strict=True)}
+        shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in predictions]
         return dict(zip(names, shares, strict=True))
 
     # What is written.
@@ -202,8 +202,8 @@ class Search:
 
     def _listed(self, run: Run) -> Iterator[Mapping[str, Any]]:
         """Yield the documents of each query, the best first, for people."""
-        for query, found in run.items():
-            ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        for query, scores in run.items():
+            ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
             documents = [{"id": name, "score": score, "text": self.texts.get(name, "")} for name, score in ranked]
             yield {"query": query, "text": self.queries.get(query, ""), "documents": documents}
 

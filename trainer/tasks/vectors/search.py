@@ -40,8 +40,8 @@ def exact_search(
         _check_new(names, seen)
         for start in range(0, len(ids), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
-            for place, found in enumerate(_near(some, vectors, by, top), start):
-                best[place].add(names, found, similarities(_repeated(queries[place], found), vectors[found], by))
+            for place, near in enumerate(_near(some, vectors, by, top), start):
+                best[place].add(names, near, similarities(_repeated(queries[place], near), vectors[near], by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
@@ -91,11 +91,11 @@ def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: 
     index = _index_of(file, by)
     count = min(top * MORE, len(names))
     places = [sorted({int(match.key) for match in index.search(query, count)}) for query in queries]
-    vectors = file.at({place for found in places for place in found})
+    vectors = file.at({place for near in places for place in near})
     best = [_Best(top) for _ in ids]
-    for each, query, found in zip(best, queries, places, strict=True):
-        rows = np.stack([vectors[place] for place in found])
-        each.add(names, np.array(found), similarities(_repeated(query, found), rows, by))
+    for each, query, near in zip(best, queries, places, strict=True):
+        rows = np.stack([vectors[place] for place in near])
+        each.add(names, np.array(near), similarities(_repeated(query, near), rows, by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
@@ -129,8 +129,8 @@ def _check_new(names: Sequence[str], seen: set[str]) -> None:
     before = len(seen)
     seen.update(names)
     if len(seen) < before + len(names):
-        told = {*names}
-        twice = next((name for name in names if names.count(name) > 1), None) if len(told) < len(names) else None
+        distinct = {*names}
+        twice = next((name for name in names if names.count(name) > 1), None) if len(distinct) < len(names) else None
         raise InputError(
             f"Two of the vectors have the same id{f', {twice!r}' if twice else ''}: a result could not say which it "
             "is. Give each record an id of its own (column `id`), and embed texts, not words."
@@ -150,5 +150,5 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
             f"The vectors of {corpus.name} and of {queries.name} were not made alike (another model, other layers or "
             "another pooling), and cannot be compared: name the model of both, or embed one of them again."
         )
-    known = ours or theirs
-    return known.similarity if known is not None else "cosine"
+    made = ours or theirs
+    return made.similarity if made is not None else "cosine"

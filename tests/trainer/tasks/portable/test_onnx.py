@@ -104,7 +104,7 @@ class PaddedFile:
 
     def __init__(self, source: PortableModel, number: int) -> None:
         self.source, self.per_token = source, source.unit != "sequence"
-        self.padded = PaddedModel(source.graphs[number].said, self.per_token)
+        self.padded = PaddedModel(source.graphs[number].module, self.per_token)
 
     def rows(self, sequences: Any, per_token: bool) -> list[Any]:
         """As `OnnxModel`'s."""
@@ -232,7 +232,7 @@ def check_predicting(folder: Path, file: str, told: dict[str, Any]) -> None:
     rows = [json.loads(line) for line in (folder.parent / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 60 and {row["label"] for row in rows} == {"bad", "good"}
     task, smaller = answered(folder, FileSettings(path=file), labelled=True, int8=True)
-    assert task.scores(smaller.found.examples, smaller.predictions) == told["models"][2]["scores"]
+    assert task.scores(smaller.file.examples, smaller.predictions) == told["models"][2]["scores"]
 
 
 def check_damaged(folder: Path) -> None:

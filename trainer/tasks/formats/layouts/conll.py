@@ -102,9 +102,9 @@ class Marks:
 
     def given(self) -> dict[str, Any]:
         """Return the marks of the sentence that ends; the id is its own."""
-        known = {"document": self.document, "id": self.id}
+        marks = {"document": self.document, "id": self.id}
         self.id = None
-        return known
+        return marks
 
 
 def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
@@ -156,9 +156,9 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
     """Return the words and tags of a sentence; without tags where the file has only one column."""
     number = lines[0][0]
     width = width or len(lines[0][1])
-    for line, found in lines:
-        if len(found) != width:
-            return line, Unusable("uneven columns", f"{len(found)} of {width}")
+    for line, cells in lines:
+        if len(cells) != width:
+            return line, Unusable("uneven columns", f"{len(cells)} of {width}")
     if max(map(_reach, columns)) > width and not (width == 1 and columns[1] > 1):
         return number, Unusable(f"fewer than {max(map(_reach, columns))} columns")
     words = _column(lines, columns[0])

@@ -61,12 +61,12 @@ def as_answers(value: Any, context: str) -> list[Span]:
 def _articles(text: JsonText) -> Iterator[tuple[int, Any]]:
     """Yield the items of the list `data`, each with the line where it begins. Raises InputError."""
     text.expect("{", 'is no SQuAD: it is an object with a list of articles in "data"')
-    found = False
+    has_data = False
     while not text.follows("}"):
         _, name = text.item()
         text.expect(":", "lacks a colon")
         if name == "data":
-            found = True
+            has_data = True
             text.expect("[", 'is no SQuAD: "data" is no list')
             while not text.follows("]"):
                 yield text.item()
@@ -78,7 +78,7 @@ def _articles(text: JsonText) -> Iterator[tuple[int, Any]]:
         if not text.follows(","):
             text.expect("}", "lacks a comma or the end of an object: is the file cut off?")
             break
-    if not found:
+    if not has_data:
         raise InputError(f'{text.path} is no SQuAD: it has no list of articles under "data".')
 
 

@@ -74,8 +74,8 @@ def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str
     >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
     ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
     """
-    for query, found in run.items():
-        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    for query, scores in run.items():
+        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         for rank, (document, score) in enumerate(ranked, 1):
             yield f"{query} Q0 {document} {rank} {score!r} {name}\n"
 
@@ -155,11 +155,11 @@ def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]
     empty = True
     for line, block in _blocks(path, mark):
         empty = False
-        found = _field(block, (name,)).removeprefix("Number:").strip()
-        if not found:
+        own_id = _field(block, (name,)).removeprefix("Number:").strip()
+        if not own_id:
             raise InputError(f"{path}, line {line}: the <{mark}> that begins there has no <{name}>.")
         text = _joined([_field(block, names) for names in fields])
-        yield line, (found, text.removeprefix("Topic:").strip() if mark == "top" else text)
+        yield line, (own_id, text.removeprefix("Topic:").strip() if mark == "top" else text)
     if empty:
         raise InputError(
             f"{path} has no <{mark}>: is it a file of TREC? Files of id and text must be named .tsv, those of BEIR "

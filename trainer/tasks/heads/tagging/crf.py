@@ -44,8 +44,8 @@ class LinearChain(nn.Module):
         self.end = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-SPREAD, SPREAD))
         none = torch.zeros(num_tags, dtype=torch.bool)
-        found = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
-        for name, masked in found._asdict().items():
+        barred = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
+        for name, masked in barred._asdict().items():
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
     def loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
@@ -62,9 +62,9 @@ class LinearChain(nn.Module):
         goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
         goes_on_P[ends_S] = False
         before = goes_on_P.nonzero()[:, 0]
-        said = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
-        said = said + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
-        return whole_S.sum() - said - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
+        score = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
+        score = score + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
+        return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
     def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Return the scores of first and last tags [S, C], none where a sentence continues there; of neighbors [C, C].

@@ -68,5 +68,5 @@ class SentenceLSTM(nn.Module):
         if not len(chains.lengths):
             return words_PW.new_zeros(0, self.width) + words_PW.sum() * 0 + silent(self)
         packed = PackedSequence(words_PW[chains.by_step], torch.tensor(chains.sizes))
-        said: Tensor = self.lstm(packed)[0].data
-        return said[chains.by_step.argsort()]
+        outputs: Tensor = self.lstm(packed)[0].data
+        return outputs[chains.by_step.argsort()]

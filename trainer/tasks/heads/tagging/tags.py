@@ -109,14 +109,14 @@ def _second_encoder(task: TagsTask, inputs: ModelInputs) -> TransformerEncoder:
     """Return the second encoder of a task. Raises InputError."""
     if not task.second_encoder:
         raise InputError("The task has two encoders, and its folder has one: copy it again, with its folder `second`.")
-    found = load_pretrained(Path(task.second_encoder))
-    theirs = (found.inputs.vocab_size, found.inputs.special_ids)
+    pretrained = load_pretrained(Path(task.second_encoder))
+    theirs = (pretrained.inputs.vocab_size, pretrained.inputs.special_ids)
     if theirs != (inputs.vocab_size, inputs.special_ids):
         raise InputError(
             f"second_encoder = {task.second_encoder!r} has another vocabulary than the model ({theirs[0]} tokens, and "
             f"{inputs.vocab_size}): both read the same ids, so name a model that was trained with the same vocabulary."
         )
-    return pretrained_encoder(*found)
+    return pretrained_encoder(*pretrained)
 
 
 def forbidden_tags(task: TagsTask) -> Forbidden:
