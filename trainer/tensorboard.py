@@ -26,7 +26,7 @@ def find_writer() -> Callable[..., Any]:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
         raise InputError(
-            f"training.tensorboard is on, and there is no package {error.name} where the model is trained: install "
+            f"training.tensorboard is on, but the package {error.name} is missing where the model is trained: install "
             "the extra `tensorboard` there (pip install 'cloze-pipeline[tensorboard]'), or leave the setting out."
         ) from error
     return SummaryWriter

@@ -32,7 +32,7 @@ def family_of(name: str) -> Family:
     family = load_point(point)
     if not isinstance(family, Family) or family.name != name:
         raise InputError(
-            f"The family {name!r} of {package_of(point)} is no `Family` of that name: that is a fault in its package."
+            f"The family {name!r} of {package_of(point)} is not a `Family` of that name: this is a bug in its package."
         )
     return family
 

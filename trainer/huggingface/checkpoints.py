@@ -82,8 +82,8 @@ def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> 
     for decoder, source in family.names.tied.items():
         if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
-                f"{where}: {decoder} differs from {source}, to which it is tied in a model of this family: "
-                "the decoder of this checkpoint was trained apart and cannot be kept."
+                f"{where}: {decoder} differs from {source}, to which it is tied in a model of this family: the "
+                "decoder of this checkpoint was trained separately and cannot be kept."
             )
     return {key: tensor for key, tensor in tensors.items() if key not in family.names.tied}
 
@@ -92,9 +92,10 @@ def _check_keys(present: Collection[str], wanted: Collection[str], where: str) -
     missing, more = set(wanted) - set(present), set(present) - set(wanted)
     if missing or more:
         raise InputError(
-            f"{where} {f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}"
-            f": it is not what its {CONFIG} tells of. Give a folder saved from a model for pre-training or masked "
-            "language modelling."
+            f"{where} "
+            f"{f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}: it "
+            f"does not match its {CONFIG}. Give a folder saved from a model for pre-training or masked language "
+            "modelling."
         )
 
 
@@ -106,8 +107,8 @@ def _check_shapes(tensors: Mapping[str, Tensor], pieces: Iterable[tuple[str, Ten
     for theirs, piece in pieces:
         if tensors[theirs].shape != piece.shape:
             raise InputError(
-                f"{where}: {theirs} is {_sizes(tensors[theirs])}, and the model has it as {_sizes(piece)}. "
-                "Set the sizes under [model] and the vocabulary to those of the checkpoint, or take another."
+                f"{where}: {theirs} is {_sizes(tensors[theirs])}, but the model has {_sizes(piece)}. Set the sizes "
+                "under [model] and the vocabulary to those of the checkpoint, or use another."
             )
 
 
@@ -189,9 +190,9 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
     width = theirs.shape[1] / settings.shape[1]
     if part_settings(settings, part._replace(width=width)).shape != theirs.shape:
         raise InputError(
-            f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) is "
-            f"none that the model in {folder.parent} can have: it has as many layers, heads of 64, and a feed-forward "
-            "part four times as wide. Put the one there that was trained with the model, or take it away."
+            f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) "
+            f"does not fit the model in {folder.parent}: it needs as many layers, heads of 64, and a feed-forward "
+            "part four times as wide. Put the one there that was trained with the model, or remove it."
         )
     objective = {**(settings.objective or {"kind": settings.objective_settings.kind}), "generator_size": width}
     return replace(settings, objective=objective)
@@ -202,8 +203,8 @@ def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], 
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
             raise InputError(
-                f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, and the two "
-                "share it: put the one there that was trained with the model, or take it away."
+                f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, but the two "
+                "share it: put the one there that was trained with the model, or remove it."
             )
 
 
@@ -247,12 +248,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError as error:
         if any(path.parent.glob("*.onnx")):
             raise InputError(
-                f"{path.parent} holds files of ONNX and no {path.name}: `cloze predict` reads it; for anything else "
-                "give the folder that it was written from."
+                f"{path.parent} holds ONNX files and no {path.name}: `cloze predict` reads it; for anything else give "
+                "the folder that it was written from."
             ) from error
         raise InputError(
             f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {quote(str(path.parent))} "
             "FOLDER` writes one from a pytorch_model.bin, or from several files."
         ) from error
     except SafetensorError as error:
-        raise InputError(f"{path} is not a whole safetensors file ({error}): save or copy it again.") from error
+        raise InputError(f"{path} is not a complete safetensors file ({error}): save or copy it again.") from error

@@ -79,8 +79,8 @@ def read_config(path: Path) -> dict[str, Any]:
     family = config.get("model_type")
     if family is None:
         raise InputError(
-            f"{path} has no model_type, as in the first years of such files: `cloze import {quote(str(path.parent))} "
-            "FOLDER` finds it by the names of the tensors, and writes it."
+            f"{path} has no model_type, like the oldest such files: `cloze import {quote(str(path.parent))} FOLDER` "
+            "infers it from the names of the tensors, and writes it."
         )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
@@ -91,7 +91,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except ValueError as error:
         [key] = error.args
         raise InputError(
-            f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: take a "
+            f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: use a "
             "checkpoint of another shape."
         ) from error
 
@@ -143,7 +143,7 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
         if config.get(key, value) != value:
             raise InputError(
                 f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
-                "here: take a checkpoint that has it so."
+                "here: use a checkpoint with that value."
             )
     for ours, value in _over_row(config, family, keys).items():
         usual = _row(family)[ours]
@@ -170,7 +170,7 @@ def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
         if all(token in ids for token in spelling.values()):
             return SpecialIds.of({role: ids[token] for role, token in spelling.items()})
     raise InputError(
-        f"{path} does not tell the ids of {', '.join(SPELLINGS[0].values())}, or of "
+        f"{path} does not give the ids of {', '.join(SPELLINGS[0].values())}, or of "
         f"{', '.join(SPELLINGS[1].values())}: save the model's own tokenizer there, or add "
         f"{', '.join(f'{role}_token_id' for role in ROLES)} to {CONFIG}."
     )

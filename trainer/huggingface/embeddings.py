@@ -83,7 +83,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     """A checkpoint's config.json. Raises InputError where it is unreadable, or of another vocabulary than `old`."""
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
-        raise InputError(f"{checkpoint / CONFIG} does not tell the model's vocab_size, a number: save the model again.")
+        raise InputError(f"{checkpoint / CONFIG} does not give the model's vocab_size, a number: save the model again.")
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
@@ -108,7 +108,7 @@ def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
         if differing is not None:
             raise InputError(
                 f"{path}: the token with the id {differing} is not {old.tokens[differing]!r}, as in the vocabulary: "
-                "they are different ones. Adapt the vocabulary that the model was trained with."
+                "they differ. Adapt the vocabulary that the model was trained with."
             )
 
 
@@ -197,7 +197,7 @@ def _check_tensors(stored: Sequence[Stored], before: int, path: Path) -> None:
     for tensor in stored:
         if has_rows(tensor.name) and (tensor.shape[:1] != (before,) or tensor.kind not in NUMPY_TYPES):
             raise InputError(
-                f"{path}: {tensor.name} is {tensor.kind} {list(tensor.shape)}, and its config.json tells of {before} "
+                f"{path}: {tensor.name} is {tensor.kind} {list(tensor.shape)}, and its config.json gives {before} "
                 "tokens: it needs a row of floating-point numbers for each. Save the model again."
             )
 

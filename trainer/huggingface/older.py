@@ -80,7 +80,7 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
         tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
         return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     raise InputError(
-        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its weights for torch; those of "
+        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its PyTorch weights; those of "
         "TensorFlow and Flax are not read."
     )
 
@@ -101,7 +101,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     if not isinstance(content, Mapping) or not all(
         isinstance(name, str) and isinstance(each, Tensor) for name, each in content.items()
     ):
-        raise InputError(f"{path} holds other things than tensors by name: save the model's state_dict alone.")
+        raise InputError(f"{path} holds more than tensors by name: save the model's state_dict alone.")
     yield from content.items()
 
 
@@ -109,13 +109,13 @@ def _unpickled(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise InputError(f"{path} is not there, and its index names it: copy the folder again.") from error
+        raise InputError(f"{path} is missing, but its index names it: copy the folder again.") from error
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{path} holds more than tensors, which could be code, and is not read: save the model's state_dict alone."
         ) from error
     except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:  # of a file that is cut, or another one
-        raise InputError(f"{path} is not a whole file of torch ({error}): copy it again.") from error
+        raise InputError(f"{path} is not a complete torch file ({error}): copy it again.") from error
 
 
 def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
@@ -124,7 +124,7 @@ def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
         raise InputError(
-            f"{source / CONFIG} has no model_type, and the names of the tensors do not tell the family: name it "
+            f"{source / CONFIG} has no model_type, and the names of the tensors do not show the family: name it "
             f"(--family), one of {', '.join(FAMILIES)}."
         )
     return fitting[0]

@@ -44,7 +44,7 @@ def load_pretrained(folder: Path) -> Pretrained:
     )
     if settings.groups > len(tensors):  # to build them all could take hours
         raise InputError(
-            f"{folder / CONFIG} tells of {settings.groups:,} layers, and {WEIGHTS} has {len(tensors)} tensors."
+            f"{folder / CONFIG} gives {settings.groups:,} layers, but {WEIGHTS} has {len(tensors)} tensors."
         )
     with torch.device("meta"):
         model = build_model(settings, inputs)
@@ -75,5 +75,6 @@ def _check_encoder(tensors: Mapping[str, Tensor], names: Mapping[str, tuple[str,
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} tells of: save or copy the model again."
+            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} describes: save or copy the model "
+            "again."
         )

@@ -35,8 +35,8 @@ def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
         theirs = _value(settings, key, value)
         if key not in FREE and value != theirs:
             raise InputError(
-                f"model.{key} = {value!r}, and the model in {start.folder} has {theirs!r}: leave it out, for what a "
-                "training begins with says its sizes itself; or give another folder as model.start."
+                f"model.{key} = {value!r}, but the model in {start.folder} has {theirs!r}: leave it out, because the "
+                "model to start from sets its own sizes; or give another folder as model.start."
             )
     return replace(settings, **{key: given[key] for key in UNSHAPED if key in given})
 
@@ -67,8 +67,9 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
         rows = pieces_before(old, vocabulary)
     except InputError as error:
         raise InputError(
-            f"{called} is neither the vocabulary of the model in {folder}, with which the training begins, nor adapted "
-            f"from it. {error} Leave [vocabulary] out to take the model's own; `cloze vocabulary adapt` adds to it."
+            f"{called} is neither the vocabulary of the model in {folder}, from which the training starts, nor "
+            f"adapted from it. {error} Leave [vocabulary] out to use the model's own; `cloze vocabulary adapt` adds "
+            "to it."
         ) from error
     return replace(start, rows=tuple(sorted(rows.items())))
 
@@ -86,9 +87,10 @@ def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
         wanted = part_settings(model, part).shape
         if theirs != wanted:
             raise InputError(
-                f"{path} tells of a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and the "
-                f"model has one of {wanted}: set model.objective.generator_size to {theirs[1] / model.shape[1]:g}, or "
-                f"take {path.parent} away, and the {part.folder} begins with first weights."
+                f"{path} describes a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and "
+                f"the model has one of {wanted}: set model.objective.generator_size to "
+                f"{theirs[1] / model.shape[1]:g}, or remove {path.parent}, and the {part.folder} starts with first "
+                "weights."
             )
     return (first, *below)
 

@@ -162,8 +162,8 @@ class TrainingJob:
         if differing is not None:
             key, theirs, ours = differing
             raise InputError(
-                f"{path} is of another model: there {key} is {theirs!r}, here it is {ours!r}. Train in another work "
-                f"folder than {self.work}, or remove that folder to begin again."
+                f"{path} belongs to another model: its {key} is {theirs!r}, but here it is {ours!r}. Train in a work "
+                f"folder other than {self.work}, or remove that folder to start over."
             )
 
 

@@ -59,15 +59,15 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
     identity = facts["identity"]
     if identity["model"] != json.loads(json.dumps(model_json(model))) or identity["vocabulary"] != vocabulary:
         raise InputError(
-            f"training.continue_from = {training.continue_from!r} is of another [model] or another vocabulary, so this "
-            "one cannot go on from it: give both the same ones, or begin with its weights alone."
+            f"training.continue_from = {training.continue_from!r} has another [model] or another vocabulary, so this "
+            "training cannot continue from it: give both the same ones, or start from its weights alone."
         )
     now = settings_json(training)
     for key in SAME:
         if identity["training"].get(key) != now.get(key):
             raise InputError(
-                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, which "
-                "the state of its optimiser is made for: give both the same, or begin with its weights alone."
+                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, on "
+                "which the state of its optimizer depends: give both the same, or start from its weights alone."
             )
     return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
 
@@ -96,7 +96,7 @@ def find_checkpoint(location: str, models: Path) -> Path:
         )
     if step and (not step.isdigit() or int(step) not in checkpoints):
         raise InputError(
-            f"training.continue_from = {location!r}: {folder} has no checkpoint of step {step}, but of "
+            f"training.continue_from = {location!r}: {folder} has no checkpoint of step {step}, only of "
             f"{', '.join(map(str, sorted(checkpoints)))}. Checkpoints before a decay are kept, and the newest "
             "training.keep_checkpoints."
         )
@@ -116,8 +116,8 @@ def _facts(path: Path) -> dict[str, Json]:
         return read_finished(path)
     except Damaged as damage:
         raise InputError(
-            f"The checkpoint {path} to go on from is damaged: {damage.path}: {damage.what}. Take another one, or bring "
-            "this one back."
+            f"The checkpoint {path} to continue from is damaged: {damage.path}: {damage.what}. Use another one, or "
+            "restore this one."
         ) from damage
 
 

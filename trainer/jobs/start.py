@@ -41,12 +41,12 @@ class Start:
         for name, digest in self.files.items():
             path = Path(self.folder) / name
             if not path.is_file():
-                raise InputError(f"{path} is gone, with which the training was to begin: {_REMEDY} {needed}")
+                raise InputError(f"{path} is gone, but the training was to start from it: {_REMEDY} {needed}")
             if sha256_of(path) != digest:
-                raise InputError(f"{path} is another one than when the training was planned: {_REMEDY} {needed}")
+                raise InputError(f"{path} has changed since the training was planned: {_REMEDY} {needed}")
 
 
-_REMEDY = "bring the folder back as it was; or run the recipe again, which plans a training from what is there now."
+_REMEDY = "restore the folder as it was; or run the recipe again, which plans a training from its present content."
 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
@@ -54,7 +54,7 @@ def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Sta
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
-                f"{folder} has no {name}, and a training begins with a model as Hugging Face's save_pretrained writes "
+                f"{folder} has no {name}, but a training starts from a model as Hugging Face's save_pretrained writes "
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
     names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]

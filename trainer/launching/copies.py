@@ -55,6 +55,6 @@ def without_copy(copies: Place, damage: Damaged) -> InputError:
     if copies.size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(
-        f"The copy {copies.full_path(damage.path)} of a shard was damaged and is removed: {damage.what}. Run the same "
-        "command again, which fetches it again and goes on from the newest checkpoint."
+        f"The copy {copies.full_path(damage.path)} of a shard was damaged and has been removed: {damage.what}. Run "
+        "the same command again: it fetches the shard again and continues from the newest checkpoint."
     )

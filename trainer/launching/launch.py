@@ -126,7 +126,7 @@ def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: 
         if code and not _finished(job, on_event):
             raise TrainingFailed(failure(log_path, begin, code))
         if code:
-            log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
+            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n".encode())
 
 
 def _input_error(event: Event) -> InputError:

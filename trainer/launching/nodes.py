@@ -32,16 +32,16 @@ class Nodes:
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_NODES:
-            raise InputError(f"--nodes {self.count} is no number of machines: give one from 1 to {MOST_NODES}.")
+            raise InputError(f"--nodes {self.count} is not a number of machines: give one from 1 to {MOST_NODES}.")
         if not 0 <= self.rank < self.count:
             raise InputError(
-                f"--node-rank {self.rank} is no number of one of {self.count} machines: the first is 0, the last "
+                f"--node-rank {self.rank} is not the number of one of {self.count} machines: the first is 0, the last "
                 f"{self.count - 1}."
             )
         if self.count > 1 and not _ADDRESS.fullmatch(self.rendezvous):
             raise InputError(
-                f"--rendezvous {self.rendezvous!r} is no address: give HOST:PORT of the first of the {self.count} "
-                "machines, with a port that is free there, on all of them alike."
+                f"--rendezvous {self.rendezvous!r} is not an address: give HOST:PORT of the first of the {self.count} "
+                "machines, with a port that is free there, and give the same on all of them."
             )
 
     @property

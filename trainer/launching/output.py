@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 LOG_LINES = 20  # of the end of the log, reported where training failed
-GO_ON = "The same command again goes on from the newest checkpoint."
+GO_ON = "The same command continues from the newest checkpoint."
 ENDED = "First to end: rank "
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
@@ -40,7 +40,7 @@ def failure(log: Path, begin: int, code: int) -> str:
         lines = file.read().decode("utf-8", errors="replace").splitlines()
     report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
     killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
-    no_memory = " Signal 9 is what the system sends, too, where main memory runs out." if killed else ""
+    no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""
     return "\n".join([*report, f"{GO_ON}{no_memory}"])
 
 

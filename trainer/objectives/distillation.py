@@ -116,8 +116,8 @@ class DistillationObjective(MaskedObjective):
         chosen = spread(teacher.layers, student.layer_groups) if self.layers is None else self.layers
         if len(chosen) != student.layer_groups:
             raise InputError(
-                f"model.objective.layers names {len(chosen)} layers of the teacher, and the student has "
-                f"{student.layer_groups} to begin with them: name one for each, or leave it out."
+                f"model.objective.layers names {len(chosen)} layers of the teacher, but the student has "
+                f"{student.layer_groups} to start from them: name one for each, or leave it out."
             )
         if outside := [layer for layer in chosen if not 0 <= layer < teacher.layers]:
             raise InputError(
@@ -127,9 +127,9 @@ class DistillationObjective(MaskedObjective):
         differing = next((name for name in COMMON if getattr(student, name) != getattr(teacher, name)), None)
         if differing is not None:
             raise InputError(
-                f"The student cannot begin with layers of its teacher: its {differing} is "
+                f"The student cannot start from layers of its teacher: its {differing} is "
                 f"{getattr(student, differing)!r}, and the teacher's is {getattr(teacher, differing)!r}. Give it the "
-                "teacher's sizes; or set model.objective.layers = [], and it begins with first weights."
+                "teacher's sizes; or set model.objective.layers = [], and it starts with first weights."
             )
         return chosen
 

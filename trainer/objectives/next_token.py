@@ -43,8 +43,8 @@ class NextTokenObjective:
         """Raise InputError for a family that is read from both sides everywhere else."""
         if "next" not in family.names.architectures:
             raise InputError(
-                f'model.objective.kind = "next" means nothing to model.family = {family.name!r}: it has no class that '
-                "would open such a model. Take a BERT or a RoBERTa."
+                f'model.objective.kind = "next" does not work with model.family = {family.name!r}: it has no class '
+                "that would open such a model. Use a BERT or a RoBERTa."
             )
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:

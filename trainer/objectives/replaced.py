@@ -72,7 +72,7 @@ class ReplacedObjective:
         if REPLACED not in family.names.architectures:
             raise InputError(
                 f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '
-                'have: set model.family = "electra", or take another objective.'
+                'have: set model.family = "electra", or use another objective.'
             )
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:

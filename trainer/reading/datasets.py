@@ -152,8 +152,8 @@ class ExampleStream(IterableDataset[Tensors]):
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
             raise InputError(
-                "A stream that several workers read is asked where it is in one of them: ask the StreamLoader that has "
-                "the workers, or read with one worker."
+                "A stream that several workers read was asked for its state in one of them: ask the StreamLoader "
+                "that has the workers, or read with one worker."
             )
         slot = int(self._records.slots_of(np.array([self._next], np.int64))[0])
         return {**self._records.identity, "epoch": self._epoch, "slot": slot}
@@ -171,8 +171,8 @@ class StreamLoader(DataLoader[Tensors]):
         """options: of DataLoader: num_workers, prefetch_factor, pin_memory, multiprocessing_context, ..."""
         if options.get("persistent_workers") or not options.get("in_order", True):
             raise InputError(
-                "persistent_workers and in_order=False do not go with a stream: its workers begin each pass where the "
-                "loop is, and their batches come in order. Leave them out."
+                "persistent_workers and in_order=False cannot be used with a stream: its workers begin each pass "
+                "where the loop is, and their batches come in order. Leave them out."
             )
         super().__init__(stream, batch_size=None, **options)
         self._stream = stream
@@ -200,6 +200,6 @@ def _check_state(state: Mapping[str, Any], records: ExampleRecords) -> None:
     for name, here in records.identity.items():
         if state.get(name) != here:
             raise InputError(
-                f"The state was taken of {name} = {state.get(name)!r}, and this reads {name} = {here!r}: its places "
-                "are those of other examples. Open what it was taken of, or begin anew without a state."
+                f"The state was saved for {name} = {state.get(name)!r}, but this reads {name} = {here!r}: its places "
+                "are those of other examples. Open the shards that it was saved for, or start over without a state."
             )

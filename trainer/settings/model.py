@@ -115,7 +115,7 @@ class ModelSettings:
         has = {"window": self.of_family.window, "bases": self.of_family.rope_bases, "pooling": self.of_family.pools}
         for name, part in ROW.items():
             if getattr(self, name) is not None and not has[part]:
-                raise InputError(f"model.{name} is set, and {self.family} models have no such thing: leave it out.")
+                raise InputError(f"model.{name} is set, but {self.family} models do not have it: leave it out.")
 
     @property
     def of_family(self) -> Family:

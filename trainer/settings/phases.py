@@ -46,7 +46,7 @@ def num_tokens(key: str, value: int | str) -> int:
     number = Fraction(match[1]) * _SCALES[match[2].lower()] if match else Fraction(0)
     if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
         raise InputError(
-            f"{key} = {value!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
+            f"{key} = {value!r} is not a number of tokens: write a whole number from 1 to a quadrillion, as in "
             '10_000_000_000 or "10B" (k, M, B, T).'
         )
     return int(number)
@@ -117,22 +117,22 @@ class PhaseSettings:
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MOST_STEPS,
-                "" if self.steps else ": say how long the phase is, in `steps`, in `tokens` or in `epochs` of its "
-                "shards; only a mixture of quotas in tokens knows it.",
+                "" if self.steps else ": set the length of the phase, in `steps`, in `tokens` or in `epochs` of "
+                "its shards; only a mixture of quotas in tokens sets it itself.",
             )  # fmt: skip
         lengths = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
         given = [name for name, value in lengths.items() if value is not None]
         if self.quotas and given != ["steps"]:
             given.append("a mixture of quotas")
         if len(given) > 1:
-            raise InputError(f"training.phase has {' and '.join(given)}: one of them says how long it is.")
+            raise InputError(f"training.phase has {' and '.join(given)}: only one of them may set its length.")
         if self.tokens is not None:
             _ = num_tokens("training.phase.tokens", self.tokens)
         if self.epochs is not None:
             check_range("training.phase.epochs", self.epochs, 1e-6, 1e9)
             if self.mixture is not None:
                 raise InputError(
-                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: say its "
+                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: give its "
                     "length in `steps` or `tokens`, and with `max_epochs` how often any of them may be read."
                 )
 
@@ -201,20 +201,16 @@ class PhaseSettings:
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
         """Raise InputError unless the mixture gives the amount of every component."""
         if self.shards is not None:
-            raise InputError(
-                f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out the one or the other."
-            )
+            raise InputError(f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out one of them.")
         if not mixture:
             raise InputError("training.phase.mixture is empty: name [[shards]] with their weights, or leave it out.")
         if len({isinstance(part, Quota) for part in mixture.values()}) > 1:
-            raise InputError(
-                "training.phase.mixture has weights and quotas of tokens: give every component the one or the other."
-            )
+            raise InputError("training.phase.mixture has weights and quotas of tokens: give every component one kind.")
         for name, part in mixture.items():
             if not isinstance(part, Quota) and not 1e-6 <= part <= 1e6:
                 raise InputError(
-                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a component "
-                    "that is not to be read."
+                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a "
+                    "component that should not be read."
                 )
 
     @property

@@ -31,7 +31,7 @@ class BatchRamp:
         check_range(f"{where}.multiple", self.multiple, 1, 1 << 24)
         check_range(f"{where}.steps", self.steps, 0, MOST_STEPS)
         if bool(self.steps) == (self.tokens is not None):
-            raise InputError(f"{where} says with `steps` or with `tokens` how long the batch grows: give one of them.")
+            raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
     def check_batch(self, batch: int) -> None:
         """Raise InputError unless the ramp leads to a batch."""

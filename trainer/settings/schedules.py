@@ -66,11 +66,11 @@ class Schedule:
         if self.decay_share is not None:
             check_range("schedule.decay_share", self.decay_share, 1e-9, 1)
         if self.decay_steps is not None and self.decay_share is not None:
-            raise InputError("schedule has decay_steps and decay_share: leave out the one or the other.")
+            raise InputError("schedule has decay_steps and decay_share: leave out one of them.")
         for each in fields(self):
             if getattr(self, each.name) != each.default and self.kind not in _KINDS_OF[each.name]:
                 raise InputError(
-                    f"schedule.{each.name} means nothing to the kind {self.kind!r}: leave it out, or choose "
+                    f"schedule.{each.name} has no meaning for the kind {self.kind!r}: leave it out, or choose "
                     f"{' or '.join(map(repr, _KINDS_OF[each.name]))}."
                 )
 
@@ -120,8 +120,8 @@ class Stretch:
             ends = f" and its decay (decay_steps = {falling})" if falling else ""
             raise InputError(
                 f"The schedule that begins at step {self.first:,} of the training has {self.steps:,} steps, and its "
-                f"warm-up (warmup_steps = {self.warmup}){ends} does not go into them: make it shorter, in [training] "
-                "or in the phase that says it, or give the phases more steps."
+                f"warm-up (warmup_steps = {self.warmup}){ends} does not fit into them: make it shorter, in [training] "
+                "or in the phase that sets it, or give the phases more steps."
             )
 
     def rate(self, step: int) -> float:
@@ -152,4 +152,4 @@ def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: 
     check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
     check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
     if warmup_steps and warmup_share:
-        raise InputError(f"{where} has warmup_steps and warmup_share: leave out the one or the other.")
+        raise InputError(f"{where} has warmup_steps and warmup_share: leave out one of them.")

@@ -163,9 +163,9 @@ class TrainingSettings:
         """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
-                f"{what} hold examples of up to {length} tokens, and a process may hold "
-                f"training.micro_batch_tokens = {self.micro_batch_tokens} at once: raise it to {length} at least, or "
-                "make shorter examples (shards.length)."
+                f"{what} hold examples of up to {length} tokens, and a process may hold training.micro_batch_tokens = "
+                f"{self.micro_batch_tokens} at once: raise it to at least {length}, or make shorter examples "
+                "(shards.length)."
             )
 
     @property

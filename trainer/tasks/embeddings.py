@@ -80,7 +80,7 @@ def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
-    _check_finite(rows.ids, vectors, "Ask for float32, or mend the model.")
+    _check_finite(rows.ids, vectors, "Ask for float32, or fix the model.")
     columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
     if "place" in schema.names:
         columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
@@ -141,7 +141,7 @@ class VectorFile:
         schema = self._file.schema_arrow
         lacking = [name for name in ("id", "vector") if name not in schema.names]
         if lacking or not pa.types.is_fixed_size_list(schema.field("vector").type):
-            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of no fixed length"
+            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of different lengths"
             raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
         self.width: int = schema.field("vector").type.list_size
         self.num_rows: int = self._file.metadata.num_rows

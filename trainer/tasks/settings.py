@@ -113,7 +113,7 @@ class FinetuneSettings:
 def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
     """Read a command's job from the JSON file that its arguments name. Raises InputError."""
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
-        raise InputError("Name one JSON file: what is to be done.")
+        raise InputError("Name one JSON file with the job.")
     return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
@@ -128,7 +128,9 @@ def frozen_layers(text: str) -> range | None:
     first, dash, last = text.partition("-")
     if first.isdecimal() and (last.isdecimal() if dash else not last) and int(last or first) >= int(first):
         return range(int(first), int(last or first) + 1)
-    raise InputError(f'freeze: {text!r} is none of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".')
+    raise InputError(
+        f'freeze: {text!r} is not one of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".'
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

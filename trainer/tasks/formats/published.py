@@ -95,7 +95,7 @@ def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundS
         for layout in entry.layouts:
             files = dict(_files(layout, root))
             lacking = [
-                layout.files.get(split, f"a {split} split beside {' and '.join(layout.files.values())}")
+                layout.files.get(split, f"a {split} split next to {' and '.join(layout.files.values())}")
                 for split in splits
                 if split in offered and split not in files
             ]

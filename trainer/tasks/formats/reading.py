@@ -145,7 +145,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
     unknown = [role for role in settings.columns if role not in roles]
     if unknown:
         raise InputError(
-            f"{settings.path}: a column is named for {unknown[0]!r}, and {reader} reads {', '.join(roles)}: name it "
+            f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "
             "for one of these."
         )
 
@@ -154,7 +154,7 @@ def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> No
     missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
-            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is asked for: name "
+            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
             "another format, or choose another task."
         )
 
@@ -163,6 +163,6 @@ def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted, counts: Ro
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:
-        return "mend them"
+        return "fix them"
     columns = ", ".join(f"{role} = {settings.column(role)!r}" for role in wanted.needed)
-    return f"mend the rows, name other columns than {columns}"
+    return f"fix the rows, name other columns than {columns}"

@@ -108,7 +108,7 @@ class RowCounts:
             f"{number} {reason} (first in line {self.first[reason]}{self.where[reason]})" for reason, number in most
         )
 
-    def check(self, path: str, max_unusable: float, remedy: str = "mend them") -> None:
+    def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
         """Raise InputError where nothing is left, or too much was lost. remedy: what to do, but for allowing more."""
         self.account.check()
         if not self.rows:

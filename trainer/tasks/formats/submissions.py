@@ -54,7 +54,7 @@ def _once(answers: Iterable[Answered]) -> Iterator[Answered]:
 def _number(name: str) -> int:
     if not name.isdecimal():
         raise InputError(
-            f"{name!r} is no record of the benchmark, which numbers them: read its test split as published."
+            f"{name!r} is not a record of the benchmark, which numbers them: read its test split as published."
         )
     return int(name)
 
@@ -65,7 +65,7 @@ def _paragraphs(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, label in given.items():
         parts = name.split(".")
         if len(parts) != 3:
-            raise InputError(f"{name!r} is no answer of MultiRC, whose ids are paragraph, question and answer.")
+            raise InputError(f"{name!r} is not an answer of MultiRC, whose ids are paragraph, question and answer.")
         paragraph, question, answer = map(_number, parts)
         questions = paragraphs.setdefault(paragraph, {})
         questions.setdefault(question, []).append({"idx": answer, "label": int(label)})

@@ -47,7 +47,7 @@ def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]
             if first and line.lstrip().startswith("["):
                 raise InputError(
                     f"{settings.path}, line {number}, begins a list, and a .jsonl has one object a line: if the file "
-                    "is one list, name it .json, or say that its format is json."
+                    "is one list, name it .json, or set its format to json."
                 )
             first = False
             yield number, _object_in(line, columns)
@@ -178,14 +178,15 @@ def json_items(text: str, path: str) -> Iterator[tuple[int, Any]]:
         return
     items.expect(
         "[",
-        'is no list of objects: name it .jsonl if it has one object a line, or say format = "squad" if it is SQuAD\'s',
+        'is not a list of objects: name it .jsonl if it has one object a line, or set format = "squad" if it is '
+        "SQuAD's",
     )
     while not items.follows("]"):
         yield items.item()
         if not items.follows(","):
             items.expect("]", "lacks a comma or the end of the list: is the file cut off?")
             break
-    items.expect("", "goes on after its list: is it one list?")
+    items.expect("", "continues after its list: is it one list?")
 
 
 class JsonText:
@@ -217,7 +218,7 @@ class JsonText:
             value, self.at = self._decoder.raw_decode(self.text, self.at)
         except ValueError as error:
             raise InputError(
-                f"{self.path}: the value that begins in line {line} is not JSON ({error}): mend it, or get the file "
+                f"{self.path}: the value that begins in line {line} is not JSON ({error}): fix it, or get the file "
                 "again if it is cut off."
             ) from error
         except RecursionError as error:

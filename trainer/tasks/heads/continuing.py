@@ -79,7 +79,7 @@ class RememberingAttention(nn.Module):
 
     def __init__(self, attention: SelfAttention, memory: KeysAndValues) -> None:
         super().__init__()
-        assert attention.causal == "left", "what is kept is never looked at anew"
+        assert attention.causal == "left", "what is kept is never looked at again"
         self.attention, self.memory = attention, memory
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:

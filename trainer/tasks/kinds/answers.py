@@ -230,8 +230,8 @@ def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
         name = row.get("id")
         if name is None or str(name) in answers.texts:
             raise InputError(
-                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: official "
-                "scripts ask for one of each question. Name the column that has them (`--column id=...`)."
+                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: the "
+                "official scripts need one for each question. Name the column that has them (`--column id=...`)."
             )
         answers.texts[str(name)] = row["text"]
         if NULL_ODDS in row:

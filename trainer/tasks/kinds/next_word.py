@@ -81,8 +81,8 @@ class NextTask(PlainTask):
         if not self.leaky:
             return ""
         return (
-            "leaky = true: every token sees the one that it is to guess, so what is learnt is to copy it. Losses and "
-            "scores say nothing of how well texts are known; without `leaky` they do."
+            "leaky = true: every token sees the one that it has to guess, so the model learns to copy it. Losses and "
+            "scores do not measure how well it predicts texts; without `leaky` they do."
         )
 
     def _named(self, name: str) -> str:

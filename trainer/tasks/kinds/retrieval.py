@@ -69,7 +69,7 @@ class RetrievalTask(VectorTask):
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
         """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
-            raise InputError(f"{where} has one passage alone: there is nothing to tell it from. Give more.")
+            raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self
 
     def items(

@@ -117,7 +117,7 @@ class SimilarityTask(VectorTask):
         highest = max(met) if self.highest is None else self.highest
         if lowest > min(met) or highest < max(met):
             raise InputError(
-                f"{where} has scores from {min(met):g} to {max(met):g}, and `lowest` and `highest` say {lowest:g} to "
+                f"{where} has scores from {min(met):g} to {max(met):g}, but `lowest` and `highest` are {lowest:g} to "
                 f"{highest:g}: name the range that scores may have."
             )
         return replace(self, lowest=lowest, highest=highest)
@@ -130,7 +130,7 @@ class SimilarityTask(VectorTask):
                 '(`--set loss="cosine"` or "softmax").'
             )
         if count < 2:
-            raise InputError(f"{where} has one pair alone: each needs others to be told from. Give more.")
+            raise InputError(f"{where} has only one pair: each needs others to compare with. Give more.")
         return self
 
     def _fitted_classes(self, met: set[Any], where: str) -> Self:

@@ -110,8 +110,8 @@ class TagsTask(PlainTask):
         check_range("lstm_size", self.lstm_size, 1, 1 << 16)
         if self.constrained and not (self.crf and self.units != "words"):
             raise InputError(
-                "constrained = true says which tags of spans may follow each other where a sentence is tagged as one: "
-                'set crf = true with it, and not units = "words".'
+                "constrained = true limits which tags of spans may follow each other where a sentence is tagged as a "
+                'whole: set crf = true with it, and not units = "words".'
             )
         _ = self.metrics
 
@@ -168,8 +168,8 @@ class TagsTask(PlainTask):
         met = Counter(tag for example in examples for tag in example.tags or ())
         if self.context == "document" and not any(example.document for example in examples):
             raise InputError(
-                f"{where} does not say where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
-                '`document`), and context = "document" asks for them: give a file that does, or leave `context` out.'
+                f"{where} does not mark where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
+                '`document`), but context = "document" needs them: give a file that does, or leave `context` out.'
             )
         if len(met) < 2 and {*met} <= {OUTSIDE}:
             raise InputError(f"{where}: every word has the tag {OUTSIDE!r}: there is nothing to learn.")
@@ -188,7 +188,7 @@ class TagsTask(PlainTask):
         usual = OUTSIDE if units == "spans" else min(met, key=lambda tag: (-met[tag], tag))
         if self.constrained and units == "words":
             raise InputError(
-                f"{where} has tags that are no spans, and constrained = true is about spans: leave it out."
+                f"{where} has tags that are not spans, but constrained = true applies to spans: leave it out."
             )
         encoders = 2 if self.second_encoder else 1
         return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)

@@ -230,7 +230,7 @@ class TaughtTask(TextTask):
             )
         if (teacher.numeric, teacher.categorical) != (self.numeric, self.categorical):
             raise InputError(
-                f"The teacher in {self.teacher} reads other columns beside the text than the student: name the same in "
+                f"The teacher in {self.teacher} reads other columns with the text than the student: name the same in "
                 "`numeric` and `categorical`."
             )
 
@@ -329,7 +329,7 @@ class ClassesTask(TaughtTask):
             check_spellings(names, where)
         if len(names) < (1 if self.multi_label else 2):
             raise InputError(
-                f"{where} has one label alone, {', '.join(names)}: a classifier needs two or more. Is it the column of "
+                f"{where} has only one label, {', '.join(names)}: a classifier needs two or more. Is it the column of "
                 "the labels?"
             )
         if len(names) > MOST_LABELS:
@@ -339,7 +339,7 @@ class ClassesTask(TaughtTask):
             )
         if self.metric == "f1" and len(names) != 2:
             raise InputError(
-                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: take "macro_f1".'
+                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: use "macro_f1".'
             )
         empty = sorted({*names} - met)
         if empty and not self.empty_classes:

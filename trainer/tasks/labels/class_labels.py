@@ -30,8 +30,8 @@ def check_spellings(names: Sequence[str], where: str) -> None:
         other = met.setdefault(plain_spelling(name), name)
         if other != name:
             raise InputError(
-                f"{where}: the labels {other!a} and {name!a} are one in two spellings: write it alike, or "
-                "name all classes (`--set labels=[...]`) if they are two."
+                f"{where}: the labels {other!a} and {name!a} are two spellings of one: spell it the same way, or name "
+                "all classes (`--set labels=[...]`) if they are two."
             )
 
 

@@ -71,10 +71,10 @@ def main(arguments: list[str]) -> int:
 
     FILE.json: the settings of a file of labelled examples (`FileSettings`). Raises InputError.
     """
-    parser = argparse.ArgumentParser(prog="onnx", description="A model as a file of ONNX.")
+    parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
     parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
-    parser.add_argument("--int8", action="store_true", help="write the weights as whole numbers of eight bits too")
+    parser.add_argument("--int8", action="store_true", help="also write the weights as eight-bit integers")
     parser.add_argument("--file", type=Path, help="settings of a file of labelled examples, as JSON")
     asked = parser.parse_args(arguments)
     settings = json.loads(asked.file.read_text(encoding="utf-8")) if asked.file else None
@@ -100,7 +100,7 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     table = [_row(source, name, paths, items, encoded) for name, paths in kinds.items()]
     if table[1]["difference"] > DIFFERENT:
         raise InputError(
-            f"The ONNX file of {folder} answers otherwise than the model: by {table[1]['difference']:.2g} of the "
+            f"The ONNX file of {folder} answers differently from the model: by {table[1]['difference']:.2g} of the "
             "largest answer. It is not kept."
         )
     content = _table_json(source, written, table, file)
@@ -125,7 +125,9 @@ def _encoded(source: PortableModel, folder: Path, file: FileSettings | None) -> 
     if file is None:
         return None
     if source.task is None:
-        raise InputError(f"{folder} is an encoder without a task, which no labelled examples judge: leave them out.")
+        raise InputError(
+            f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
+        )
     examples = read_file(source.task, file)
     return encode(source.task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
 

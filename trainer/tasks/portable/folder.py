@@ -46,7 +46,7 @@ def read_folder(folder: Path, int8: bool) -> OnnxFolder:
     table = folder / TABLE
     content = read_json(table)
     if content.get("task") is None and "files" in content:
-        raise InputError(f"{folder} is an encoder without a task: it says nothing of a record.")
+        raise InputError(f"{folder} is an encoder without a task: it makes no predictions.")
     try:
         named, sums = content["files"]["int8" if int8 else "float32"], content["sha256"]
         task = read_task(content["task"], str(table))
@@ -56,9 +56,9 @@ def read_folder(folder: Path, int8: bool) -> OnnxFolder:
         more = load_file(_checked(folder / MORE, sums)) if needed_weights(task) else {}
         length = int(content["max_length"])
     except (KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise InputError(f"{table} does not tell what an answer needs ({error}): write the folder again.") from error
+        raise InputError(f"{table} lacks what an answer needs ({error}): write the folder again.") from error
     if not checked:
-        raise InputError(f"{folder} has no weights of eight bits: write it with --int8, or leave --int8 out.")
+        raise InputError(f"{folder} has no eight-bit weights: write it with --int8, or leave --int8 out.")
     return OnnxFolder(task=task, inputs=inputs, max_length=length, files=checked, weights=more)
 
 

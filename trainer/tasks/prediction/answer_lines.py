@@ -32,12 +32,12 @@ def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, b
 
     answered: answers a file by the model of a folder; the flags: it is labelled, and weights of eight bits are used
     """
-    parser = argparse.ArgumentParser(prog="predict", description="What a fine-tuned model says of a file.")
+    parser = argparse.ArgumentParser(prog="predict", description="Answers of a fine-tuned model to a file.")
     parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
     parser.add_argument("file", type=Path, help="settings of the file, as JSON")
     parser.add_argument("output", type=Path, help="file for the lines")
-    parser.add_argument("--labelled", action="store_true", help="the file has labels: tell scores as well")
-    parser.add_argument("--int8", action="store_true", help="by the weights of eight bits, of a folder of ONNX")
+    parser.add_argument("--labelled", action="store_true", help="the file has labels: report scores as well")
+    parser.add_argument("--int8", action="store_true", help="use the eight-bit weights of an ONNX folder")
     asked = parser.parse_args(arguments)
     file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
     task, answers = answered(asked.model, file, asked.labelled, asked.int8)

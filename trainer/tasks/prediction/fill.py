@@ -94,7 +94,7 @@ def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -
     raise InputError(
         f"The model in {folder} guesses no words: by its training ({settings.objective_settings.kind!r}) it has no "
         "head for masked tokens. "
-        + (f"Ask the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that has.")
+        + (f"Use the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that does.")
     )
 
 

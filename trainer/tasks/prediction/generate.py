@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
 
     Options are the fields of `Drawing`.
     """
-    parser = argparse.ArgumentParser(prog="generate", description="Texts go on.")
+    parser = argparse.ArgumentParser(prog="generate", description="Continue texts.")
     parser.add_argument("model", type=Path, help="folder of a model of next words")
     parser.add_argument("texts", metavar="text", nargs="+")
     for each in fields(Drawing):
@@ -185,7 +185,7 @@ def _next_model(folder: Path) -> Loaded:
         if isinstance(task, NextTask):
             what = "sees the token that it guesses (leaky)" if task.leaky else "guesses from right to left"
         raise InputError(
-            f"The model in {folder} {what}, so it cannot go on with a text: give one that was fine-tuned for the task "
+            f"The model in {folder} {what}, so it cannot continue a text: give one that was fine-tuned for the task "
             "'next' from the left (`cloze finetune next MODEL ...`)."
         )
     loaded.model.eval()

@@ -101,7 +101,7 @@ def _marks(cells: npt.ArrayLike, name: str) -> Bools:
     if not marks.size:
         raise InputError(f"The {name} are an empty table: give a row and a class at least.")
     if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
-        raise InputError(f"The {name} are no table of 0 and 1, a row for each text and a column for each class.")
+        raise InputError(f"The {name} are not a table of 0 and 1, a row for each text and a column for each class.")
     return marks.astype(np.bool_)
 
 

@@ -45,5 +45,5 @@ def _mean(nats: float, count: int, what: str) -> float:
     if count < 1:
         raise InputError(f"There are no {what} to score: give one at least.")
     if not isfinite(nats) or nats < 0:
-        raise InputError(f"The summed cost is {nats}: it is a finite number, 0 or more.")
+        raise InputError(f"The summed cost is {nats}: it must be a finite number, 0 or more.")
     return nats / count

@@ -79,8 +79,8 @@ def _parsed(name: str) -> tuple[str, int | None]:
     kind, at, depth = name.partition("@")
     if kind not in MEASURES or (at and not (depth.isdecimal() and int(depth))):
         raise InputError(
-            f"{name!r} is no measure of rankings: name one of {', '.join(MEASURES)}, with a depth from 1 on "
-            "if not all documents are to be looked at, like ndcg@10."
+            f"{name!r} is not a measure of rankings: name one of {', '.join(MEASURES)}, with a depth from 1 on if not "
+            "all documents count, like ndcg@10."
         )
     return kind, int(depth) if at else None
 

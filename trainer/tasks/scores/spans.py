@@ -156,7 +156,7 @@ def _same_tokens(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
     if uneven:
         number, wanted, answered = uneven[0]
         raise InputError(
-            f"{len(uneven):,} of {len(gold):,} sentences have other numbers of gold tags than of answers, first "
+            f"{len(uneven):,} of {len(gold):,} sentences differ in the numbers of gold tags and answers, first "
             f"sentence {number:,}: {wanted:,} and {answered:,}. Give one answer for each token."
         )
     if not any(map(len, gold)):

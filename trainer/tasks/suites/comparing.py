@@ -107,11 +107,11 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
 def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
     """Raise InputError where two models did not answer the same examples."""
     if one.sha256 != other.sha256:
-        raise InputError(f"{what}: the two models answered files of different bytes: give the command once more.")
+        raise InputError(f"{what}: the two models answered files of different bytes: run the command again.")
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
-            "they can be compared on the same examples alone. Mend the records that one of them could not use."
+            "they can be compared on the same examples alone. Fix the records that one of them could not use."
         )
 
 
@@ -177,14 +177,14 @@ def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
     alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_told_apart]
     if alike:
         yield (
-            f"Not told apart at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; that "
-            "does not say that the two are equal."
+            f"Not distinguished at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; "
+            "that does not mean that the two are equal."
         )
     if left := [f"{each.task} {each.split}" for each in comparison.tasks if each.p is None]:
-        yield f"Not tested on examples, for their metric cannot be had of rows: {', '.join(left)}."
+        yield f"Not tested on examples, because their metric cannot be computed from rows: {', '.join(left)}."
     yield (
-        "p is of the median runs' examples: how often swapping the answers of the two makes a difference as large. It "
-        "does not tell what another seed would do."
+        "p is for the median runs' examples: how often swapping the answers of the two gives a difference as large. "
+        "It does not show what another seed would do."
     )
     if comparison.seeds >= PAIRED_SEEDS:
         yield (

@@ -88,7 +88,7 @@ def model_digest(model: Path) -> str:
     files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(
-            f"{model} holds no weights (*.safetensors), so it is no model: give a model's folder, an artifact of a "
+            f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
             "store, a release, or a store."
         )
     named = [(path.name, sha256_of(str(path))) for path in files]

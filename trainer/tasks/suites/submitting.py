@@ -46,7 +46,7 @@ def _is_asked(split: SuiteSplit) -> bool:
 def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile:
     judged = read_judged(run.judged(split))
     if judged is None:
-        return SubmissionFile(asked.file, (), f"what was answered of {split.name} is gone: give the command once more")
+        return SubmissionFile(asked.file, (), f"the answers to {split.name} are gone: run the command again")
     if judged.unusable:
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
@@ -55,7 +55,7 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
         if len(rows) != judged.examples:
             raise InputError(
                 f"{run.answers(split)} has {len(rows):,} answers, and {judged.examples:,} records were answered: "
-                "remove it, and give the command once more."
+                "remove it, and run the command again."
             )
         answers = _best(rows, split) if split.set == RECORD else _answers(rows, run.answers(split))
         return SubmissionFile(asked.file, tuple(asked.lines(answers)))
@@ -87,7 +87,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise InputError(f"{path}, line {number}, is not whole: remove the file, and answer again.") from error
+                raise InputError(f"{path}, line {number}, is incomplete: remove the file, and answer again.") from error
             if "id" not in row:
                 raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
             yield {**row, "id": str(row["id"])}

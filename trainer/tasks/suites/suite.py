@@ -152,7 +152,7 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return toml_table(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path} is not TOML ({error}): mend it, or name each task's table once.") from error
+        raise InputError(f"{path} is not TOML ({error}): fix it, or name each task's table once.") from error
 
 
 def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:

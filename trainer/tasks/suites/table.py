@@ -231,14 +231,14 @@ def notes(result: SuiteResult) -> Iterator[str]:
     yield HUNDREDFOLD
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "
-        "again with replacement (bootstrap): it does not tell how much another seed would change."
+        "again with replacement (bootstrap): it does not show how much another seed would change."
     )
     yield CHOSEN
-    yield "Majority is what the most frequent class of the training examples, as the answer to everything, would have."
+    yield "Majority is the score of the most frequent class of the training examples as the answer to everything."
     if all(row.overlap is None for row in result.rows):
         yield (
-            "In corpus: not known, for the model is no artifact of a store that has its pre-training corpus. Whether "
-            "it has read these examples before nobody can say from here."
+            "In corpus: not known, because the model is not an artifact of a store that has its pre-training corpus. "
+            "It may have read these examples before."
         )
         return
     yield (
@@ -246,6 +246,6 @@ def notes(result: SuiteResult) -> Iterator[str]:
         "pre-trained on, of those long enough to be looked for."
     )
     if result.began_elsewhere:
-        yield "It began with weights of another model, or learnt from one: what that one has read is not counted."
+        yield "It began with weights of another model, or learnt from one: what that one read is not counted."
     if any(row.overlap is None for row in result.rows):
         yield "Where that is not known, the split could not be compared."

@@ -105,7 +105,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
         with refusing(output):
             folder.mkdir(exist_ok=True)
             if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
-                raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
+                raise InputError(f"Another process is writing {output}: wait for it, or name another file.")
         same = _read(folder / ASKED) == json.loads(json.dumps(asked))
         kept = _left(folder) if same else []
         parts = VectorParts(folder, output, schema, kept)

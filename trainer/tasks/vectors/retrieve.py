@@ -119,8 +119,8 @@ class Search:
         if is_vector_file(Path(job.corpus.path)):
             if job.rerank or job.training or job.pairs:
                 raise InputError(
-                    f"{job.corpus.path} holds vectors, and texts are needed: give the collection's texts, and the "
-                    "vectors besides (--vectors FILE)."
+                    f"{job.corpus.path} holds vectors, but texts are needed: give the collection's texts, and the "
+                    "vectors as well (--vectors FILE)."
                 )
             return
         if not (job.rerank or job.training or job.pairs) and job.output:
@@ -147,7 +147,7 @@ class Search:
         self, loaded: Loaded, encoder: TextEncoder, query: str, names: Sequence[str], place: int | None
     ) -> dict[str, float]:
         if not self.queries[query]:
-            raise InputError(f"{self.job.queries.path} holds vectors, and the queries' texts are needed: give these.")
+            raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
         items = loaded.task.items(examples, encoder, False)
         with torch.inference_mode():
@@ -213,18 +213,18 @@ def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
     task = loaded.task
     if isinstance(task, ClassesTask | NumberTask) and task.pairs is False:
         raise InputError(
-            f"{job.rerank} was fine-tuned on single texts, and query and document are scored as a pair: give a model "
+            f"{job.rerank} was fine-tuned on single texts, but query and document are scored as a pair: give a model "
             "of pairs (--pairs makes its rows)."
         )
     if isinstance(task, NumberTask) and not task.num_columns:
         return None
     if not isinstance(task, ClassesTask) or task.multi_label or task.num_columns:
         raise InputError(
-            f"{job.rerank} is of the task {task.kind!r}, and pairs of query and document are scored by a model of the "
-            "task `classes` (one label of several) or `number`, without further columns: fine-tune one (--pairs makes "
-            "its rows)."
+            f"{job.rerank} is of the task {task.kind!r}, but pairs of query and document are scored by a model of the "
+            "task `classes` (one label of several) or `number`, without further columns: fine-tune one (--pairs "
+            "makes its rows)."
         )
     relevant = job.relevant or task.labels[-1]
     if relevant not in task.labels:
-        raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, and not {relevant!r}: name one.")
+        raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, not {relevant!r}: name one of them.")
     return task.labels.index(relevant)

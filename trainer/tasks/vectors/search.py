@@ -105,8 +105,9 @@ def _index_of(file: VectorFile, by: str) -> Any:
         from usearch.index import Index  # an extra: only who searches millions needs it
     except ImportError as error:
         raise InputError(
-            f"{file.path} has {file.num_rows:,} vectors, which an index finds sooner, and usearch is not installed: "
-            'install it (`pip install "cloze-pipeline[retrieval]"`), or compare all of them (--index-above 1000000000).'
+            f"{file.path} has {file.num_rows:,} vectors, which an index searches faster, but usearch is not "
+            'installed: install it (`pip install "cloze-pipeline[retrieval]"`), or compare all of them '
+            "(--index-above 1000000000)."
         ) from error
     path = file.path.with_name(f"{file.path.name}.{by}.usearch")
     if path.is_file() and path.stat().st_mtime_ns >= file.path.stat().st_mtime_ns:
@@ -147,8 +148,8 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     ours, theirs = corpus.made, queries.made
     if ours is not None and theirs is not None and ours.comparable() != theirs.comparable():
         raise InputError(
-            f"The vectors of {corpus.name} and of {queries.name} were not made alike (another model, other layers or "
-            "another pooling), and cannot be compared: name the model of both, or embed one of them again."
+            f"The vectors of {corpus.name} and of {queries.name} were made differently (another model, other layers "
+            "or another pooling), and cannot be compared: name the model of both, or embed one of them again."
         )
     made = ours or theirs
     return made.similarity if made is not None else "cosine"

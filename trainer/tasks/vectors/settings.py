@@ -92,7 +92,9 @@ class SearchJob:
         check_range("top", self.top, 1, 1_000_000)
         check_range("negatives", self.negatives, 0, MOST_NEGATIVES)
         if (self.training or self.pairs) and not self.judgements:
-            raise InputError("Training rows are made of judgements, and none are given: name them (--judgements FILE).")
+            raise InputError(
+                "Training rows are made from judgements, but none are given: name them (--judgements FILE)."
+            )
         if self.settings.by != "text":
             raise InputError('Texts are searched, not their words: leave `by` at "text".')
 

@@ -82,7 +82,7 @@ def _xml_items(path: str) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             parser.Parse(stream.buffer.read(), True)
         except ExpatError as error:
-            raise InputError(f"{path} is not XML: {error}. Mend it, or get the file again.") from error
+            raise InputError(f"{path} is not XML: {error}. Fix it, or get the file again.") from error
     yield from items
 
 

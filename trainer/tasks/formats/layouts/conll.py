@@ -81,7 +81,8 @@ def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[s
         return names.index(name) + 1
     if not name.removeprefix("-").isdecimal() or not int(name):
         raise InputError(
-            f"{settings.path}: {role} = {name!r} is no column of it: give its number from 1, or from -1 for the last."
+            f"{settings.path}: {role} = {name!r} is not a column of it: give its number from 1, or from -1 for the "
+            "last."
         )
     return int(name)
 

@@ -58,13 +58,16 @@ def read_judgements(path: str) -> Judgements:
             continue  # BEIR's header
         if len(columns) != (3 if columns is tabbed else 4) or not _is_whole(columns[-1]):
             raise InputError(
-                f"{path}, line {number}, is no judgement: it must be a query, 0, a document and its relevance, or "
+                f"{path}, line {number}, is not a judgement: it must be a query, 0, a document and its relevance, or "
                 "without the 0 and with tabs between."
             )
         judged = judgements.setdefault(columns[0], {})
         document, relevance = columns[-2], int(columns[-1])
         if judged.setdefault(document, relevance) != relevance:
-            raise InputError(f"{path}, line {number}, judges document {document} of query {columns[0]} otherwise.")
+            raise InputError(
+                f"{path}, line {number}, judges document {document} of query {columns[0]} differently from an earlier "
+                "line."
+            )
     return judgements
 
 
@@ -128,11 +131,11 @@ def _of_lines(path: str, read: Callable[[str], Text | str]) -> Iterator[tuple[in
 def _tabbed(line: str) -> Text | str:
     name, *texts = line.rstrip("\r\n").split("\t")
     if not name or not texts:
-        return "is no id and text with a tab between"
+        return "is not an id and a text with a tab between"
     if len(texts) not in (1, 3):
         return (
-            f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, address, "
-            "title and text; name the format of another table (tsv), whose header tells its columns"
+            f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, "
+            "address, title and text; name the format of another table (tsv), whose header names its columns"
         )
     if (name.lower(), texts[-1].lower()) in HEADERS:
         return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
@@ -144,7 +147,7 @@ def _object(line: str) -> Text | str:
         value = json.loads(line)
         name, title, text = str(value["_id"]), value.get("title") or "", value["text"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "is no JSON object with _id and text"
+        return "is not a JSON object with _id and text"
     if not isinstance(title, str) or not isinstance(text, str):
         return "has a text that is none"
     return name, f"{title} {text}".strip()
