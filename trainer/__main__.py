@@ -3,18 +3,18 @@
     train       JOB.json                 pre-train (under torchrun, one process a rank)
     export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
     finetune    JOB.json                 fine-tune a model on a task
-    predict     MODEL FILE.json OUTPUT   what a fine-tuned model says of every record
-    evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and judge each
+    predict     MODEL FILE.json OUTPUT   what a fine-tuned model predicts for every record
+    evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and score each
     fill        MODEL TEXT               words for every [MASK] of a text
-    generate    MODEL TEXT               how a text goes on
-    onnx        MODEL FOLDER             a model as a file of ONNX, with what it takes there
-    import      SOURCE OUTPUT            a checkpoint of an older form as one of today's
-    predict-onnx  FOLDER FILE.json OUTPUT    what such a folder says of every record, without torch
+    generate    MODEL TEXT               a continuation of a text
+    onnx        MODEL FOLDER             a model as an ONNX file, with what it needs to run
+    import      SOURCE OUTPUT            convert a checkpoint of an older form to today's
+    predict-onnx  FOLDER FILE.json OUTPUT    what an exported model predicts, without torch
     embed       JOB.json                 vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
-What a user can mend ends as one paragraph and exit code 2. A process whose command has returned ends at once.
+An error that the user can fix ends as one paragraph and exit code 2. A process whose command has returned ends at once.
 """
 
 import importlib

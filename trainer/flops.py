@@ -67,7 +67,7 @@ class Macs(NamedTuple):
 
     @property
     def flops(self) -> int:
-        """Of a step: forward and backward, of what is frozen forward alone."""
+        """The FLOPs of a step: forward and backward, forward alone for what is frozen."""
         return FLOPS_OF_MAC * (PASSES * self.trained + self.frozen)
 
 
@@ -105,7 +105,7 @@ def class_head_macs(shape: EncoderShape, places: int, classes: int = 2) -> int:
 
 
 def peak_flops(device: str) -> float | None:
-    """Most FLOPs a second of a device of this name; None where it is not known.
+    """Return the most FLOPs a second of a device of this name; None where it is unknown.
 
     >>> peak_flops("NVIDIA H100 80GB HBM3"), peak_flops("NVIDIA H100 PCIe"), peak_flops("cpu")
     (989000000000000.0, 756000000000000.0, None)

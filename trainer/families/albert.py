@@ -1,7 +1,7 @@
-"""ALBERT (Lan et al. 2020): small tables of words, one layer gone through as often as there are layers.
+"""ALBERT (Lan et al. 2020): small tables of words, one layer applied as often as there are layers.
 
 Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all but xxlarge), which is a setting. Where
-there is any, it is after the feed-forward part too, as in the authors' code; transformers' layer has none there.
+there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
 """
 
 from trainer.families.bert import CONFIG, FIXED, USUAL, below

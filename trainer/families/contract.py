@@ -1,6 +1,6 @@
-"""What a family of encoders is, and what an encoder is like: facts without torch.
+"""Families of encoders and shapes of encoders, as facts without torch.
 
-A `Family` is a row: everything that one family has otherwise than another, and the only place that knows its name. The
+A `Family` is a row: everything in which one family differs from another, and the only place that knows its name. The
 modules in `trainer.model` ask an `EncoderShape` for its properties, `trainer.huggingface` a row for its names; neither
 asks for the family.
 """
@@ -15,7 +15,7 @@ DEVIATION = 0.02  # of first weights, in all published models of these families
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """Ids of the special tokens by role, as the shards' manifest tells them."""
+    """Ids of the special tokens by role, as the shards' manifest has them."""
 
     pad: int
     unk: int
@@ -31,7 +31,7 @@ class SpecialIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """What a model must know of the data it is made for."""
+    """The facts that a model needs about the data it is made for."""
 
     vocab_size: int
     special_ids: SpecialIds
@@ -84,7 +84,7 @@ class EncoderShape:
     initializer_range: float = DEVIATION
 
     def window(self, layer: int) -> int | None:
-        """Of a layer, by its number from 0."""
+        """Return the window of a layer, by its number from 0."""
         return self.windows[layer] if self.windows else None
 
 
@@ -127,7 +127,7 @@ class ClassHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenHeadShape:
-    """The head that says something of every token: [matrix, activation, norm,] dropout, a row for each answer.
+    """The head that answers for every token: [matrix, activation, norm,] dropout, a row for each answer.
 
     pooler:  what comes first, for each token alone; None: nothing
     dropout: None: that of hidden states
@@ -139,7 +139,7 @@ class TokenHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What Hugging Face calls a family's parameters, module by module; with several, ours holds them one upon another.
+    """Hugging Face's names of a family's parameters, module by module; where there are several, ours stacks them.
 
     encoder:       below "encoder" of ours; `{}` is a layer's number
     heads:         of each head of ours, its modules (and parameters) below it
@@ -150,7 +150,7 @@ class Names:
     usual:         values of their keys where a configuration leaves them out
     constants:     keys of theirs that have one value in all models of the family that can be made here
     fixed:         the same of keys that are not written
-    written:       keys that are written with one value, and that tell nothing of what can be made here
+    written:       keys that are written with one value, and that say nothing about what can be made here
     activations:   their word for one of ours, where it is not the usual one
     begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
     one_key:       a configuration with one key for what newer files say layer by layer; raises ValueError with the key
@@ -175,7 +175,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What a family has for itself.
+    """Everything that is particular to one family.
 
     name:              in a recipe
     model_type:        Hugging Face's; "" where it is the name
@@ -230,7 +230,7 @@ class Family:
 
     @property
     def pools(self) -> bool:
-        """Whether a model says itself by what a whole text is told."""
+        """True if a model's configuration names its pooling."""
         return "pooling" in self.names.config.values()
 
     def first_position(self, inputs: ModelInputs) -> int:
@@ -238,5 +238,5 @@ class Family:
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 
     def has_pairs(self, inputs: ModelInputs) -> bool:
-        """Whether a model for these examples has a pair head."""
+        """Tells whether a model for these examples has a pair head."""
         return self.pairs and inputs.pair_labels

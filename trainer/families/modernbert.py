@@ -10,24 +10,24 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration in which one key tells which layers have a window, and one each rotation's base.
+    """Return a configuration in which one key says which layers have a window, and one each rotation's base.
 
-    Raises ValueError with the key of layers or rotations that are of no such form.
+    Raises ValueError with the key of layers or rotations that do not fit this form.
     """
-    found = dict(config)
+    converted = dict(config)
     if kinds := config.get("layer_types"):
         spacings = (config.get("global_attn_every_n_layers"), EVERY_GLOBAL, *range(1, len(kinds) + 1))
         fitting = (every for every in spacings if every and kinds == _kinds(len(kinds), every))
-        found["global_attn_every_n_layers"] = next(fitting, None)
-        if found["global_attn_every_n_layers"] is None or len(kinds) != config["num_hidden_layers"]:
+        converted["global_attn_every_n_layers"] = next(fitting, None)
+        if converted["global_attn_every_n_layers"] is None or len(kinds) != config["num_hidden_layers"]:
             raise ValueError("layer_types")
     for kind, key in (("full_attention", "global_rope_theta"), ("sliding_attention", "local_rope_theta")):
         rope = (config.get("rope_parameters") or {}).get(kind) or {}
         if rope.get("rope_type", "default") != "default":
             raise ValueError("rope_parameters")
         if "rope_theta" in rope:
-            found[key] = rope["rope_theta"]
-    return found
+            converted[key] = rope["rope_theta"]
+    return converted
 
 
 def _kinds(layers: int, every: int) -> list[str]:

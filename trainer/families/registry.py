@@ -25,16 +25,16 @@ _KINDS = Kinds(what="family", key="model.family", group=GROUP, ours=FAMILIES)
 
 
 def family_of(name: str) -> Family:
-    """A family. Raises InputError for a name that is not known and a package that is broken."""
+    """Return a family. Raises InputError for an unknown name and for a broken package."""
     if name in FAMILIES:
         return FAMILIES[name]
     point = _KINDS.point(name)
-    found = load_point(point)
-    if not isinstance(found, Family) or found.name != name:
+    family = load_point(point)
+    if not isinstance(family, Family) or family.name != name:
         raise InputError(
-            f"The family {name!r} of {package_of(point)} is no `Family` of that name: that is a fault in its package."
+            f"The family {name!r} of {package_of(point)} is not a `Family` of that name: this is a bug in its package."
         )
-    return found
+    return family
 
 
 def family_package(name: str) -> str:

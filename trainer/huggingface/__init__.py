@@ -1,7 +1,6 @@
 """Hugging Face folders without their library.
 
-`checkpoints.py` reads and writes them, `names.py` is what their parameters are called, `embeddings.py` gives a model
-rows for the tokens of a vocabulary that was adapted, `starting.py` is what a plan must know of a model that a training
-begins with, `teaching.py` of one that a student learns from. `tokenizers.py` tells a tokenizer how much its model
-reads.
+`checkpoints.py` reads and writes them, `names.py` maps the names of parameters, `embeddings.py` gives a model rows for
+the tokens of an adapted vocabulary, `starting.py` holds what a plan must know of a model that a training starts from,
+`teaching.py` of one that a student learns from. `tokenizers.py` sets how much a tokenizer's model reads.
 """

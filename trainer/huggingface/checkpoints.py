@@ -6,7 +6,7 @@ has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or
 safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
 bytes of an export are a function of the weights and the settings alone.
 
-What is theirs and not ours: their queries, keys and values are three matrices, ours is one, theirs one upon another;
+How theirs differ from ours: their queries, keys and values are three matrices, ours is one, theirs stacked;
 the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call LayerNorm's weight
 and bias gamma and beta and store the row numbers of the positions.
 
@@ -35,7 +35,7 @@ from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings, part_settings
 
 WEIGHTS = "model.safetensors"
-_BOTH_SIDES = {"is_decoder": False}  # what an objective says of sides, a family need not
+_BOTH_SIDES = {"is_decoder": False}  # an objective sets the sides, so a family need not
 
 
 # Weights.
@@ -51,22 +51,22 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
 
 
 def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
-    """The state of a part of our model from tensors under their names, in float32.
+    """Return the state of a part of our model from tensors under their names, in float32.
 
-    model: as it is to be, on the meta device; where: the file, for messages
+    model: as it should be, on the meta device; where: the file, for messages
     Raises InputError unless the tensors are those of the part.
     """
-    found = _without_ties(modern(tensors), model.family, where)
+    untied = _without_ties(modern(tensors), model.family, where)
     state = model.state_dict()
     names = huggingface_names(state, model.family, part)
-    _check_keys(found.keys(), [theirs for parts in names.values() for theirs in parts], where)
-    return {ours: checked(found, state[ours], parts, where) for ours, parts in names.items()}
+    _check_keys(untied.keys(), [theirs for parts in names.values() for theirs in parts], where)
+    return {ours: checked(untied, state[ours], parts, where) for ours, parts in names.items()}
 
 
-def checked(found: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
-    """Theirs one upon another, in float32. ours: as it is to be. Raises InputError where a shape is another."""
-    _check_shapes(found, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
-    return torch.cat([found[part].float() for part in theirs])
+def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
+    """Stack theirs, in float32. ours: as it should be. Raises InputError where a shape differs."""
+    _check_shapes(tensors, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
+    return torch.cat([tensors[part].float() for part in theirs])
 
 
 def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -77,24 +77,25 @@ def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _without_ties(found: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Without the decoder that is tied, once it is seen to be."""
+def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
+    """Return the tensors without the tied decoder, once it is seen to be tied."""
     for decoder, source in family.names.tied.items():
-        if decoder in found and source in found and not torch.equal(found[decoder], found[source]):
+        if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
-                f"{where}: {decoder} differs from {source}, to which it is tied in a model of this family: "
-                "the decoder of this checkpoint was trained apart and cannot be kept."
+                f"{where}: {decoder} differs from {source}, to which it is tied in a model of this family: the "
+                "decoder of this checkpoint was trained separately and cannot be kept."
             )
-    return {key: tensor for key, tensor in found.items() if key not in family.names.tied}
+    return {key: tensor for key, tensor in tensors.items() if key not in family.names.tied}
 
 
-def _check_keys(found: Collection[str], wanted: Collection[str], where: str) -> None:
-    missing, more = set(wanted) - set(found), set(found) - set(wanted)
+def _check_keys(present: Collection[str], wanted: Collection[str], where: str) -> None:
+    missing, more = set(wanted) - set(present), set(present) - set(wanted)
     if missing or more:
         raise InputError(
-            f"{where} {f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}"
-            f": it is not what its {CONFIG} tells of. Give a folder saved from a model for pre-training or masked "
-            "language modelling."
+            f"{where} "
+            f"{f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}: it "
+            f"does not match its {CONFIG}. Give a folder saved from a model for pre-training or masked language "
+            "modelling."
         )
 
 
@@ -102,12 +103,12 @@ def _first(keys: Collection[str]) -> str:
     return min(keys) + (f" and {len(keys) - 1} more" if len(keys) > 1 else "")
 
 
-def _check_shapes(found: Mapping[str, Tensor], pieces: Iterable[tuple[str, Tensor]], where: str) -> None:
+def _check_shapes(tensors: Mapping[str, Tensor], pieces: Iterable[tuple[str, Tensor]], where: str) -> None:
     for theirs, piece in pieces:
-        if found[theirs].shape != piece.shape:
+        if tensors[theirs].shape != piece.shape:
             raise InputError(
-                f"{where}: {theirs} is {_sizes(found[theirs])}, and the model has it as {_sizes(piece)}. "
-                "Set the sizes under [model] and the vocabulary to those of the checkpoint, or take another."
+                f"{where}: {theirs} is {_sizes(tensors[theirs])}, but the model has {_sizes(piece)}. Set the sizes "
+                "under [model] and the vocabulary to those of the checkpoint, or use another."
             )
 
 
@@ -140,11 +141,11 @@ def write_model(
 
 
 def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
-    """The model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
+    """Return the model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
 
     A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
     state lacks those whose folders are not below this one.
-    Raises InputError where a file is missing or unreadable, or the model is none of ours.
+    Raises InputError where a file is missing or unreadable, or the model cannot be made here.
     """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
@@ -167,9 +168,9 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
         if not part.folder:
             state |= _part_state(tensors, model, part, str(path / WEIGHTS))
         elif (path / CONFIG).is_file():
-            found = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
-            check_shared(state, found, str(path / WEIGHTS))
-            state |= found
+            part_state = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
+            check_shared(state, part_state, str(path / WEIGHTS))
+            state |= part_state
     return settings, inputs, state
 
 
@@ -189,26 +190,26 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
     width = theirs.shape[1] / settings.shape[1]
     if part_settings(settings, part._replace(width=width)).shape != theirs.shape:
         raise InputError(
-            f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) is "
-            f"none that the model in {folder.parent} can have: it has as many layers, heads of 64, and a feed-forward "
-            "part four times as wide. Put the one there that was trained with the model, or take it away."
+            f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) "
+            f"does not fit the model in {folder.parent}: it needs as many layers, heads of 64, and a feed-forward "
+            "part four times as wide. Put the one there that was trained with the model, or remove it."
         )
     objective = {**(settings.objective or {"kind": settings.objective_settings.kind}), "generator_size": width}
     return replace(settings, objective=objective)
 
 
-def check_shared(state: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError where what is found of a part differs in what it shares with the others."""
-    for name in state.keys() & found.keys():
-        if not torch.equal(state[name], found[name]):
+def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
+    """Raise InputError where the state of a part differs in what it shares with the others."""
+    for name in state.keys() & part_state.keys():
+        if not torch.equal(state[name], part_state[name]):
             raise InputError(
-                f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, and the two "
-                "share it: put the one there that was trained with the model, or take it away."
+                f"{where} has another {name.removeprefix('encoder.')} than the model in the folder above, but the two "
+                "share it: put the one there that was trained with the model, or remove it."
             )
 
 
 def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str, str] | None, Mapping[str, Any]]:
-    """The objective of a folder's model, as far as it tells of one, and what of its sides a family need not know.
+    """Return the objective of a folder's model, as far as it names one, and the keys for its sides.
 
     names: of its tensors
     """
@@ -217,20 +218,20 @@ def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[st
 
 
 def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """The objective of a model that sees one side, or that is masked in a family that is not; None: the family's own.
+    """Return the objective of a model that sees one side, or is masked in a family that is not; None: the family's own.
 
     names: of its tensors
     """
     family = family_of(config["model_type"])
-    told = config.get("architectures") or ()
-    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in told
+    architectures = config.get("architectures") or ()
+    sees_left = config.get("is_decoder") and family.names.architectures.get("next") in architectures
     direction = "left" if sees_left else config.get("direction")
     if direction is not None:
         return {"kind": "next", "direction": str(direction)}
     if family.objective == "masked":
         return None
     masked = f"{family.names.heads['masked_head']['dense']}.weight"  # either is enough, as of pairs
-    return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in told else None
+    return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in architectures else None
 
 
 def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
@@ -247,12 +248,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError as error:
         if any(path.parent.glob("*.onnx")):
             raise InputError(
-                f"{path.parent} holds files of ONNX and no {path.name}: `cloze predict` reads it; for anything else "
-                "give the folder that it was written from."
+                f"{path.parent} holds ONNX files and no {path.name}: `cloze predict` reads it; for anything else give "
+                "the folder that it was written from."
             ) from error
         raise InputError(
             f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {quote(str(path.parent))} "
             "FOLDER` writes one from a pytorch_model.bin, or from several files."
         ) from error
     except SafetensorError as error:
-        raise InputError(f"{path} is not a whole safetensors file ({error}): save or copy it again.") from error
+        raise InputError(f"{path} is not a complete safetensors file ({error}): save or copy it again.") from error

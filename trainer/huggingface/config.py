@@ -1,10 +1,10 @@
 """`config.json`, both ways, by the table of the family. No torch.
 
-Promise: the settings of a configuration that was written from settings are those settings; what no model of ours can
-have otherwise is refused with the key that differs.
+Promise: the settings of a configuration that was written from settings are those settings; a configuration that no
+model of ours can have is refused with the key that differs.
 
 Our values by the names that the tables use: sizes as `EncoderShape` calls them; `positions`, those before the first one
-included; `deviation` of first weights; `activation` by their word.
+included; `deviation` of first weights; `activation` by their name for it.
 """
 
 import json
@@ -57,18 +57,18 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
 
 
 def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
-    """Our values by name."""
+    """Return our values by name."""
     shape = encoder_shape(settings, inputs)
-    found = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
+    values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.of_family
     usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
     activation = family.names.activations.get(settings.activation, usual)
     rows = {name: getattr(settings, name) or value for name, value in _row(family).items()}
-    return {**found, **rows, "activation": activation, "deviation": shape.initializer_range}
+    return {**values, **rows, "activation": activation, "deviation": shape.initializer_range}
 
 
 def _row(family: Family) -> dict[str, Any]:
-    """What a family has where settings say nothing, by their names."""
+    """Return a family's values for settings that are not given, by name."""
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
@@ -79,8 +79,8 @@ def read_config(path: Path) -> dict[str, Any]:
     family = config.get("model_type")
     if family is None:
         raise InputError(
-            f"{path} has no model_type, as in the first years of such files: `cloze import {quote(str(path.parent))} "
-            "FOLDER` finds it by the names of the tensors, and writes it."
+            f"{path} has no model_type, like the oldest such files: `cloze import {quote(str(path.parent))} FOLDER` "
+            "infers it from the names of the tensors, and writes it."
         )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
@@ -91,19 +91,19 @@ def read_config(path: Path) -> dict[str, Any]:
     except ValueError as error:
         [key] = error.args
         raise InputError(
-            f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: take a "
+            f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: use a "
             "checkpoint of another shape."
         ) from error
 
 
 def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
-    """The settings that a configuration tells of. Raises InputError where no model of ours is like it."""
+    """Return the settings of a configuration. Raises InputError where no model of ours is like it."""
     family = family_of(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
     _check(config, family, keys, where)
     shape = tuple(config[keys[name]] for name in ("layers", "hidden_size", "heads", "feed_forward_size"))
     embedding = config[keys["embedding_size"]] if "embedding_size" in keys else None
-    size = next((name for name, known in family.sizes.items() if known[:4] == shape), None)
+    size = next((name for name, sizes in family.sizes.items() if sizes[:4] == shape), None)
     by_number = dict(zip(("layers", "hidden_size", "heads", "feed_forward_size"), shape, strict=True))
     positions = config[keys["positions"]] - (config["pad_token_id"] + 1 if family.position_from_pad else 0)
     usual_embedding = family.sizes[size or "base"].embedding_size or shape[1]
@@ -143,7 +143,7 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
         if config.get(key, value) != value:
             raise InputError(
                 f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
-                "here: take a checkpoint that has it so."
+                "here: use a checkpoint with that value."
             )
     for ours, value in _over_row(config, family, keys).items():
         usual = _row(family)[ours]
@@ -153,9 +153,9 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
 
 
 def _over_row(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
-    """What a configuration has other than the family's row, by our names."""
-    found = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
-    return {ours: value for ours, value in found.items() if value != _row(family)[ours]}
+    """Return the values in which a configuration differs from the family's row, by our names."""
+    values = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
+    return {ours: value for ours, value in values.items() if value != _row(family)[ours]}
 
 
 def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
@@ -170,7 +170,7 @@ def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
         if all(token in ids for token in spelling.values()):
             return SpecialIds.of({role: ids[token] for role, token in spelling.items()})
     raise InputError(
-        f"{path} does not tell the ids of {', '.join(SPELLINGS[0].values())}, or of "
+        f"{path} does not give the ids of {', '.join(SPELLINGS[0].values())}, or of "
         f"{', '.join(SPELLINGS[1].values())}: save the model's own tokenizer there, or add "
         f"{', '.join(f'{role}_token_id' for role in ROLES)} to {CONFIG}."
     )

@@ -5,7 +5,7 @@
 Every tensor that has a row for each token is changed: the word embeddings, and the decoder's weight and bias where a
 file stores them. Rows of the other tokens and all other tensors are the same bytes. A mean of old rows leaves what the
 model predicts elsewhere nearly as it was, where random rows do not (Hewitt 2021; Mundra et al. 2024), and that of a
-word's own pieces says what the model had read for it (Gee et al. 2022). It needs some training on the domain
+word's own pieces is what the model had read for it (Gee et al. 2022). It needs some training on the domain
 afterwards.
 
 A vocabulary may have fewer tokens than the model has rows, which are then padding: new tokens take these first.
@@ -83,7 +83,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     """A checkpoint's config.json. Raises InputError where it is unreadable, or of another vocabulary than `old`."""
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
-        raise InputError(f"{checkpoint / CONFIG} does not tell the model's vocab_size, a number: save the model again.")
+        raise InputError(f"{checkpoint / CONFIG} does not give the model's vocab_size, a number: save the model again.")
     _check_vocabulary(checkpoint, config["vocab_size"], old)
     if not (checkpoint / WEIGHTS).is_file():
         raise InputError(
@@ -94,7 +94,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
-    """Raise InputError where the model is of another vocabulary, as far as its size and tokenizer.json tell."""
+    """Raise InputError where the model has another vocabulary, as far as its size and tokenizer.json show."""
     padded = size % 8 == 0 and old.size <= size < old.size + MOST_PADDING
     if size != old.size and not padded:
         raise InputError(
@@ -108,7 +108,7 @@ def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
         if differing is not None:
             raise InputError(
                 f"{path}: the token with the id {differing} is not {old.tokens[differing]!r}, as in the vocabulary: "
-                "they are different ones. Adapt the vocabulary that the model was trained with."
+                "they differ. Adapt the vocabulary that the model was trained with."
             )
 
 
@@ -120,7 +120,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
     rows: the new tokens' ids, and for each the rows whose mean it begins with; rows from `before` on that are not
           among them are zero
-    Raises InputError where the file is no whole safetensors file, or has no word embeddings of `before` rows.
+    Raises InputError where the file is not a complete safetensors file, or has no word embeddings of `before` rows.
     """
     try:
         with source.open("rb") as stream:
@@ -141,7 +141,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
 
 def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
-    """The metadata and the tensors of a safetensors file in the order of their bytes; the stream then is at these."""
+    """Return the metadata and tensors of a safetensors file in the order of their bytes; the stream is left there."""
     try:
         [length] = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(min(length, HEADER_BYTES)))
@@ -153,9 +153,9 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
         stored.sort(key=lambda tensor: (tensor.start, tensor.stop, tensor.name))
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a safetensors file ({error}): save or copy it again.") from error
-    there = path.stat().st_size - 8 - length
-    if there != max((tensor.stop for tensor in stored), default=0):
-        raise InputError(f"{path} is not whole: {there} bytes of numbers are not what its header tells. Copy it again.")
+    num_bytes = path.stat().st_size - 8 - length
+    if num_bytes != max((tensor.stop for tensor in stored), default=0):
+        raise InputError(f"{path} is incomplete: {num_bytes} bytes of numbers do not match its header. Copy it again.")
     return metadata, stored
 
 
@@ -172,7 +172,7 @@ def _fields(tensor: Stored) -> dict[str, Any]:
 
 
 def has_rows(name: str) -> bool:
-    """Whether a tensor has a row for each token.
+    """Tells whether a tensor has a row for each token.
 
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
@@ -181,7 +181,7 @@ def has_rows(name: str) -> bool:
 
 
 def has_words(name: str) -> bool:
-    """Whether a tensor holds the word embeddings.
+    """Tells whether a tensor holds the word embeddings.
 
     >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
     (True, False)
@@ -197,7 +197,7 @@ def _check_tensors(stored: Sequence[Stored], before: int, path: Path) -> None:
     for tensor in stored:
         if has_rows(tensor.name) and (tensor.shape[:1] != (before,) or tensor.kind not in NUMPY_TYPES):
             raise InputError(
-                f"{path}: {tensor.name} is {tensor.kind} {list(tensor.shape)}, and its config.json tells of {before} "
+                f"{path}: {tensor.name} is {tensor.kind} {list(tensor.shape)}, and its config.json gives {before} "
                 "tokens: it needs a row of floating-point numbers for each. Save the model again."
             )
 
@@ -232,9 +232,9 @@ def _copy(stream: IO[bytes], sink: IO[bytes], tensor: Stored, rows: Rows, size: 
 
 
 def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = False) -> npt.NDArray[Any]:
-    """The rows of a tensor, `size` of them, with the means of old rows where there is a new token.
+    """Return the rows of a tensor, `size` of them, with the means of old rows where there is a new token.
 
-    numbers: bfloat16 as uint16, where `bfloat` says so
+    numbers: bfloat16 as uint16 if `bfloat`
     Means are taken in float64 and rounded to the nearest number of the tensor's kind.
     """
     grown = np.zeros((size, *numbers.shape[1:]), numbers.dtype)

@@ -1,6 +1,6 @@
-"""What Hugging Face calls the parameters of our models, by the tables of their families. No torch.
+"""Hugging Face's names for the parameters of our models, by the tables of their families. No torch.
 
-Where our parameter corresponds to several of theirs, ours holds them one upon another (along the first dimension).
+Where our parameter corresponds to several of theirs, ours stacks them (along the first dimension).
 """
 
 import re

@@ -37,11 +37,11 @@ INDEX = ".index.json"
 
 
 def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: bool | None = None) -> str:
-    """Write today's form of a folder, and say what it holds.
+    """Write today's form of a folder, and return a line about what it holds.
 
-    family: of the model, where neither its configuration nor the names of its tensors tell
-    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files say
-    Raises InputError where the folder holds no whole model of these families, or `output` holds something.
+    family: of the model, where neither its configuration nor the names of its tensors show it
+    lowercase: whether a bare vocab.txt is of an uncased model; None: as its files have it
+    Raises InputError where the folder holds no complete model of these families, or `output` is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
@@ -58,17 +58,17 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         checked_config(written, vocabulary)
-        found = load_pretrained(written)
+        pretrained = load_pretrained(written)
         written.replace(output)
-    layers, hidden_size, *_ = found.settings.shape
+    layers, hidden_size, *_ = pretrained.settings.shape
     return (
-        f"{output}: a {found.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
+        f"{output}: a {pretrained.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
         f"{vocabulary.size:,} tokens."
     )
 
 
 def older_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
+    """Return all tensors of a folder, each in memory of its own. Raises InputError where there are none, or not all."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
@@ -77,16 +77,16 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
             files = [folder / part for part in _parts(index)]
         else:
             continue
-        found = {name: tensor for file in files for name, tensor in _tensors(file)}
-        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in found.items()}
+        tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
+        return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     raise InputError(
-        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its weights for torch; those of "
+        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its PyTorch weights; those of "
         "TensorFlow and Flax are not read."
     )
 
 
 def _parts(index: Path) -> list[str]:
-    """Names of the files that an index tells of. Raises InputError for one outside the folder."""
+    """Return the names of the files in an index. Raises InputError for one outside the folder."""
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
     if not parts or any(Path(name).name != name for name in parts):
@@ -101,7 +101,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     if not isinstance(content, Mapping) or not all(
         isinstance(name, str) and isinstance(each, Tensor) for name, each in content.items()
     ):
-        raise InputError(f"{path} holds other things than tensors by name: save the model's state_dict alone.")
+        raise InputError(f"{path} holds more than tensors by name: save the model's state_dict alone.")
     yield from content.items()
 
 
@@ -109,13 +109,13 @@ def _unpickled(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise InputError(f"{path} is not there, and its index names it: copy the folder again.") from error
+        raise InputError(f"{path} is missing, but its index names it: copy the folder again.") from error
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{path} holds more than tensors, which could be code, and is not read: save the model's state_dict alone."
         ) from error
     except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:  # of a file that is cut, or another one
-        raise InputError(f"{path} is not a whole file of torch ({error}): copy it again.") from error
+        raise InputError(f"{path} is not a complete torch file ({error}): copy it again.") from error
 
 
 def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
@@ -124,7 +124,7 @@ def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
         raise InputError(
-            f"{source / CONFIG} has no model_type, and the names of the tensors do not tell the family: name it "
+            f"{source / CONFIG} has no model_type, and the names of the tensors do not show the family: name it "
             f"(--family), one of {', '.join(FAMILIES)}."
         )
     return fitting[0]

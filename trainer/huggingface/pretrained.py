@@ -1,8 +1,8 @@
-"""What a folder has learnt, for a model with other heads: its encoder, and of known heads what there is.
+"""The weights of a folder for a model with other heads: its encoder, and the heads that are known here.
 
-Promise: any folder of these families in safetensors will do, with whatever head it was saved: one for pre-training, for
+Promise: any folder of these families in safetensors will do, whatever head it was saved with: one for pre-training, for
 a task, or none (then the names of its tensors lack their first part). Every tensor of the encoder must be there, in the
-shapes that its `config.json` tells of; nothing is drawn at random.
+shapes that its `config.json` gives; nothing is drawn at random.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path) -> Pretrained:
-    """The encoder of a folder. Raises InputError where there is none of ours, or not all of it."""
+    """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
     config = read_config(folder / CONFIG)
     tensors = modern(read_weights(folder / WEIGHTS))
     objective, sides = sides_of(config, tensors)
@@ -44,19 +44,19 @@ def load_pretrained(folder: Path) -> Pretrained:
     )
     if settings.groups > len(tensors):  # to build them all could take hours
         raise InputError(
-            f"{folder / CONFIG} tells of {settings.groups:,} layers, and {WEIGHTS} has {len(tensors)} tensors."
+            f"{folder / CONFIG} gives {settings.groups:,} layers, but {WEIGHTS} has {len(tensors)} tensors."
         )
     with torch.device("meta"):
         model = build_model(settings, inputs)
     [part] = settings.objective_settings.parts(family, inputs)
     names = huggingface_names(model.state_dict(), family, part)
-    found = _with_first_part(tensors, family)
+    prefixed = _with_first_part(tensors, family)
     where, whole = str(folder / WEIGHTS), model.state_dict()
-    _check_encoder(found, names, where)
+    _check_encoder(prefixed, names, where)
     state = {
-        ours: checked(found, whole[ours], theirs, where)
+        ours: checked(prefixed, whole[ours], theirs, where)
         for ours, theirs in names.items()
-        if all(each in found for each in theirs)
+        if all(each in prefixed for each in theirs)
     }
     return Pretrained(settings, inputs, state)
 
@@ -69,11 +69,12 @@ def _with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str,
     return {first + name: tensor for name, tensor in tensors.items()}
 
 
-def _check_encoder(found: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
+def _check_encoder(tensors: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
     wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
-    missing = [each for each in wanted if each not in found]
+    missing = [each for each in wanted if each not in tensors]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} tells of: save or copy the model again."
+            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} describes: save or copy the model "
+            "again."
         )

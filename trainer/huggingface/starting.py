@@ -1,7 +1,7 @@
-"""A model to begin with, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
+"""A model to start from, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
 
-Promise: what a recipe says of the model is what the folder holds, or refused; and so is a vocabulary that is neither
-that of the folder nor adapted from it. Nothing of the weights is read but the names in their file's header.
+Promise: a recipe that contradicts what the folder holds is refused; and so is a vocabulary that is neither that of the
+folder nor adapted from it. Of the weights only the names in their file's header are read.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,35 +27,35 @@ FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shape
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 
 
-def settings_from(start: Start, said: Mapping[str, Json]) -> ModelSettings:
-    """The settings of a folder's model. said: by the recipe. Raises InputError where these differ, or fit no model."""
+def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
+    """Return the settings of a folder's model. given: by the recipe. Raises InputError where they differ."""
     where = Path(start.folder) / CONFIG
-    found = settings_of(read_config(where), str(where), said.get("objective"))
-    for key, value in said.items():
-        theirs = _value(found, key, value)
+    settings = settings_of(read_config(where), str(where), given.get("objective"))
+    for key, value in given.items():
+        theirs = _value(settings, key, value)
         if key not in FREE and value != theirs:
             raise InputError(
-                f"model.{key} = {value!r}, and the model in {start.folder} has {theirs!r}: leave it out, for what a "
-                "training begins with says its sizes itself; or give another folder as model.start."
+                f"model.{key} = {value!r}, but the model in {start.folder} has {theirs!r}: leave it out, because the "
+                "model to start from sets its own sizes; or give another folder as model.start."
             )
-    return replace(found, **{key: said[key] for key in UNSHAPED if key in said})
+    return replace(settings, **{key: given[key] for key in UNSHAPED if key in given})
 
 
-def _value(found: ModelSettings, key: str, said: Json) -> Json:
-    """What a folder's model has for a key; of a size that it has, its name as it was said."""
-    shape = dict(zip(SHAPE, found.shape, strict=True))
+def _value(settings: ModelSettings, key: str, given: Json) -> Json:
+    """Return what a folder's model has for a key; for a size that it has, the name as given."""
+    shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
-        named = found.of_family.sizes.get(str(said))
-        fits = named is not None and (*named[: len(SHAPE)],) == found.shape
-        return said if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
-    epsilon = found.norm_epsilon or found.of_family.norm_epsilon
+        named = settings.of_family.sizes.get(str(given))
+        fits = named is not None and (*named[: len(SHAPE)],) == settings.shape
+        return given if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
+    epsilon = settings.norm_epsilon or settings.of_family.norm_epsilon
     others = {
         "norm_epsilon": epsilon,
-        "max_length": found.positions,
-        "embedding_size": found.embedding,
-        "layer_groups": found.groups,
+        "max_length": settings.positions,
+        "embedding_size": settings.embedding,
+        "layer_groups": settings.groups,
     }
-    return {**shape, **others}.get(key, getattr(found, key))
+    return {**shape, **others}.get(key, getattr(settings, key))
 
 
 def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
@@ -67,16 +67,17 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
         rows = pieces_before(old, vocabulary)
     except InputError as error:
         raise InputError(
-            f"{called} is neither the vocabulary of the model in {folder}, with which the training begins, nor adapted "
-            f"from it. {error} Leave [vocabulary] out to take the model's own; `cloze vocabulary adapt` adds to it."
+            f"{called} is neither the vocabulary of the model in {folder}, from which the training starts, nor "
+            f"adapted from it. {error} Leave [vocabulary] out to use the model's own; `cloze vocabulary adapt` adds "
+            "to it."
         ) from error
     return replace(start, rows=tuple(sorted(rows.items())))
 
 
 def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-    """What of a model is begun with: the first part, and of the others those that are in folders below.
+    """Return the parts of a model that start from a folder: the first, and those of the others in folders below.
 
-    Raises InputError where one there is of another shape than the model's.
+    Raises InputError where one of these has another shape than the model's.
     """
     first, *others = model.objective_settings.parts(model.of_family, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
@@ -86,9 +87,10 @@ def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
         wanted = part_settings(model, part).shape
         if theirs != wanted:
             raise InputError(
-                f"{path} tells of a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and the "
-                f"model has one of {wanted}: set model.objective.generator_size to {theirs[1] / model.shape[1]:g}, or "
-                f"take {path.parent} away, and the {part.folder} begins with first weights."
+                f"{path} describes a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and "
+                f"the model has one of {wanted}: set model.objective.generator_size to "
+                f"{theirs[1] / model.shape[1]:g}, or remove {path.parent}, and the {part.folder} starts with first "
+                "weights."
             )
     return (first, *below)
 
@@ -124,13 +126,13 @@ def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tu
 
 
 def _is_of_head(name: str, called: str, family: Family) -> bool:
-    """Whether a tensor tells that there is a head: a pooler may be there without one."""
+    """Tells whether a tensor shows that there is a head: a pooler may be there without one."""
     modules = family.names.heads[called].values()
     return not name.startswith(family.names.left_out) and any(_is_of(name, module) for module in modules)
 
 
 def of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
-    """Whether a tensor is of a head that families have and this part has not, or of what it leaves out anyway."""
+    """Tells whether a tensor belongs to a head that this part lacks, or to what the family leaves out anyway."""
     heads = {called: head.values() for called, head in family.names.heads.items()}
     if any(_is_of(name, module) for called in part.heads.values() for module in heads[called]):
         return False

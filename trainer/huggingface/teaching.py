@@ -1,4 +1,4 @@
-"""A teacher, as far as it can be known without torch: whether a student of these settings can learn from it.
+"""Checks without torch that a student of these settings can learn from a teacher.
 
 Promise: a teacher of other tokens or fewer positions, or whose layers or vectors do not fit, is refused.
 """
@@ -46,7 +46,7 @@ def check_tokens(teacher: Start, tokens: Sequence[str]) -> None:
     if differing is not None:
         named = [repr(each[differing]) if differing < len(each) else "none" for each in (theirs, tokens)]
         raise InputError(
-            f"{_called(folder)} has another vocabulary than the shards: its token {differing} is {named[0]}, and "
+            f"{_called(folder)} has a different vocabulary from the shards: its token {differing} is {named[0]}, and "
             f"theirs is {named[1]}. {_REMEDY}"
         )
 

@@ -25,9 +25,9 @@ def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, byte
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:
-    """A `tokenizer_config.json` by which transformers cuts texts to what the model reads, where it is asked to cut.
+    """Return a `tokenizer_config.json` with which transformers cuts texts to what the model reads, where it should cut.
 
-    A smaller length that it names already stays. Raises InputError where it is no JSON object.
+    A smaller length that it already names stays. Raises InputError where it is not a JSON object.
 
     >>> with_max_length(b"{}", 512)
     b'{\\n  "model_max_length": 512\\n}\\n'

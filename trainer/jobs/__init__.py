@@ -1,5 +1,5 @@
-"""A training as it is handed to its processes: `job.py`. No torch.
+"""A training as its processes receive it: `job.py`. No torch.
 
-`phases.py` says which shard sets a phase reads and how much of each, `start.py` is a model to begin with, `origins.py`
-a checkpoint of another run to go on from, and `data_counts.py` what was read in the end.
+`phases.py` settles which shard sets a phase reads and how much of each, `start.py` is a model to start from,
+`origins.py` a checkpoint of another run to continue from, and `data_counts.py` what was read in the end.
 """

@@ -1,4 +1,4 @@
-"""What a model has seen, in its manifest: of each phase and shard set the slots, deleted examples and tokens. No torch.
+"""The data that a model has seen, in its manifest: slots, deleted examples and tokens by phase and set. No torch.
 
 Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
 settings alone; both are counted over all processes and every resume.
@@ -19,7 +19,7 @@ _UNIT = re.compile(r"slots of phase (\d+): (.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPart:
-    """What a phase read of a shard set.
+    """The part of a shard set that a phase read.
 
     name:     of the set's artifact
     read:     slots that had an example
@@ -39,12 +39,12 @@ class SeenPart:
 
     @property
     def epochs(self) -> float:
-        """How often the set would have been read by as many slots."""
+        """The number of times that as many slots would have read the whole set."""
         return (self.read + self.deleted) / max(1, self.examples)
 
 
 def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
-    """An account of slots for each phase and shard set, and its tokens. facts: what the export says of itself"""
+    """Return an account of slots for each phase and shard set, and its tokens. facts: of the export"""
     accounts, figures = list[Account](), dict[str, int]()
     for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
@@ -59,10 +59,10 @@ def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
 
 
 def seen_in(model: Manifest) -> Iterator[SeenPart]:
-    """What the manifest of a model says of it, phase by phase."""
+    """Yield what the manifest of a model records, phase by phase."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
-    found = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
-    for phase, name, outcomes in sorted(found, key=lambda one: one[:2]):
+    accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
+    for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):
         figures, called = model.ledger.figures, f"of phase {phase}: {name}"
         yield SeenPart(
             phase=phase,

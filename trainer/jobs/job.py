@@ -1,6 +1,6 @@
-"""A training job: everything that a process must be told to train a model, as one JSON file. No torch.
+"""A training job: everything that a process needs to train a model, as one JSON file. No torch.
 
-What decides the weights is its `identity`; the rest says where things are on this machine.
+Its `identity` is what decides the weights; the rest is where things are on this machine.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class JobInput:
 
     @property
     def name(self) -> str:
-        """What the artifact is called."""
+        """The name of the artifact."""
         return self.folder.split("/")[1]
 
 
@@ -48,8 +48,8 @@ class TrainingJob:
     work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
     source: address of the object store from which windows of the train split are fetched as they are read; empty where
             all shards are in `store`
-    start:  the model whose weights it begins with; None for first ones
-    origin: the checkpoint of another run that this one goes on from
+    start:  the model whose weights it starts from; None for first ones
+    origin: the checkpoint of another run that this one continues from
     teacher: the model that it learns from; None where its objective has none
     """
 
@@ -83,7 +83,7 @@ class TrainingJob:
 
     @property
     def identity(self) -> dict[str, Json]:
-        """What decides the weights, and must be the same where a run is resumed."""
+        """Everything that decides the weights, and must be the same where a run is resumed."""
         return {
             "model": model_json(self.model),
             "training": settings_json(self.training),
@@ -116,7 +116,7 @@ class TrainingJob:
 
     @property
     def shard_sets(self) -> list[Manifest]:
-        """What all phases read. Raises InputError as `shard_set` does."""
+        """Return the shard sets of all phases. Raises InputError as `shard_set` does."""
         return [self.shard_set(shards) for shards in self.shards]
 
     @property
@@ -131,7 +131,7 @@ class TrainingJob:
 
     @property
     def stamps(self) -> Path:
-        """The file that says which files of shards were verified."""
+        """The file that records which files of shards were verified."""
         return Path(self.work) / "verified-shards.jsonl"
 
     @property
@@ -141,12 +141,12 @@ class TrainingJob:
 
     @property
     def export_folders(self) -> tuple[str, ...]:
-        """Where each part of the model is in the export: the beginning of a path, "" for the export itself."""
+        """The beginning of each model part's path in the export, "" for the export itself."""
         parts = self.model.objective_settings.parts(self.model.of_family, self.inputs)
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """What the export says of itself (steps, parameters, counts, `files`), or None where it is not finished.
+        """Return the facts of the export (steps, parameters, counts, `files`), or None where it is not finished.
 
         Raises InputError where it is of another model, Damaged where its document is damaged.
         """
@@ -157,22 +157,22 @@ class TrainingJob:
         return facts
 
     def refuse_another(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError unless what is at a path is of this model, trained as this job says."""
+        """Raise InputError unless a path holds this model, trained as this job says."""
         differing = _difference(identity, json.loads(json.dumps(self.identity)))
         if differing is not None:
             key, theirs, ours = differing
             raise InputError(
-                f"{path} is of another model: there {key} is {theirs!r}, here it is {ours!r}. Train in another work "
-                f"folder than {self.work}, or remove that folder to begin again."
+                f"{path} belongs to another model: its {key} is {theirs!r}, but here it is {ours!r}. Train in a work "
+                f"folder other than {self.work}, or remove that folder to start over."
             )
 
 
-def _difference(found: Json, wanted: Json, key: str = "") -> tuple[str, Json, Json] | None:
-    """The first place where two documents differ, and what is there."""
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
-        return None if found == wanted else (key, found, wanted)
-    for name in [*wanted, *(name for name in found if name not in wanted)]:
-        differing = _difference(found.get(name), wanted.get(name), f"{key}.{name}" if key else name)
+def _difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
+    """Return the first place where two documents differ, with both values."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return None if theirs == ours else (key, theirs, ours)
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        differing = _difference(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
         if differing is not None:
             return differing
     return None

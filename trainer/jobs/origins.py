@@ -1,9 +1,9 @@
-"""Origins: the checkpoint of another run that a training goes on from, with its weights and its optimiser. No torch.
+"""Origins: the checkpoint of another run that a training continues from, with weights and optimizer. No torch.
 
     continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
 
-The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and shards that
-were read there are read on where they were left. What names the model is what the checkpoint holds, not where it is.
+The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and reading
+resumes in shards that were read there. The checkpoint's content names the model, not its place.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """A checkpoint to go on from.
+    """A checkpoint to continue from.
 
     path:    its folder
     content: a digest of what it holds
@@ -41,12 +41,12 @@ class Origin:
 
     @property
     def identity(self) -> Json:
-        """What decides the weights."""
+        """The facts that decide the weights."""
         return {"content": self.content, "read": dict(self.read)}
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """What `training.continue_from` names; None where it is not given.
+    """Return the checkpoint that `training.continue_from` names; None where it is not given.
 
     models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
     vocabulary: the content of the vocabulary
@@ -59,65 +59,65 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
     identity = facts["identity"]
     if identity["model"] != json.loads(json.dumps(model_json(model))) or identity["vocabulary"] != vocabulary:
         raise InputError(
-            f"training.continue_from = {training.continue_from!r} is of another [model] or another vocabulary, so this "
-            "one cannot go on from it: give both the same ones, or begin with its weights alone."
+            f"training.continue_from = {training.continue_from!r} has another [model] or another vocabulary, so this "
+            "training cannot continue from it: give both the same ones, or start from its weights alone."
         )
     now = settings_json(training)
     for key in SAME:
         if identity["training"].get(key) != now.get(key):
             raise InputError(
-                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, which "
-                "the state of its optimiser is made for: give both the same, or begin with its weights alone."
+                f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, on "
+                "which the state of its optimizer depends: give both the same, or start from its weights alone."
             )
     return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
 
 
-def find_checkpoint(said: str, models: Path) -> Path:
-    """The folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
+def find_checkpoint(location: str, models: Path) -> Path:
+    """Return the folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
 
-    said: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; what begins
-    with `models/` is below `models`. Raises InputError.
+    location: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; one that
+    begins with `models/` is below `models`. Raises InputError.
     """
-    address, _, step = said.rpartition("@") if "@" in Path(said).name else (said, "", "")
+    address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
     if not step and (folder / COMPLETE).is_file() and folder.name.startswith("step-"):
         return folder
     folders = [folder / below for below in ("work/checkpoints", "checkpoints", ".")]
-    found = {
+    checkpoints = {
         int(path.name.removeprefix("step-")): path
         for each in reversed(folders)
         for path in each.glob("step-*")
         if path.name.removeprefix("step-").isdigit()
     }
-    if not found:
+    if not checkpoints:
         raise InputError(
-            f"training.continue_from = {said!r}: {folder} has no checkpoint. Name the artifact or the work folder of a "
-            "model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
+            f"training.continue_from = {location!r}: {folder} has no checkpoint. Name the artifact or the work folder "
+            "of a model that was trained on this machine, as in models/NAME/FINGERPRINT@STEP."
         )
-    if step and (not step.isdigit() or int(step) not in found):
+    if step and (not step.isdigit() or int(step) not in checkpoints):
         raise InputError(
-            f"training.continue_from = {said!r}: {folder} has no checkpoint of step {step}, but of "
-            f"{', '.join(map(str, sorted(found)))}. Checkpoints before a decay are kept, and the newest "
+            f"training.continue_from = {location!r}: {folder} has no checkpoint of step {step}, only of "
+            f"{', '.join(map(str, sorted(checkpoints)))}. Checkpoints before a decay are kept, and the newest "
             "training.keep_checkpoints."
         )
-    return found[int(step)] if step else found[_default(found)]
+    return checkpoints[int(step)] if step else checkpoints[_default(checkpoints)]
 
 
-def _default(found: Mapping[int, Path]) -> int:
-    """The last step before a decay, of steps with a checkpoint; the newest where there is none."""
-    newest = max(found)
-    training = bind(TrainingSettings, _facts(found[newest])["identity"]["training"], "training")
-    return max(decays_begin(training) & found.keys(), default=newest)
+def _default(checkpoints: Mapping[int, Path]) -> int:
+    """Return the last step before a decay that has a checkpoint; the newest where there is none."""
+    newest = max(checkpoints)
+    training = bind(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
+    return max(decays_begin(training) & checkpoints.keys(), default=newest)
 
 
 def _facts(path: Path) -> dict[str, Json]:
-    """What a checkpoint says of itself. Raises InputError where it is damaged."""
+    """Return the facts of a checkpoint. Raises InputError where it is damaged."""
     try:
         return read_finished(path)
     except Damaged as damage:
         raise InputError(
-            f"The checkpoint {path} to go on from is damaged: {damage.path}: {damage.what}. Take another one, or bring "
-            "this one back."
+            f"The checkpoint {path} to continue from is damaged: {damage.path}: {damage.what}. Use another one, or "
+            "restore this one."
         ) from damage
 
 

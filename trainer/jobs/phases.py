@@ -1,13 +1,12 @@
-"""What each phase of a training reads: shard sets, their shares of its slots, and where each of them is read on.
+"""The phases of a training: the shard sets that each reads, their shares of its slots, and where reading resumes.
 
-`settle` says it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
-steps. `readings` says
-it again to every process of a job. No torch.
+`settle` decides it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
+steps. `readings` repeats it for every process of a job. No torch.
 
-A quota of tokens is a number of slots, by what an example of the set has on average (the shards' ledger says exactly
-how many examples and tokens a set has; a slot whose example was deleted since counts as one). So the number of steps is
-known before the first one, as the learning rate needs; what was read in fact is counted (`data_counts.py`). A quota
-beyond an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+A quota of tokens is a number of slots, by the average length of the set's examples (the shards' ledger has the exact
+number of examples and tokens; a slot whose example was deleted since counts as one). So the number of steps is known
+before the first one, as the learning rate needs; what was actually read is counted (`data_counts.py`). A quota beyond
+an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from trainer.settings.training import TrainingSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a phase reads.
+    """The shard sets that a phase reads.
 
     inputs: the shard sets; several are a mixture
     shares: slots of each in a period of the mixture
@@ -43,7 +42,7 @@ class Reading:
 
 
 def readings(job: TrainingJob) -> list[Reading]:
-    """What the phases read. One that reads a set that was read before goes on where that ended."""
+    """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
     inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
     shares = job.shares or ((1,),) * len(inputs)
     slots = [Interleave(parts).before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)]
@@ -59,7 +58,7 @@ def readings(job: TrainingJob) -> list[Reading]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A training whose phases are known to the slot.
+    """A training whose phases are settled to the slot.
 
     training: with the steps of each phase
     shards:   what the phases read, one after the other; of a mixture in the order of contents
@@ -140,14 +139,14 @@ def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], sha
 
 
 def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
-    """Tokens of a slot on average."""
-    found = [_some_examples(what, manifest) for manifest in shards]
-    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, found, strict=True)]
+    """Return the tokens of a slot on average."""
+    counts = [_some_examples(what, manifest) for manifest in shards]
+    means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
     return Fraction(sum(means)) / Fraction(sum(parts))
 
 
 def _some_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Examples and tokens of the training split. Raises InputError where there is none."""
+    """Return the examples and tokens of the training split. Raises InputError where there is none."""
     examples, held = train_examples(shards)
     if not examples:
         raise InputError(_no_example(what, shards))
@@ -161,7 +160,7 @@ def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
 
 
 def train_examples(shards: Manifest) -> tuple[int, int]:
-    """Examples and tokens of the training split, as the ledger of each shard says."""
+    """Return the examples and tokens of the training split, by the ledger of each shard."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
     return sum(part.rows("examples") for part in parts), sum(part.ledger.figures["example tokens"] for part in parts)
 
@@ -186,7 +185,7 @@ def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
 
 
 def _learnt(shards: Manifest) -> str:
-    """What examples teach, in words."""
+    """Return in words what examples teach."""
     labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
     return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
 

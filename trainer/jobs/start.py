@@ -1,9 +1,9 @@
-"""What a training begins with in place of first weights: the folder of a model, known by what it holds. No torch.
+"""The start of a training in place of first weights: the folder of a model, identified by what it holds. No torch.
 
     folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
 
-Where the folder is decides nothing. It is read once more when training begins, and compared; from the first checkpoint
-on it is not needed.
+The folder's place decides nothing. It is read once more when training begins, and compared; after the first checkpoint
+it is not needed.
 """
 
 import hashlib
@@ -41,25 +41,25 @@ class Start:
         for name, digest in self.files.items():
             path = Path(self.folder) / name
             if not path.is_file():
-                raise InputError(f"{path} is gone, with which the training was to begin: {_REMEDY} {needed}")
+                raise InputError(f"{path} is gone, but the training was to start from it: {_REMEDY} {needed}")
             if sha256_of(path) != digest:
-                raise InputError(f"{path} is another one than when the training was planned: {_REMEDY} {needed}")
+                raise InputError(f"{path} has changed since the training was planned: {_REMEDY} {needed}")
 
 
-_REMEDY = "bring the folder back as it was; or run the recipe again, which plans a training from what is there now."
+_REMEDY = "restore the folder as it was; or run the recipe again, which plans a training from its present content."
 
 
 def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
-    """The model in a folder. digest: sha256 of a file, asked where it may be known already. Raises InputError."""
+    """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
-                f"{folder} has no {name}, and a training begins with a model as Hugging Face's save_pretrained writes "
+                f"{folder} has no {name}, but a training starts from a model as Hugging Face's save_pretrained writes "
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
-    there = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
-    there += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
-    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in there})
+    names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
+    names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
+    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
 
 
 def parts_below(folder: Path) -> list[str]:
@@ -68,6 +68,6 @@ def parts_below(folder: Path) -> list[str]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

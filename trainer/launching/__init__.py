@@ -1,7 +1,7 @@
-"""A training's processes: started, listened to, and ended with the one that started them. No torch.
+"""A training's processes: starting them, listening to them, and ending them with their parent. No torch.
 
     launch.py ─► agent.py (where there are several) ─► ranks
 
-`commands.py` says how they are started, `nodes.py` on how many machines, `copies.py` brings shards of an object store
-near, `output.py` is what they say, `stopping.py` a stop from another thread, `ending.py` how each of them ends.
+`commands.py` makes the commands that start them, `nodes.py` is about how many machines, `copies.py` copies shards from
+an object store, `output.py` reads what they print, `stopping.py` stops them from another thread, `ending.py` ends each.
 """

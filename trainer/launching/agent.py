@@ -51,14 +51,14 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Have the signals that stop a process told to its children, once; without a child it ends."""
-    told: list[int] = []
+    """Pass the signals that stop a process to its children, once; without a child it ends."""
+    passed_on: list[int] = []
 
     def tell(number: int, frame: FrameType | None) -> None:
         ranks = children(os.getpid())
-        if told or not ranks:
+        if passed_on or not ranks:
             os._exit(128 + number)  # ranks that are left go with this process
-        told.append(number)
+        passed_on.append(number)
         for pid in ranks:
             send(pid, signal.SIGTERM)
 

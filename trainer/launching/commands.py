@@ -1,4 +1,4 @@
-"""How the processes of a trainer are started: how many, by which command, in which environment. No torch."""
+"""Starts the processes of a trainer: how many, by which command, in which environment. No torch."""
 
 import os
 import re
@@ -14,15 +14,15 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def processes_of(training: TrainingSettings) -> int:
-    """Processes of this machine: as many as are asked for, else one a GPU, else one."""
+    """Return the number of processes on this machine: as many as the settings give, else one a GPU, else one."""
     return training.processes or (num_gpus() if training.device != "cpu" else 0) or 1
 
 
 def environment(training: TrainingSettings, processes: int) -> dict[str, str]:
-    """The variables that the trainer is started with; what the user has set of them stays.
+    """Return the variables that the trainer is started with; those that the user has set stay.
 
-    Its processes share the cores: with a thread a core each, as torch would have it, they would stand in each other's
-    way. Of a container's share of the processor whole cores count.
+    Its processes share the cores: with a thread per core each, torch's default, they would get in each other's way.
+    Of a container's share of the processor whole cores count.
     """
     threads = max(1, usable_cores() // processes)
     chosen = {"OMP_NUM_THREADS": str(threads)}
@@ -39,7 +39,7 @@ def usable_cores(quota: Path = CPU_QUOTA) -> int:
 
 
 def num_gpus() -> int:
-    """GPUs that torch can use here; it is asked, in a process of its own, only where there is a device at all.
+    """Return the number of GPUs that torch can use here; a separate process asks it, only where there is a device.
 
     An interrupt from the keyboard does not reach that process, which would answer it with a traceback.
     """
@@ -50,7 +50,7 @@ def num_gpus() -> int:
 
 
 def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train") -> list[str]:
-    """How the trainer is started: by itself, or as several ranks under torchrun's agent. does: its command"""
+    """Return the command line of the trainer: alone, or as several ranks under torchrun's agent. does: its command"""
     if processes == nodes.count == 1:
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
     agent = [sys.executable, "-m", "trainer.launching.agent", str(os.getpid()), str(processes), does, str(job)]

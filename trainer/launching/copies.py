@@ -51,10 +51,10 @@ def _check_room(job: TrainingJob) -> None:
 
 
 def without_copy(copies: Place, damage: Damaged) -> InputError:
-    """Remove a damaged copy; what to tell of it."""
+    """Remove a damaged copy; return the error to report."""
     if copies.size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(
-        f"The copy {copies.full_path(damage.path)} of a shard was damaged and is removed: {damage.what}. Run the same "
-        "command again, which fetches it again and goes on from the newest checkpoint."
+        f"The copy {copies.full_path(damage.path)} of a shard was damaged and has been removed: {damage.what}. Run "
+        "the same command again: it fetches the shard again and continues from the newest checkpoint."
     )

@@ -1,4 +1,4 @@
-"""How the processes of a training end: with their parent, by a signal that they heed, and at once. No torch."""
+"""Ends the processes of a training: with their parent, by a signal that they heed, and at once. No torch."""
 
 import ctypes
 import os

@@ -34,7 +34,7 @@ LOG = "train.log"
 
 
 class TrainingFailed(Exception):
-    """The trainer ended for a reason that is not the user's to mend; the end of its log says which."""
+    """The trainer ended for a reason that the user cannot fix; the end of its log says which."""
 
 
 def train(
@@ -43,13 +43,13 @@ def train(
     stop: Stop | None = None,
     nodes: Nodes = ALONE,
 ) -> None:
-    """Train until the export is finished; where it is already, and every byte of it as it was written, do nothing.
+    """Train until the export is finished; if it already is, with every byte as it was written, do nothing.
 
-    A damaged export is told as an event, and written again from the newest checkpoint.
+    A damaged export is reported as an event, and written again from the newest checkpoint.
     on_event: called with every event of `trainer.metrics`, on this thread
     stop:     stops it from another thread; then this raises TrainingFailed
     nodes:    the machines that train it together, each of which calls this; the first one hears the events
-    Raises InputError with the trainer's own words where the user can mend what is wrong (Damaged where a shard is not
+    Raises InputError with the trainer's own message where the user can fix the problem (Damaged where a shard is not
     what was written), else TrainingFailed.
     """
     work = Path(job.work)
@@ -74,12 +74,12 @@ def train(
 
 
 def _damaged_shard(job: TrainingJob) -> Damaged | None:
-    """A shard that explains why ranks failed, whatever they said. Reads the files that were not verified yet."""
+    """Return a damaged shard that explains why ranks failed, if any. Reads the files that were not yet verified."""
     return first_damage(Place(job.store), files_of(job.shard_sets, job.elsewhere), job.stamps)
 
 
 def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
-    """Whether the export is there and whole. Reads all of it, at 10 GB a second where the system has it in memory."""
+    """Tells whether the export is complete. Reads all of it, at 10 GB a second where the system has it in memory."""
     try:
         facts = job.read_export()
         if facts is not None:
@@ -114,7 +114,7 @@ def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: 
             stop.started(process)
             for event in events(process.stdout, log):
                 if event["event"] == "failure":
-                    failures.append(_told(event))
+                    failures.append(_input_error(event))
                 else:
                     on_event(event)
             code = process.wait()
@@ -126,11 +126,11 @@ def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: 
         if code and not _finished(job, on_event):
             raise TrainingFailed(failure(log_path, begin, code))
         if code:
-            log.write(f"The trainer {how_ended(code)} after the export was whole: the model is finished.\n".encode())
+            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n".encode())
 
 
-def _told(event: Event) -> InputError:
-    """What a rank raised that the user can mend."""
+def _input_error(event: Event) -> InputError:
+    """Return the error that a rank raised and the user can fix."""
     if "path" in event:
         return Damaged(str(event["path"]), str(event["what"]))
     return InputError(str(event["message"]))

@@ -1,11 +1,11 @@
-"""The machines of one training: told by hand, the same command on each, with the number of the machine. No torch.
+"""The machines of one training: given by hand, the same command on each, with the number of the machine. No torch.
 
     cloze train JOB --nodes 2 --node-rank 0 --rendezvous first-host:29500
     cloze train JOB --nodes 2 --node-rank 1 --rendezvous first-host:29500
 
-Every machine has the same number of processes and reads the job's `work` folder at the same path, for each process
-writes its share of a checkpoint there. The first one tells how it goes. Where one of them ends, all do; the same
-commands again go on from the newest checkpoint.
+Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
+writes its share of a checkpoint there. The first one reports progress. Where one of them ends, all do; the same
+commands again continue from the newest checkpoint.
 """
 
 import re
@@ -32,21 +32,21 @@ class Nodes:
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_NODES:
-            raise InputError(f"--nodes {self.count} is no number of machines: give one from 1 to {MOST_NODES}.")
+            raise InputError(f"--nodes {self.count} is not a number of machines: give one from 1 to {MOST_NODES}.")
         if not 0 <= self.rank < self.count:
             raise InputError(
-                f"--node-rank {self.rank} is no number of one of {self.count} machines: the first is 0, the last "
+                f"--node-rank {self.rank} is not the number of one of {self.count} machines: the first is 0, the last "
                 f"{self.count - 1}."
             )
         if self.count > 1 and not _ADDRESS.fullmatch(self.rendezvous):
             raise InputError(
-                f"--rendezvous {self.rendezvous!r} is no address: give HOST:PORT of the first of the {self.count} "
-                "machines, with a port that is free there, on all of them alike."
+                f"--rendezvous {self.rendezvous!r} is not an address: give HOST:PORT of the first of the {self.count} "
+                "machines, with a port that is free there, and give the same on all of them."
             )
 
     @property
     def suffix(self) -> str:
-        """Of the files that each machine but the first has of its own in the work folder.
+        """The suffix of the files that each machine but the first has of its own in the work folder.
 
         >>> Nodes().suffix, Nodes(count=2, rank=1, rendezvous="first:29500").suffix
         ('', '-node-1')
@@ -66,12 +66,12 @@ class Nodes:
         return [*each, "--master-addr", host.strip("[]"), "--master-port", port]
 
     def to_text(self) -> str:
-        """One word, for a command line."""
+        """Return the machines as one word, for a command line."""
         return f"{self.count},{self.rank},{self.rendezvous}"
 
     @staticmethod
     def of(text: str) -> "Nodes":
-        """What `to_text` wrote.
+        """Parse what `to_text` wrote.
 
         >>> Nodes.of(Nodes(count=2, rank=1, rendezvous="first:29500").to_text())
         Nodes(count=2, rank=1, rendezvous='first:29500')

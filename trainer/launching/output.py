@@ -1,4 +1,4 @@
-"""What the processes of a trainer say: events on their output, the rest in a log, whose end tells why. No torch."""
+"""The output of a trainer's processes: events, and a log of the rest, whose end explains a failure. No torch."""
 
 import json
 import re
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-LOG_LINES = 20  # of the end of the log, told where training failed
-GO_ON = "The same command again goes on from the newest checkpoint."
+LOG_LINES = 20  # of the end of the log, reported where training failed
+GO_ON = "The same command continues from the newest checkpoint."
 ENDED = "First to end: rank "
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
@@ -16,42 +16,42 @@ Event = Mapping[str, Any]
 
 
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
-    """The events of an output; every other line goes to the log."""
-    for said in output:
-        event = _event(said)
+    """Yield the events of an output; every other line goes to the log."""
+    for line in output:
+        event = _event(line)
         if event is None:
-            log.write(said)
+            log.write(line)
         else:
             yield event
 
 
-def _event(said: bytes) -> Event | None:
+def _event(line: bytes) -> Event | None:
     try:
-        event = json.loads(said)
+        event = json.loads(line)
     except ValueError:
         return None
     return event if isinstance(event, dict) and "event" in event else None
 
 
 def failure(log: Path, begin: int, code: int) -> str:
-    """How the trainer ended, what was last said from a byte of its log on, and how to go on."""
+    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
     with log.open("rb") as file:
         file.seek(begin)
-        said = file.read().decode("utf-8", errors="replace").splitlines()
-    told = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(said)]
-    killed = any(how_ended(-signal.SIGKILL) in each for each in (told[0], told[-1]))
-    no_memory = " Signal 9 is what the system sends, too, where main memory runs out." if killed else ""
-    return "\n".join([*told, f"{GO_ON}{no_memory}"])
+        lines = file.read().decode("utf-8", errors="replace").splitlines()
+    report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
+    no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""
+    return "\n".join([*report, f"{GO_ON}{no_memory}"])
 
 
-def last_words(said: Sequence[str]) -> list[str]:
-    """The last lines of a log that tell why training failed.
+def last_words(lines: Sequence[str]) -> list[str]:
+    """Return the last lines of a log that explain why training failed.
 
     Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
     """
-    first = next((line.removeprefix(ENDED).split()[0] for line in said if line.startswith(ENDED)), None)
+    first = next((line.removeprefix(ENDED).split()[0] for line in lines if line.startswith(ENDED)), None)
     kept = []
-    for line in said:
+    for line in lines:
         of_rank = _OF_RANK.match(line)
         if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
             kept.append(line)

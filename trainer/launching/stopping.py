@@ -3,7 +3,7 @@
 import threading
 from typing import Protocol
 
-EVENTS_SECONDS = 2.0  # for what a trainer that is gone said last to be heard
+EVENTS_SECONDS = 2.0  # to hear the last events of a trainer that has ended
 
 
 class TrainerProcess(Protocol):
@@ -23,7 +23,7 @@ class TrainerProcess(Protocol):
 
 
 class Stop:
-    """Stops a training of this process from another thread: the trainer is told to, and writes a checkpoint first."""
+    """Stops a training of this process from another thread: the trainer gets a signal and writes a checkpoint."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -42,14 +42,14 @@ class Stop:
         self._ended.wait(EVENTS_SECONDS)
 
     def started(self, process: TrainerProcess) -> None:
-        """The trainer runs; where it is to stop already, it is told."""
+        """Record that the trainer runs; stop it if a stop was already requested."""
         with self._lock:
             self._process = process
             if self.asked:
                 process.terminate()
 
     def end(self) -> None:
-        """The trainer is of no more use: it is killed, unless it was told to stop. Wait until it is gone."""
+        """Kill the trainer, unless it was asked to stop. Wait until it is gone."""
         assert self._process is not None
         if not self.asked:
             self._process.kill()

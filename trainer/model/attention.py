@@ -2,7 +2,7 @@
 
 All of them, or those of a window around it (`window`), or itself and those to one side (`causal`), or both.
 
-Promise: no token of another sequence, no padding and no token out of sight has any weight, whatever way is taken:
+Promise: no token of another sequence, no padding and no token out of sight has any weight, whichever way is taken:
 
 - on a processor, a run of sequences of equal length is one dense product, so nothing is padded and nothing masked;
 - on CUDA in half precision without dropout of the probabilities, torch's `varlen_attn` (FlashAttention over
@@ -15,7 +15,7 @@ Where sequences are longer than a window, runs and rows become a band: blocks of
 see, over the boundaries and without padding. So memory grows with tokens x window; no matrix of tokens x tokens is
 made. Causal rows are dense products without a mask; to the right they are turned round.
 
-So `attention_dropout = 0` is what makes training on CUDA fast; another value is honoured, and paid for.
+So `attention_dropout = 0` makes training on CUDA fast; another value works, at a cost.
 
 Cost: forward and backward of 32 sequences of 30-128 tokens, 4 heads of 64: 25 ms by runs, 53-61 ms padded; with
 dropout 42-47 and 102-117 ms; 16 sequences that are all of 128 tokens: 24 ms either way (one x86-64 core).
@@ -78,7 +78,7 @@ def attend(
 
 
 def sides(reach: int, causal: Side | None) -> tuple[int, int]:
-    """How far a token sees to the left and to the right, of a reach that is the same to both sides."""
+    """Return how far a token sees to the left and to the right, from a reach that is the same on both sides."""
     return (0 if causal == "right" else reach, 0 if causal == "left" else reach)
 
 
@@ -213,7 +213,7 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 
 
 def _fits_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
-    """Whether FlashAttention takes these: half precision, heads of a multiple of 8 up to 256, Ampere or later."""
+    """Tells whether FlashAttention takes these: half precision, heads of a multiple of 8 up to 256, Ampere or later."""
     size = qkv_T3AD.shape[-1]
     return (
         qkv_T3AD.is_cuda

@@ -61,17 +61,17 @@ class Batch:
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
     def means(self, values_TH: Tensor) -> Tensor:
-        """float32 [B, H]: of each sequence the mean of its tokens' values; of an empty one zeros."""
+        """Return float32 [B, H]: for each sequence the mean of its tokens' values; for an empty one zeros."""
         lengths = self.boundaries.diff().long()
-        found: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
-        return found / lengths.clamp(min=1).unsqueeze(1)
+        sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+        return sums / lengths.clamp(min=1).unsqueeze(1)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
-        """The same batch in memory that a GPU copies from while the processor goes on."""
+        """Return the same batch in memory that a GPU copies from while the processor continues."""
         return self._each(torch.Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -83,7 +83,7 @@ class Batch:
 
 
 def to_batch(gathered: GatheredExamples, reads: Reads) -> Batch:
-    """What the loader gathered, as tensors on the processor. reads: what an objective makes of it"""
+    """Return what the loader gathered, as tensors on the processor. reads: what an objective makes of it"""
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(
         ids=torch.from_numpy(gathered.ids.astype(np.int64)),

@@ -1,6 +1,6 @@
 """The student and its teacher: a model of masked tokens that learns from another one's answers.
 
-The teacher is no module of the student's: it is in none of its states, parameters and counts, neither sharded with it
+The teacher is not a module of the student: it is in none of its states, parameters and counts, neither sharded with it
 nor exported, and `train()` does not reach it. Every process holds all of it, in the precision of the matrices, on the
 device of the training: for a teacher like BERT-large 0.7 GB in bfloat16, and nothing is gathered for it.
 
@@ -92,7 +92,7 @@ class DistilledModel(MaskedModel):
         return Macs(ours, encoder_macs(theirs, lengths) + vocabulary_head_macs(theirs, compared))
 
     def sums(self, batch: Batch) -> Tensor:
-        """Of masked tokens, of distributions, of vectors: [terms, 2]."""
+        """Return the sums of masked tokens, of distributions, of vectors: [terms, 2]."""
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
         masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
@@ -106,17 +106,17 @@ class DistilledModel(MaskedModel):
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """The sums of masked tokens, and those of what is compared: [terms, 2]."""
+        """Return the sums of masked tokens, and those of what is compared: [terms, 2]."""
         assert self.teacher is not None, "a student learns from a teacher"
-        theirs_TH, found = self.teacher.vectors(batch), [masked]
+        theirs_TH, sums = self.teacher.vectors(batch), [masked]
         for term in self.terms[1:]:
             compare = {SOFT: self._divergence, COSINE: _angles}[term.name]
             summed = compare(ours_TH, theirs_TH, batch).float()
-            found.append(torch.stack([summed, torch.zeros_like(summed)]))
-        return torch.stack(found)
+            sums.append(torch.stack([summed, torch.zeros_like(summed)]))
+        return torch.stack(sums)
 
     def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-        """Of the teacher's distributions from ours, summed."""
+        """Return the divergence of the teacher's distributions from ours, summed."""
         assert self.teacher is not None
         counted_N = batch.targets[PRESENT]
         if self.objective.tokens == "masked":
@@ -154,7 +154,7 @@ def divergence(ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: f
 
 
 class _Divergence(torch.autograd.Function):
-    """Chunk by chunk, with the gradients of ours; those are made only where they are asked for."""
+    """The divergence chunk by chunk, with the gradients of ours, which are made only where they are needed."""
 
     @staticmethod
     def forward(
@@ -189,7 +189,7 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Of the three that learn."""
+        """Return the gradients of the three that learn."""
         factor = outer[0] * context.temperature  # of its square one is the logits' own
         return (*(gradient * factor for gradient in context.saved_tensors), *[None] * 7)
 
@@ -205,7 +205,7 @@ def _at_least_float32(tensor: Tensor) -> Tensor:
 
 @torch.no_grad()
 def begin_with(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
-    """Give a student the weights of its teacher's layers, embeddings and head; which layers, none where none fits.
+    """Give a student its teacher's layers, embeddings and head; return which layers, none where none fits.
 
     Raises InputError as `DistillationObjective.chosen_layers` does.
     """

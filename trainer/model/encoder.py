@@ -74,7 +74,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """[T, H]. turns: the rotation of every token, where positions are told so"""
+        """Return [T, H]. turns: the rotation of every token, where positions are rotations"""
         num_tokens, hidden_size = hidden_TH.shape
         qkv_T3AD = self.query_key_value(hidden_TH).view(num_tokens, 3, self.heads, hidden_size // self.heads)
         if turns is not None:
@@ -142,11 +142,11 @@ class TransformerEncoder(nn.Module):
 
     @property
     def shares_layers(self) -> bool:
-        """Whether a set of weights is used by several layers."""
+        """True if several layers use one set of weights."""
         return self.shape.layer_groups < self.shape.layers
 
     def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
-        """[T, H]. embedded_TE: in place of its own embeddings; states: takes what `hidden_states` says"""
+        """Return [T, H]. embedded_TE: in place of its own embeddings; states: takes what `hidden_states` returns"""
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
@@ -164,7 +164,7 @@ class TransformerEncoder(nn.Module):
         return hidden_TH
 
     def hidden_states(self, batch: Batch) -> list[Tensor]:
-        """What enters the first layer, and what each layer says, the last one after the norm: layers + 1 of [T, H]."""
+        """Return the first layer's input and each layer's output, the last one after the norm: layers + 1 of [T, H]."""
         states = list[Tensor]()
         self(batch, states=states)
         return states

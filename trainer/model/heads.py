@@ -36,7 +36,7 @@ class MaskedHead(nn.Module):
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
     def transformed(self, hidden_MH: Tensor) -> Tensor:
-        """What is compared with the words: [M, E]."""
+        """Return the vectors that are compared with the words: [M, E]."""
         vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
         return vectors_ME
 
@@ -70,7 +70,7 @@ class Pooler(nn.Module):
 
 
 class PairHead(nn.Module):
-    """Whether the label of a pair is 0 or 1 (the second segment follows, or not), from the pooled sequence."""
+    """Tells from the pooled sequence whether a pair's label is 0 or 1 (the second segment follows, or not)."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sums(self, batch: Batch) -> Tensor:
-        """Of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
+        """Return the sums of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
@@ -68,7 +68,7 @@ class MaskedModel(Objective):
         return self.logits(batch)[0]
 
     def logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Of the masked tokens [M, V], and of the pairs [B, 2] where the model has a pair head.
+        """Return the logits of the masked tokens [M, V], and of the pairs [B, 2] where the model has a pair head.
 
         Not on a sharded model, whose weights are gathered by `forward` alone.
         """

@@ -27,7 +27,7 @@ class NextTokenModel(Objective):
         self.next_head = next_head
 
     def sums(self, batch: Batch) -> Tensor:
-        """Of the next tokens: [1, 2]."""
+        """Return the sums of the next tokens: [1, 2]."""
         hidden_MH = self.encoder(batch).index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.next_head, hidden_MH, words_VE, batch.targets["next"])])

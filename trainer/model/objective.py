@@ -1,6 +1,6 @@
-"""What learns: the one root module, which owns encoders and heads and says the terms of the loss.
+"""The module that learns: the one root, which owns encoders and heads and defines the terms of the loss.
 
-Only its `forward` is called while it is trained: when it is sharded, that is what gathers its weights.
+Only its `forward` is called during training: when it is sharded, that gathers its weights.
 """
 
 import importlib
@@ -28,12 +28,12 @@ POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000
 
 
 class JudgedBatch(NamedTuple):
-    """What a model says of held-out text.
+    """The answers of a model for held-out text.
 
     sums:     float32 [terms, 2]
     guesses:  int64 [M], the most probable token at each point; None where an objective guesses no tokens
     measures: float64 [num_measures], what else adds up over batches and processes; None where there is nothing
-    answers:  what a task's model answers; None of any other
+    answers:  what a task's model answers; None for any other
     """
 
     sums: Tensor
@@ -61,19 +61,19 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sums(self, batch: Batch) -> Tensor:
-        """float32 [terms, 2]: of each term the sum of its losses over the batch, and how many answers are right.
+        """Return float32 [terms, 2]: for each term the sum of its losses over the batch, and how many are right.
 
-        Sums and not means: whoever has all batches of a step divides. In float32 whatever the precision of matrices.
+        Sums and not means: the code that has all batches of a step divides. Always in float32.
         """
 
     def answers(self, batch: Batch) -> Tensor:
-        """What the model says of a batch, for those who judge or use it: of which shape is the objective's own."""
+        """Return the model's answers for a batch, to score or use; their shape is the objective's own."""
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def macs(self, lengths: Int64s, places: int) -> Macs:
-        """Of a forward pass over sequences of these lengths, of which heads read so many places.
+        """Return the operations of a forward pass over sequences of these lengths, of which heads read so many places.
 
-        Without any, as here, nothing is said of how much of a device a training makes use of.
+        Without any, as here, the use of the device is not reported.
         """
         return Macs()
 
@@ -82,11 +82,11 @@ class Objective(nn.Module):
         return JudgedBatch(self.sums(batch), None)
 
     def figures(self, measures: Float64s) -> dict[str, float]:
-        """What an evaluation says of the measures of all its batches: float64 [num_measures]."""
+        """Return the figures of an evaluation from the measures of all its batches: float64 [num_measures]."""
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """`answers` or `judged` where they are asked for, else `sums`."""
+        """Return `answers` or `judged` on request, else `sums`."""
         if judging:
             return self.judged(batch)
         return self.answers(batch) if answering else self.sums(batch)
@@ -120,7 +120,7 @@ def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
 
 
 def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """float32 [2]: cross-entropy summed, and how many targets have the highest logit; ignored ones add to neither.
+    """Return float32 [2]: summed cross-entropy and how many targets have the highest logit, without ignored ones.
 
     logits: [N, C]; targets: int64 [N], IGNORED where there is none
     """
@@ -135,16 +135,16 @@ def guessed(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """`sum_loss` of a `MaskedHead`, whose decoder is the word embeddings, in stretches of points."""
+    """Return `sum_loss` of a `MaskedHead`, whose decoder is the word embeddings, in stretches of points."""
     sums = in_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
     return added(sums)
 
 
 def in_stretches(of: Callable[..., Found], *points: Tensor) -> list[Found]:
-    """What a function makes of points whose logits it needs: of so many at once as memory has room for.
+    """Apply a function to points whose logits it needs, as many at once as memory has room for.
 
-    Beyond POINTS_AT_ONCE logits are made again in the backward pass, a stretch of points after the other: [M, V] is
-    held for one of them alone. What the function computes after its last step that has a gradient is not made again.
+    Beyond POINTS_AT_ONCE logits are recomputed in the backward pass, one stretch of points after another: [M, V] is
+    held for one of them alone. What the function computes after its last step with a gradient is not recomputed.
     points: tensors of one length
     """
     number = len(points[0])
@@ -156,12 +156,12 @@ def in_stretches(of: Callable[..., Found], *points: Tensor) -> list[Found]:
 
 
 def added(sums: Sequence[Tensor]) -> Tensor:
-    """Of all stretches."""
+    """Return the sums of all stretches."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers there are to learn, each counted once."""
+    """Return the number of parameters to learn, each counted once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 

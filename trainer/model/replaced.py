@@ -48,7 +48,7 @@ class ReplacedHead(nn.Module):
 
 
 class JointAnswers(NamedTuple):
-    """What the two say of a batch.
+    """The answers of the two for a batch.
 
     masked:   float32 [2], `sum_loss` of the generator
     guesses:  int64 [M], its most probable tokens
@@ -80,14 +80,14 @@ class ReplacedModel(Objective):
         self.replaced_head = ReplacedHead(shape)
 
     def sums(self, batch: Batch) -> Tensor:
-        """Of masked tokens, and of all tokens: [2, 2]."""
+        """Return the sums of masked tokens, and of all tokens: [2, 2]."""
         return self._sums(self.joint_answers(batch), batch)
 
     def judged(self, batch: Batch) -> JudgedBatch:
-        """The sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
-        said = self.joint_answers(batch)
-        ranked = rank_counts(said.logits, said.replaced, batch.targets[PRESENT])
-        return JudgedBatch(self._sums(said, batch), said.guesses, ranked)
+        """Return the sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
+        answers = self.joint_answers(batch)
+        ranked = rank_counts(answers.logits, answers.replaced, batch.targets[PRESENT])
+        return JudgedBatch(self._sums(answers, batch), answers.guesses, ranked)
 
     def figures(self, measures: Float64s) -> dict[str, float]:
         """The area under the ROC curve of replaced tokens, where there are both kinds."""
@@ -103,16 +103,16 @@ class ReplacedModel(Objective):
         return Macs(encoders + heads)
 
     @staticmethod
-    def _sums(said: JointAnswers, batch: Batch) -> Tensor:
+    def _sums(answers: JointAnswers, batch: Batch) -> Tensor:
         present_T = batch.targets[PRESENT]
-        labels_T = said.replaced.float()
-        losses_T = F.binary_cross_entropy_with_logits(said.logits, labels_T, reduction="none")
-        right_T = ((said.logits > 0) == said.replaced) & present_T
+        labels_T = answers.replaced.float()
+        losses_T = F.binary_cross_entropy_with_logits(answers.logits, labels_T, reduction="none")
+        right_T = ((answers.logits > 0) == answers.replaced) & present_T
         replaced_2 = torch.stack([(losses_T * present_T).sum(), right_T.sum().float()])
-        return torch.stack([said.masked, replaced_2])
+        return torch.stack([answers.masked, replaced_2])
 
     def joint_answers(self, batch: Batch) -> JointAnswers:
-        """What the generator says, and what the discriminator says of the tokens that are drawn from that."""
+        """Return the generator's answers, and the discriminator's for the tokens that are drawn from them."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
@@ -138,7 +138,7 @@ class ReplacedModel(Objective):
         return self._logits(self._vectors(batch))
 
     def _vectors(self, batch: Batch) -> Tensor:
-        """Of the generator at the points: [M, H]."""
+        """Return the generator's vectors at the points: [M, H]."""
         hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
         return hidden_TH.index_select(0, batch.points)
 
@@ -164,16 +164,16 @@ class ReplacedModel(Objective):
 
 
 def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
-    """Of each distribution the token that a number in [0, 1) falls on: int64 [M]."""
+    """Return for each distribution the token that a number in [0, 1) falls on: int64 [M]."""
     sums_MV = (probabilities_MV * UNITS).round().int().cumsum(-1, dtype=torch.int32)
     total_M = sums_MV[:, -1]
     reached_M = torch.minimum((numbers_M * total_M).int(), total_M - 1)
     drawn_M1 = torch.searchsorted(sums_MV, reached_M[:, None], right=True)
-    return drawn_M1.squeeze(1).clamp(max=sums_MV.shape[1] - 1)  # of logits that are no numbers there is none
+    return drawn_M1.squeeze(1).clamp(max=sums_MV.shape[1] - 1)  # logits that are not numbers have none
 
 
 def rank_counts(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tensor:
-    """How many original and how many replaced tokens have a logit in each bin: float64 [2 * BINS]."""
+    """Count the original and the replaced tokens with a logit in each bin: float64 [2 * BINS]."""
     far_T = logits_T.nan_to_num().clamp(-FARTHEST, FARTHEST) + FARTHEST
     bins_T = (far_T * ((BINS - 1) / (2 * FARTHEST))).long() + BINS * replaced_T.long()
     counts = torch.zeros(2 * BINS, dtype=torch.float64, device=logits_T.device)
@@ -181,9 +181,9 @@ def rank_counts(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tens
 
 
 def area_under_curve(counts: Float64s) -> float | None:
-    """How probably a replaced token has a higher logit than an original one; None where there are not both.
+    """Return the probability that a replaced token has a higher logit than an original one; None without both.
 
-    counts: what `rank_counts` gives, added up
+    counts: what `rank_counts` returns, added up
     Two of one bin count as equal ones, one half: the error is at most half the share of such pairs.
 
     >>> area_under_curve(torch.tensor([3.0, 1.0, 0.0, 2.0]).numpy())

@@ -8,7 +8,7 @@ a window.
 Angles are float32, step by step as transformers makes them, so a model gives the same there and here: at place 8,191
 they are up to 7e-4 from the exact ones, and a score may change by as much where both places are shifted. In half
 precision they would be wrong from place 256 on; so a rotation is float32, and what is turned is float32 until it is
-turned, whatever the precision of the model.
+turned, in a model of any precision.
 
 Cost: a rotation of 8,192 tokens and heads of 64, made once a forward for each base: 1 ms; to turn 8,192 tokens of 4
 heads by it, forward and backward: 40 ms, where the matrix that makes them takes 115 (one x86-64 core).

@@ -1,4 +1,4 @@
-"""What an objective is: the terms of a loss, what its heads read of an example, and by what each term is divided.
+"""Objectives: the terms of a loss, what its heads read of an example, and by what each term is divided.
 
 An objective is a frozen dataclass; its fields are keys of the recipe's `[model.objective]` table besides `kind`. One
 more is a file with such a class and a row in `trainer.objectives.registry`; or a class of an installed package, under
@@ -7,8 +7,8 @@ the entry point `cloze.objectives`:
     [project.entry-points."cloze.objectives"]
     order = "my_package:OrderObjective"
 
-Nothing of it may import torch: the flow reads it. What does is behind the function that `builder`
-names: it makes a `trainer.model.objective.Objective`.
+None of it may import torch, because the flow reads it. What does is in the function that `builder` names, which makes
+a `trainer.model.objective.Objective`.
 
 Shapes: T tokens, B sequences, M points of a batch.
 """
@@ -24,7 +24,7 @@ from corpora.store.manifest import Json
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs, Side
 
-IGNORED = -100  # a target or label that no loss counts: what cross entropy ignores, unless told otherwise
+IGNORED = -100  # a target or label that no loss counts: what cross entropy ignores by default
 
 
 class Term(NamedTuple):
@@ -43,7 +43,7 @@ class Term(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a batch has for a term. per: "point" [M], "sequence" [B] or "token" [T]; fill: where there is no example."""
+    """A batch's values for a term. per: "point" [M], "sequence" [B] or "token" [T]; fill: where there is no example."""
 
     values: npt.NDArray[Any]
     per: str
@@ -51,7 +51,7 @@ class Target(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """What an objective reads of a batch, on the processor.
+    """The part of a batch that an objective reads, on the processor.
 
     points:  int64 [M], places among the T tokens whose vectors its heads take
     targets: by name
@@ -111,7 +111,7 @@ class ObjectiveSettings(Protocol):
         ...
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
-        """What the heads need of examples: a pure function of what is given. seed: of the training"""
+        """Return what the heads need of examples: a pure function of its arguments. seed: of the training"""
         ...
 
     def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
@@ -119,5 +119,5 @@ class ObjectiveSettings(Protocol):
         ...
 
     def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """What is exported."""
+        """Return the parts that are exported."""
         ...

@@ -84,7 +84,7 @@ class DistillationObjective(MaskedObjective):
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Masked tokens always, for what is said of them; soft and cosine where they weigh something."""
+        """Return the terms: masked tokens always, to be reported; soft and cosine where they have a weight."""
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
@@ -107,7 +107,7 @@ class DistillationObjective(MaskedObjective):
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def chosen_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """The teacher's layer with which each set of weights of the student begins; none: with first weights.
+        """Return the teacher's layer from which each set of the student's weights starts; none: first weights.
 
         Raises InputError where there is no such layer, or it does not fit.
         """
@@ -116,8 +116,8 @@ class DistillationObjective(MaskedObjective):
         chosen = spread(teacher.layers, student.layer_groups) if self.layers is None else self.layers
         if len(chosen) != student.layer_groups:
             raise InputError(
-                f"model.objective.layers names {len(chosen)} layers of the teacher, and the student has "
-                f"{student.layer_groups} to begin with them: name one for each, or leave it out."
+                f"model.objective.layers names {len(chosen)} layers of the teacher, but the student has "
+                f"{student.layer_groups} to start from them: name one for each, or leave it out."
             )
         if outside := [layer for layer in chosen if not 0 <= layer < teacher.layers]:
             raise InputError(
@@ -127,9 +127,9 @@ class DistillationObjective(MaskedObjective):
         differing = next((name for name in COMMON if getattr(student, name) != getattr(teacher, name)), None)
         if differing is not None:
             raise InputError(
-                f"The student cannot begin with layers of its teacher: its {differing} is "
+                f"The student cannot start from layers of its teacher: its {differing} is "
                 f"{getattr(student, differing)!r}, and the teacher's is {getattr(teacher, differing)!r}. Give it the "
-                "teacher's sizes; or set model.objective.layers = [], and it begins with first weights."
+                "teacher's sizes; or set model.objective.layers = [], and it starts with first weights."
             )
         return chosen
 

@@ -1,6 +1,6 @@
 """Guessing the next token from those on one side of it (Devlin et al. 2018, section 5.1: "LTR").
 
-No token attends to those on the other side, so nothing tells the answer. From the right the token before is guessed
+No token attends to those on the other side, so none gives the answer. From the right the token before is guessed
 from those after it: a model of each direction, put together, is what ELMo and BERT's table 5 compare with.
 """
 
@@ -43,8 +43,8 @@ class NextTokenObjective:
         """Raise InputError for a family that is read from both sides everywhere else."""
         if "next" not in family.names.architectures:
             raise InputError(
-                f'model.objective.kind = "next" means nothing to model.family = {family.name!r}: it has no class that '
-                "would open such a model. Take a BERT or a RoBERTa."
+                f'model.objective.kind = "next" does not work with model.family = {family.name!r}: it has no class '
+                "that would open such a model. Use a BERT or a RoBERTa."
             )
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
@@ -77,9 +77,9 @@ class NextTokenObjective:
 
 
 def seeing(gathered: GatheredExamples, direction: str) -> Int64s:
-    """int64 [M]: places of the tokens from which the next one is guessed: of each example all but one at its end."""
+    """Return the places of the tokens whose next one is guessed, int64 [M]: all but one at the end of each example."""
     ends = np.ones(len(gathered.ids), bool)
     lengths = np.diff(gathered.offsets)
-    there = lengths > 0
-    ends[gathered.offsets[1:][there] - 1 if direction == "left" else gathered.offsets[:-1][there]] = False
+    nonempty = lengths > 0
+    ends[gathered.offsets[1:][nonempty] - 1 if direction == "left" else gathered.offsets[:-1][nonempty]] = False
     return np.flatnonzero(ends).astype(np.int64)

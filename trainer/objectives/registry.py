@@ -26,7 +26,7 @@ _KINDS = Kinds(what="objective", key="model.objective.kind", group=GROUP, ours=O
 
 
 def objective_class(kind: str) -> Any:
-    """The dataclass of an objective. Raises InputError for a name that is not known and a package that is broken."""
+    """Return the dataclass of an objective. Raises InputError for an unknown name and for a broken package."""
     return _KINDS.find(kind)
 
 

@@ -1,11 +1,11 @@
 """Telling replaced tokens from original ones (Clark et al. 2020, section 3): a generator and a discriminator.
 
     masked tokens ─► generator ─► a token for each, drawn as it says how probable they are
-                                              └─► discriminator ─► of every token: was it there, or drawn?
+                                              └─► discriminator ─► for every token: original, or drawn?
 
 What is drawn follows from numbers that are addressed by (seed, epoch, example, place), one for each masked token. So
 neither the number of processes nor how a step is cut changes what the discriminator reads, but where the rounding of a
-probability decides, and a run that goes on reads what it would have read.
+probability decides, and a resumed run reads what it would have read.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class ReplacedObjective:
         if REPLACED not in family.names.architectures:
             raise InputError(
                 f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '
-                'have: set model.family = "electra", or take another objective.'
+                'have: set model.family = "electra", or use another objective.'
             )
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
@@ -80,7 +80,7 @@ class ReplacedObjective:
         check_masked(what, facts)
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Of the generator, and of the discriminator."""
+        """Return the terms of the generator and of the discriminator."""
         return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:

@@ -1,4 +1,4 @@
-"""Datasets of torch over shards: by number for any sampler, or a stream of batches that goes on where it was.
+"""Datasets of torch over shards: by number for any sampler, or a stream of batches that resumes where it was.
 
     ExampleDataset(shard_set)                    number -> record; for samplers, batch samplers, transformers.Trainer
     StreamLoader(ExampleStream(shard_set, batch=32, rank=r, ranks=n), num_workers=2)       batch after batch
@@ -9,7 +9,7 @@ same on every rank. After `load_state_dict` come exactly the examples that had n
 ranks, with batches of any size, and where examples were deleted meanwhile.
 
 An epoch's last batch is as large as what is left, and one rank may have a batch more than another; with `endless` all
-batches are full and go on from one epoch to the next. Cost: that of the loader, and some nanoseconds a token
+batches are full and run on from one epoch to the next. Cost: that of the loader, and some nanoseconds a token
 for rows of one width.
 """
 
@@ -53,7 +53,7 @@ class ExampleDataset(Dataset[Record]):
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Record]:
-        """The records of a batch, in one go: torch's DataLoader asks for them so."""
+        """Return the records of a batch at once, as torch's DataLoader asks for them."""
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
@@ -72,11 +72,11 @@ class ExampleDataset(Dataset[Record]):
 
 
 class ExampleStream(IterableDataset[Tensors]):
-    """Batches of one rank. A pass goes from where the stream is to the end of the epoch, the next one goes on there.
+    """Batches of one rank. A pass reads from the stream's position to the end of the epoch; the next one continues.
 
     batch:    examples of a batch
     rank:     of `ranks` that read a share each
-    endless:  go on into the next epoch, and never end
+    endless:  continue into the next epoch, and never end
     multiple: batches are as wide as their longest example, rounded up to a multiple of this
     """
 
@@ -107,7 +107,7 @@ class ExampleStream(IterableDataset[Tensors]):
         self.end_epoch()
 
     def shares(self, worker: int = 0, workers: int = 1) -> Iterator[tuple[int, range]]:
-        """What one of some workers is to read: where each of its steps begins, and this rank's numbers in it."""
+        """Yield the steps that one of several workers reads: where each begins, and this rank's numbers in it."""
         start = self._next
         for step in count():
             if start == self._end:
@@ -145,21 +145,21 @@ class ExampleStream(IterableDataset[Tensors]):
         self._end = None if self._endless else (epoch + 1) * self._records.num_live
 
     def state_dict(self) -> State:
-        """Where the stream is, the same on every rank after as many batches: the slot that comes next.
+        """Return the position of the stream, the same on every rank after as many batches: the next slot.
 
         Raises InputError in one of several workers, which knows what it read itself and not what the others did.
         """
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
             raise InputError(
-                "A stream that several workers read is asked where it is in one of them: ask the StreamLoader that has "
-                "the workers, or read with one worker."
+                "A stream that several workers read was asked for its state in one of them: ask the StreamLoader "
+                "that has the workers, or read with one worker."
             )
         slot = int(self._records.slots_of(np.array([self._next], np.int64))[0])
         return {**self._records.identity, "epoch": self._epoch, "slot": slot}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a stream was, whatever its batches and ranks. Raises InputError for one of other shards."""
+        """Resume where a stream was, with any batch size and ranks. Raises InputError for one of other shards."""
         _check_state(state, self._records)
         self._go(int(state["epoch"]), self._records.number_of(int(state["slot"])))
 
@@ -171,8 +171,8 @@ class StreamLoader(DataLoader[Tensors]):
         """options: of DataLoader: num_workers, prefetch_factor, pin_memory, multiprocessing_context, ..."""
         if options.get("persistent_workers") or not options.get("in_order", True):
             raise InputError(
-                "persistent_workers and in_order=False do not go with a stream: its workers begin each pass where the "
-                "loop is, and their batches come in order. Leave them out."
+                "persistent_workers and in_order=False cannot be used with a stream: its workers begin each pass "
+                "where the loop is, and their batches come in order. Leave them out."
             )
         super().__init__(stream, batch_size=None, **options)
         self._stream = stream
@@ -192,7 +192,7 @@ class StreamLoader(DataLoader[Tensors]):
         return self._stream.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next pass go on where a state was taken."""
+        """Have the next pass resume where a state was taken."""
         self._stream.load_state_dict(state)
 
 
@@ -200,6 +200,6 @@ def _check_state(state: Mapping[str, Any], records: ExampleRecords) -> None:
     for name, here in records.identity.items():
         if state.get(name) != here:
             raise InputError(
-                f"The state was taken of {name} = {state.get(name)!r}, and this reads {name} = {here!r}: its places "
-                "are those of other examples. Open what it was taken of, or begin anew without a state."
+                f"The state was saved for {name} = {state.get(name)!r}, but this reads {name} = {here!r}: its places "
+                "are those of other examples. Open the shards that it was saved for, or start over without a state."
             )

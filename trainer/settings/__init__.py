@@ -1,5 +1,5 @@
-"""What a recipe asks of a training, as values that check themselves: `[model]`, `[training]`, schedules. No torch.
+"""The settings of a training in a recipe, as values that check themselves: `[model]`, `[training]`. No torch.
 
-`model.py` is the encoder and by what it is trained, `training.py` how, in phases (`phases.py`); `schedules.py` says how
-the learning rate goes, `rates.py` what it is at a step, `ramps.py` how a batch grows.
+`model.py` is the encoder and its objective, `training.py` the training, in phases (`phases.py`); `schedules.py` is the
+course of the learning rate, `rates.py` its value at a step, `ramps.py` the growth of a batch.
 """

@@ -15,7 +15,7 @@ from trainer.families.registry import family_of, family_package
 from trainer.objectives.contract import ModelPart, ObjectiveSettings
 from trainer.objectives.registry import objective_package, read_objective
 
-USUAL_WIDTH = 0.25  # of a generator, where the family's row says nothing of the size
+USUAL_WIDTH = 0.25  # of a generator, where the family's row does not give the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 BOUNDS = {
     **dict.fromkeys((*SIZES, "window", "every_global"), (1, 1 << 20)),
@@ -109,13 +109,13 @@ class ModelSettings:
         self.objective_settings.check(family)
 
     def _check_row(self) -> None:
-        """Raise InputError for what the family has none of."""
+        """Raise InputError for a setting that the family does not have."""
         if self.pooling is not None:
             check_choice("model.pooling", self.pooling, POOLINGS)
         has = {"window": self.of_family.window, "bases": self.of_family.rope_bases, "pooling": self.of_family.pools}
         for name, part in ROW.items():
             if getattr(self, name) is not None and not has[part]:
-                raise InputError(f"model.{name} is set, and {self.family} models have no such thing: leave it out.")
+                raise InputError(f"model.{name} is set, but {self.family} models do not have it: leave it out.")
 
     @property
     def of_family(self) -> Family:
@@ -144,7 +144,7 @@ class ModelSettings:
 
     @property
     def embedding(self) -> int:
-        """Size of the word embeddings."""
+        """The size of the word embeddings."""
         return self.embedding_size or self._size.embedding_size or self.shape[1]
 
     @property
@@ -159,23 +159,23 @@ class ModelSettings:
 
 
 def model_json(settings: ModelSettings) -> dict[str, Json]:
-    """What decides the weights of a model, as fingerprints have it: its settings, and whose family and objective."""
+    """Return what decides the weights of a model, for fingerprints: its settings, and whose family and objective."""
     objective = settings.objective_settings
     more = {
         "family_package": family_package(settings.family),
         "objective_package": objective_package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
-    found = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
+    values = {**settings_json(settings), **{name: value for name, value in more.items() if value}}
     if settings.objective is not None:
-        known = fields(objective)  # type: ignore[arg-type]  # no protocol says that a class is a dataclass
-        limits = {field.name for field in known if field.metadata.get("limit")}
-        found["objective"] = {key: value for key, value in found["objective"].items() if key not in limits}
-    return found
+        objective_fields = fields(objective)  # type: ignore[arg-type]  # no protocol marks a class as a dataclass
+        limits = {field.name for field in objective_fields if field.metadata.get("limit")}
+        values["objective"] = {key: value for key, value in values["objective"].items() if key not in limits}
+    return values
 
 
 def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
-    """The family's row with what the settings say over it."""
+    """Return the family's row with the settings laid over it."""
     family = settings.of_family
     layers, hidden_size, heads, feed_forward_size = settings.shape
     first_position = family.first_position(inputs)
@@ -231,7 +231,7 @@ def narrowed(wanted: float) -> tuple[int, int]:
 
 
 def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
-    """The window of each layer; none where all see everything."""
+    """Return the window of each layer; none where all see everything."""
     window, every = (
         settings.window or settings.of_family.window,
         settings.every_global or settings.of_family.every_global,
@@ -240,6 +240,6 @@ def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
 
 
 def rope_bases(settings: ModelSettings) -> tuple[float, ...]:
-    """Of layers without a window, and of those with one; none where nothing is rotated."""
-    said = (settings.global_base, settings.local_base)
-    return tuple(ours or usual for ours, usual in zip(said, settings.of_family.rope_bases, strict=False))
+    """Return the bases of layers without a window, and of those with one; none where nothing is rotated."""
+    own = (settings.global_base, settings.local_base)
+    return tuple(ours or usual for ours, usual in zip(own, settings.of_family.rope_bases, strict=False))

@@ -20,7 +20,7 @@ _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a phase reads of one component of its mixture.
+    """The amount that a phase reads of one component of its mixture.
 
     tokens: so many, those of specials included: a whole number, or a text as in "10B" (k, M, B, T)
     """
@@ -32,21 +32,21 @@ class Quota:
 
     @property
     def number(self) -> int:
-        """How many tokens. Raises InputError."""
+        """The number of tokens. Raises InputError."""
         return num_tokens("training.phase.mixture: tokens", self.tokens)
 
 
-def num_tokens(key: str, said: int | str) -> int:
-    """A number of tokens, as a recipe writes it. Raises InputError.
+def num_tokens(key: str, value: int | str) -> int:
+    """Parse a number of tokens, as a recipe writes it. Raises InputError.
 
     >>> num_tokens("tokens", "1.5k")
     1500
     """
-    found = _TOKENS.fullmatch(str(said).strip())
-    number = Fraction(found[1]) * _SCALES[found[2].lower()] if found else Fraction(0)
+    match = _TOKENS.fullmatch(str(value).strip())
+    number = Fraction(match[1]) * _SCALES[match[2].lower()] if match else Fraction(0)
     if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
         raise InputError(
-            f"{key} = {said!r} is no number of tokens: write a whole number from 1 to a quadrillion, as in "
+            f"{key} = {value!r} is not a number of tokens: write a whole number from 1 to a quadrillion, as in "
             '10_000_000_000 or "10B" (k, M, B, T).'
         )
     return int(number)
@@ -113,26 +113,26 @@ class PhaseSettings:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Raise InputError unless it is known, or will be, how many steps there are."""
+        """Raise InputError unless the number of steps is given, or will follow."""
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MOST_STEPS,
-                "" if self.steps else ": say how long the phase is, in `steps`, in `tokens` or in `epochs` of its "
-                "shards; only a mixture of quotas in tokens knows it.",
+                "" if self.steps else ": set the length of the phase, in `steps`, in `tokens` or in `epochs` of "
+                "its shards; only a mixture of quotas in tokens sets it itself.",
             )  # fmt: skip
-        said = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
-        given = [name for name, value in said.items() if value is not None]
+        lengths = {"tokens": self.tokens, "epochs": self.epochs, "steps": self.steps or None}
+        given = [name for name, value in lengths.items() if value is not None]
         if self.quotas and given != ["steps"]:
             given.append("a mixture of quotas")
         if len(given) > 1:
-            raise InputError(f"training.phase has {' and '.join(given)}: one of them says how long it is.")
+            raise InputError(f"training.phase has {' and '.join(given)}: only one of them may set its length.")
         if self.tokens is not None:
             _ = num_tokens("training.phase.tokens", self.tokens)
         if self.epochs is not None:
             check_range("training.phase.epochs", self.epochs, 1e-6, 1e9)
             if self.mixture is not None:
                 raise InputError(
-                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: say its "
+                    "training.phase has `epochs` and a `mixture`, whose shards have epochs of their own: give its "
                     "length in `steps` or `tokens`, and with `max_epochs` how often any of them may be read."
                 )
 
@@ -151,7 +151,7 @@ class PhaseSettings:
 
     @property
     def slots(self) -> int:
-        """Of all steps."""
+        """The slots of all steps."""
         return self.slots_before(self.steps)
 
     def steps_of(self, slots: int) -> int:
@@ -194,32 +194,28 @@ class PhaseSettings:
 
     @property
     def begins_schedule(self) -> bool:
-        """Whether it says something of the learning rate."""
-        said = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
-        return any(value is not None for value in said)
+        """True if the phase sets anything about the learning rate."""
+        values = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
+        return any(value is not None for value in values)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
-        """Raise InputError unless it says of every component how much of it is read."""
+        """Raise InputError unless the mixture gives the amount of every component."""
         if self.shards is not None:
-            raise InputError(
-                f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out the one or the other."
-            )
+            raise InputError(f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out one of them.")
         if not mixture:
             raise InputError("training.phase.mixture is empty: name [[shards]] with their weights, or leave it out.")
         if len({isinstance(part, Quota) for part in mixture.values()}) > 1:
-            raise InputError(
-                "training.phase.mixture has weights and quotas of tokens: give every component the one or the other."
-            )
+            raise InputError("training.phase.mixture has weights and quotas of tokens: give every component one kind.")
         for name, part in mixture.items():
             if not isinstance(part, Quota) and not 1e-6 <= part <= 1e6:
                 raise InputError(
-                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a component "
-                    "that is not to be read."
+                    f"training.phase.mixture.{name} = {part}: a weight is between 1e-06 and 1e6; leave out a "
+                    "component that should not be read."
                 )
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """Tokens of each component, in the mixture's order; none where it has weights or is no mixture."""
+        """The tokens of each component, in the mixture's order; none where it has weights or is not a mixture."""
         return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
 
     @property

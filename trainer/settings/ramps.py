@@ -1,6 +1,6 @@
-"""A batch that grows over the first steps of a phase: which slots a step has follows from the step alone. No torch.
+"""A batch that grows over the first steps of a phase: the slots of a step follow from the step alone. No torch.
 
-Cost: the slots before any step are found in as many divisions as the numbers have digits, however long the ramp is.
+Cost: the slots before any step take as many divisions as the numbers have digits, however long the ramp is.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from trainer.settings.schedules import MOST_STEPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRamp:
-    """How the batch of a phase grows: `batch_ramp = { first = 768, tokens = "50B" }`.
+    """The growth of a phase's batch: `batch_ramp = { first = 768, tokens = "50B" }`.
 
     first:    examples of the first step
     steps:    the step from which on a step has the whole `batch` of the phase; until then it grows linearly
@@ -31,7 +31,7 @@ class BatchRamp:
         check_range(f"{where}.multiple", self.multiple, 1, 1 << 24)
         check_range(f"{where}.steps", self.steps, 0, MOST_STEPS)
         if bool(self.steps) == (self.tokens is not None):
-            raise InputError(f"{where} says with `steps` or with `tokens` how long the batch grows: give one of them.")
+            raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
     def check_batch(self, batch: int) -> None:
         """Raise InputError unless the ramp leads to a batch."""
@@ -56,17 +56,17 @@ class BatchRamp:
 
 
 def floor_sum(number: int, factor: int, divisor: int) -> int:
-    """The sum of `i * factor // divisor` over i below a number, by Euclid's algorithm.
+    """Return the sum of `i * factor // divisor` over i below a number, by Euclid's algorithm.
 
     >>> floor_sum(5, 3, 4), sum(i * 3 // 4 for i in range(5))
     (6, 6)
     """
-    found, offset = 0, 0
+    total, offset = 0, 0
     while True:
-        found += number * (number - 1) // 2 * (factor // divisor) + number * (offset // divisor)
+        total += number * (number - 1) // 2 * (factor // divisor) + number * (offset // divisor)
         factor, offset = factor % divisor, offset % divisor
         top = factor * number + offset
         if top < divisor:
-            return found
+            return total
         number, offset = divmod(top, divisor)
         factor, divisor = divisor, factor

@@ -2,7 +2,7 @@
 
     warm-up ─► peak ─► decay ─► end rate         (a stretch: phases that follow each other under one schedule)
 
-The rate rises linearly, and is at its peak at the step after the warm-up; how it goes on the `Schedule` says. The end
+The rate rises linearly, and is at its peak at the step after the warm-up; the `Schedule` sets what follows. The end
 rate is that of the step after the last one: where it is zero no step is lost.
 """
 
@@ -15,7 +15,7 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range
 
 MOST_STEPS = 1 << 40
-DECAY_SHARE = 0.1  # of a "wsd" that does not say how long it falls
+DECAY_SHARE = 0.1  # of a "wsd" that does not set how long it falls
 
 # which kinds a key means something to
 _KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -34,7 +34,7 @@ KINDS = _KINDS_OF["kind"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """How the rate goes on after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
+    """The learning rate after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
 
     kind:        "linear"; "polynomial": the share of the steps that is left, to a power; "cosine": half a wave;
                  "constant"; "wsd": constant, then a decay at the end (warm-up, stable, decay)
@@ -66,18 +66,18 @@ class Schedule:
         if self.decay_share is not None:
             check_range("schedule.decay_share", self.decay_share, 1e-9, 1)
         if self.decay_steps is not None and self.decay_share is not None:
-            raise InputError("schedule has decay_steps and decay_share: leave out the one or the other.")
-        for known in fields(self):
-            if getattr(self, known.name) != known.default and self.kind not in _KINDS_OF[known.name]:
+            raise InputError("schedule has decay_steps and decay_share: leave out one of them.")
+        for each in fields(self):
+            if getattr(self, each.name) != each.default and self.kind not in _KINDS_OF[each.name]:
                 raise InputError(
-                    f"schedule.{known.name} means nothing to the kind {self.kind!r}: leave it out, or choose "
-                    f"{' or '.join(map(repr, _KINDS_OF[known.name]))}."
+                    f"schedule.{each.name} has no meaning for the kind {self.kind!r}: leave it out, or choose "
+                    f"{' or '.join(map(repr, _KINDS_OF[each.name]))}."
                 )
 
     @staticmethod
-    def of(said: "str | Schedule") -> "Schedule":
-        """From a recipe's kind or table."""
-        return Schedule(kind=said) if isinstance(said, str) else said
+    def of(given: "str | Schedule") -> "Schedule":
+        """Return the schedule of a recipe's kind or table."""
+        return Schedule(kind=given) if isinstance(given, str) else given
 
     def decay_of(self, steps: int) -> int:
         """The last steps, of so many, in which "wsd" falls."""
@@ -86,7 +86,7 @@ class Schedule:
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def height(self, left: float) -> float:
-        """What is left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
+        """Return the share left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
 
         >>> Schedule(kind="wsd").height(0.75), Schedule(kind="polynomial", power=2).height(0.5)
         (0.5, 0.25)
@@ -120,8 +120,8 @@ class Stretch:
             ends = f" and its decay (decay_steps = {falling})" if falling else ""
             raise InputError(
                 f"The schedule that begins at step {self.first:,} of the training has {self.steps:,} steps, and its "
-                f"warm-up (warmup_steps = {self.warmup}){ends} does not go into them: make it shorter, in [training] "
-                "or in the phase that says it, or give the phases more steps."
+                f"warm-up (warmup_steps = {self.warmup}){ends} does not fit into them: make it shorter, in [training] "
+                "or in the phase that sets it, or give the phases more steps."
             )
 
     def rate(self, step: int) -> float:
@@ -147,9 +147,9 @@ class Stretch:
 
 
 def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError for a rate or a warm-up that is none."""
+    """Raise InputError for a rate or a warm-up out of range."""
     check_range(f"{where}.learning_rate", rate, 0, 10)
     check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
     check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
     if warmup_steps and warmup_share:
-        raise InputError(f"{where} has warmup_steps and warmup_share: leave out the one or the other.")
+        raise InputError(f"{where} has warmup_steps and warmup_share: leave out one of them.")

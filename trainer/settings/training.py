@@ -1,4 +1,4 @@
-"""What a training run is asked to do: its phases, the optimiser. Standard library only, no torch.
+"""The settings of a training run: its phases, the optimizer. Standard library only, no torch.
 
 Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
 processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
@@ -115,7 +115,7 @@ class TrainingSettings:
         check_choice("training.optimizer", self.optimizer, OPTIMIZERS)
         check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
         _ = Schedule.of(self.schedule)
-        if all(phase.steps for phase in self.phase):  # else it is checked when they are known
+        if all(phase.steps for phase in self.phase):  # else it is checked once they are set
             _ = self.stretches
         for name in ("beta1", "beta2"):
             check_range(f"training.{name}", getattr(self, name), 0, 1 - 1e-9)
@@ -163,9 +163,9 @@ class TrainingSettings:
         """Raise InputError where an example of so many tokens does not go into a micro-batch. what: holds it"""
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
-                f"{what} hold examples of up to {length} tokens, and a process may hold "
-                f"training.micro_batch_tokens = {self.micro_batch_tokens} at once: raise it to {length} at least, or "
-                "make shorter examples (shards.length)."
+                f"{what} hold examples of up to {length} tokens, and a process may hold training.micro_batch_tokens = "
+                f"{self.micro_batch_tokens} at once: raise it to at least {length}, or make shorter examples "
+                "(shards.length)."
             )
 
     @property
@@ -182,7 +182,7 @@ class TrainingSettings:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The schedules, one after the other: the first phase begins one, and each that says something of the rate.
+        """The schedules in order: the first phase begins one, and so does each that sets anything of the rate.
 
         Raises InputError where one has too few steps.
         """

@@ -1,4 +1,4 @@
-"""What a task is: which columns it reads, how an example becomes tokens, what is learnt, and how answers are judged.
+"""Tasks: the columns that one reads, how an example becomes tokens, what is learnt, and how answers are judged.
 
 A task is a frozen dataclass whose fields are settings of the task alone. One more is a file with such a class in
 `trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry point
@@ -7,7 +7,7 @@ A task is a frozen dataclass whose fields are settings of the task alone. One mo
     [project.entry-points."cloze.tasks"]
     stance = "my_package:StanceTask"
 
-Nothing of it may import torch: the command reads it. What does is behind the function that `builder` names: it makes a
+None of it may import torch, because the command reads it. What does is in the function that `builder` names: it makes a
 `trainer.tasks.heads.task_model.TaskModel` of a pre-trained encoder.
 
     record ─example─► example ─fitted─► the task, with what it learnt of them ─items─► tokens ─► answers
@@ -42,7 +42,7 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskItem:
-    """What is learnt from or judged at once: an example, or a window of one.
+    """The unit that is learnt from or judged at once: an example, or a window of one.
 
     sequences: one, or several that are compared
     example:   its number among the examples
@@ -59,7 +59,7 @@ class TaskItem:
 
     @property
     def num_tokens(self) -> int:
-        """Of all its sequences."""
+        """The tokens of all its sequences."""
         return sum(len(sequence.ids) for sequence in self.sequences)
 
 
@@ -69,10 +69,10 @@ class Task(Protocol):
     kind:         its name
     builder:      "package.module:function", which makes the model that learns: of the task, the model's settings and
                   inputs, and the pre-trained state
-    format:       of files whose ending does not tell
+    format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
-    usual_length: tokens of a sequence before it is cut, where nothing else is said
+    usual_length: tokens of a sequence before it is cut, where nothing else is set
     """
 
     kind: ClassVar[str]
@@ -85,7 +85,7 @@ class Task(Protocol):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """What it reads of a record; each has the column of its own name unless a file's settings name another."""
+        """The parts of a record that it reads; each has the column of its name unless a file's settings differ."""
         ...
 
     @property
@@ -100,12 +100,12 @@ class Task(Protocol):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Of what `scores` says, by which an epoch may be judged: the higher the better; the first is taken."""
+        """The names in `scores` by which an epoch may be judged: the higher the better; the first is used."""
         ...
 
     @property
     def exported(self) -> str:
-        """The class that is exported; "encoder" where none of theirs has the heads: these are in a file beside it."""
+        """The class that is exported; "encoder" where none of theirs has the heads: these are in a file next to it."""
         ...
 
     def terms(self) -> tuple[Term, ...]:
@@ -142,11 +142,11 @@ class Task(Protocol):
     def predictions(
         self, examples: Sequence[Example], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
     ) -> list[Prediction]:
-        """What the model says of each example, of the answers of all items."""
+        """Return the model's prediction for each example, from the answers to all items."""
         ...
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """How good predictions are, by name."""
+        """Return the scores of predictions, by name."""
         ...
 
     def said(self, example: Example, prediction: Prediction) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class TunedTask(Protocol):
 
 @runtime_checkable
 class GroupedTask(Protocol):
-    """A task for which examples of a file belong together: those of a document, say. Others read each for itself."""
+    """A task for which examples of a file belong together, like those of a document. Others read each for itself."""
 
     def groups(self, examples: Sequence[Example]) -> Iterable[range]:
         """Examples that are encoded in one call, in their order. Raises InputError where they are of several kinds."""
@@ -177,7 +177,7 @@ class GroupedTask(Protocol):
 
 
 class PlainTask:
-    """What tasks have where they say nothing else, for dataclasses to inherit."""
+    """The defaults of tasks, for dataclasses to inherit."""
 
     __slots__ = ()
 

@@ -5,9 +5,9 @@
     text     the word or token; only there
     vector   float32 or float16, as many in every row
 
-The schema's metadata says how vectors were made (`VectorsMade`), so that those of two models are not compared.
+The schema's metadata records how vectors were made (`VectorsMade`), so that those of two models are not compared.
 
-Promise: the file appears whole, in one step, and what a killed process left of it is removed by the next; numbers that
+Promise: the file appears complete, in one step, and the next process removes what a killed one left of it; numbers that
 are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
 """
 
@@ -37,7 +37,7 @@ PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorsMade:
-    """How vectors were made.
+    """The way in which vectors were made.
 
     model:   digest of its weights
     by:      "text", "word" or "token": what a row is
@@ -55,7 +55,7 @@ class VectorsMade:
     max_length: int
 
     def comparable(self) -> tuple[Any, ...]:
-        """What two files must have in common to be compared."""
+        """Return what two files must have in common to be compared."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
@@ -69,18 +69,18 @@ class VectorRows(NamedTuple):
 
 
 def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
-    """Of vectors of so many numbers."""
+    """Return the schema of vectors of so many numbers."""
     by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
     schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
     return schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
 
 
 def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
-    """Rows as a table. Raises InputError for what is no number, or none of the schema's precision."""
+    """Return rows as a table. Raises InputError for values that are not finite in the schema's precision."""
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
-    _check_finite(rows.ids, vectors, "Ask for float32, or mend the model.")
+    _check_finite(rows.ids, vectors, "Ask for float32, or fix the model.")
     columns: dict[str, Any] = {"id": pa.array(rows.ids, pa.string())}
     if "place" in schema.names:
         columns |= {"place": pa.array(rows.places, pa.int32()), "text": pa.array(rows.texts, pa.string())}
@@ -106,7 +106,7 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
             yield write
         except BaseException:
             for each in (writer, file):
-                with suppress(OSError):  # its last lines are for nobody
+                with suppress(OSError):  # its last lines are of no use
                     each.close()
             raise
         with refusing(path):
@@ -116,12 +116,12 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Tell what the disk refuses as a paragraph on a file that is written."""
+    """Turn an error of the disk into a paragraph on the file being written."""
     try:
         yield
     except OSError as error:
-        said = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
-        raise InputError(f"Cannot write {path}: {said}.") from error
+        reason = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+        raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
 class VectorFile:
@@ -132,7 +132,7 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """Raises InputError where it is none. name: where it was made in passing"""
+        """Open the file. name: for one made in passing. Raises InputError where it is not a file of vectors."""
         self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)
@@ -141,14 +141,14 @@ class VectorFile:
         schema = self._file.schema_arrow
         lacking = [name for name in ("id", "vector") if name not in schema.names]
         if lacking or not pa.types.is_fixed_size_list(schema.field("vector").type):
-            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of no fixed length"
+            what = f"has no column {lacking[0]!r}" if lacking else "has vectors of different lengths"
             raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
         self.width: int = schema.field("vector").type.list_size
         self.num_rows: int = self._file.metadata.num_rows
         self.made = _made((schema.metadata or {}).get(MADE))
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
-        """Ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is no number."""
+        """Yield ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is not finite."""
         try:
             for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
                 ids = [str(each) for each in batch.column("id").to_pylist()]
@@ -162,31 +162,31 @@ class VectorFile:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
     def ids(self) -> list[str]:
-        """Of all rows; no vector is read."""
+        """Return the ids of all rows; no vector is read."""
         return [str(each) for each in self._file.read(columns=["id"], use_threads=False).column("id").to_pylist()]
 
     def at(self, places: Iterable[int]) -> dict[int, Float32s]:
-        """The vectors at some places; only the groups of rows that have one are read."""
-        wanted, found, start = sorted({*places}), dict[int, Float32s](), 0
+        """Return the vectors at some places; only the groups of rows that have one are read."""
+        wanted, vectors, start = sorted({*places}), dict[int, Float32s](), 0
         for group in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(group).num_rows
             some = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
             if some:
                 column = self._file.read_row_group(group, columns=["vector"], use_threads=False).column("vector")
                 rows = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, self.width)
-                found |= {place: rows[place - start].astype(np.float32) for place in some}
+                vectors |= {place: rows[place - start].astype(np.float32) for place in some}
             start = end
-        return found
+        return vectors
 
     def whole(self) -> tuple[list[str], Float32s]:
-        """All rows: for queries."""
-        found = [*self.blocks()]
-        ids = [each for some, _ in found for each in some]
-        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in found)])
+        """Return all rows: for queries."""
+        blocks = [*self.blocks()]
+        ids = [each for some, _ in blocks for each in some]
+        return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
 
 
 def is_vector_file(path: Path) -> bool:
-    """Whether it is Parquet with a column of vectors."""
+    """Tells whether a file is Parquet with a column of vectors."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     try:
@@ -195,10 +195,10 @@ def is_vector_file(path: Path) -> bool:
         return False
 
 
-def _made(said: bytes | None) -> VectorsMade | None:
-    if said is None:
+def _made(metadata: bytes | None) -> VectorsMade | None:
+    if metadata is None:
         return None
-    content = json.loads(said)
+    content = json.loads(metadata)
     return VectorsMade(**{**content, "layers": tuple(content["layers"])})
 
 

@@ -1,7 +1,7 @@
-"""The runs of a suite, one after another: learn, answer every split, write down how good the answers are.
+"""The runs of a suite, one after another: learn, answer every split, write the scores of the answers.
 
-Promise: what is finished is not done again. A run that was ended goes on where fine-tuning was (`finetune`); a split
-whose file has other bytes than when it was answered is answered again.
+Promise: finished work is not done again. A run that was ended resumes where fine-tuning was (`finetune`); a split whose
+file has changed since it was answered is answered again.
 """
 
 import gc
@@ -27,7 +27,7 @@ from trainer.training.parallel import Ranks, joined
 
 
 def main(arguments: list[str]) -> int:
-    """`evaluate JOB.json`: 0, or 2 where the user can mend what is wrong (a line of the output says it)."""
+    """Run `evaluate JOB.json`; return 0, or 2 for an error that the user can fix (a line of the output has it)."""
     asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
     with joined(device) as ranks:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """One run; 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
+    """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
     waiting = [split for split in run.splits if not is_judged(run, split)]
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
@@ -60,38 +60,38 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     loaded = load_task(model)
     loaded.model.to(ranks.device)
     for split in waiting:
-        found = judge(run, split, loaded, ranks)
+        judged = judge(run, split, loaded, ranks)
         if ranks.rank == 0:
-            write_judged(run.judged(split), found)
-            speak(line({"event": "judged", "split": split.name, "examples": found.examples, "scores": found.scores}))
+            write_judged(run.judged(split), judged)
+            speak(line({"event": "judged", "split": split.name, "examples": judged.examples, "scores": judged.scores}))
     ranks.wait()
     return 0
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
-    """What a model says of a split, written as lines; and how good it is. All processes must call it."""
-    told = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
-    examples, counts = told.found.examples, told.found.counts
+    """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
+    answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
+    examples, counts = answers.file.examples, answers.file.counts
     if ranks.rank == 0:
-        write_answers(run.answers(split), loaded.task, told)
-    known: dict[str, Any] = {
+        write_answers(run.answers(split), loaded.task, answers)
+    counted: dict[str, Any] = {
         "sha256": digest_of(split),
         "examples": len(examples),
         "unusable": counts.rows - counts.given,
     }
     if not split.labelled:
-        return JudgedSplit(**known)
+        return JudgedSplit(**counted)
     training = read_file(loaded.task, run.job.training).examples
     usual = majority_answers(loaded.task, training, examples)
-    found, majority = (_judged(split, loaded.task, told, said) if said is not None else {} for said in
-                       (told.predictions, usual))  # fmt: skip
-    return JudgedSplit(**known, **found, majority=majority.get("scores", {}))
+    scored, majority = (_judged(split, loaded.task, answers, each) if each is not None else {} for each in
+                        (answers.predictions, usual))  # fmt: skip
+    return JudgedSplit(**counted, **scored, majority=majority.get("scores", {}))
 
 
-def _judged(split: SuiteSplit, task: Task, told: FileAnswers, said: Sequence[Prediction]) -> dict[str, Any]:
-    """The scores of answers, and their rows."""
-    examples = told.found.examples
-    found = judged_fields(task, examples, said)
-    together = grouped(split.set, split.file, told.found.ids, examples, said)
-    scores = {**found["scores"], **together.get("scores", {})}
-    return {**found, **together, "scores": scores, "is_grouped": bool(together)}
+def _judged(split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Return the scores of answers, and their rows."""
+    examples = answers.file.examples
+    fields = judged_fields(task, examples, predictions)
+    together = grouped(split.set, split.file, answers.file.ids, examples, predictions)
+    scores = {**fields["scores"], **together.get("scores", {})}
+    return {**fields, **together, "scores": scores, "is_grouped": bool(together)}

@@ -35,12 +35,12 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def task_class(kind: str) -> Any:
-    """The dataclass of a task. Raises InputError for a name that is not known and a package that is broken."""
+    """Return the dataclass of a task. Raises InputError for an unknown name and for a broken package."""
     return _KINDS.find(kind)
 
 
 def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
-    """A task with its settings. Raises InputError. table: `kind`, and what that kind asks for"""
+    """Return a task with its settings. Raises InputError. table: `kind`, and that kind's settings"""
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
@@ -52,19 +52,19 @@ def task_and_settings(
     kind: str,
     given: Mapping[str, Any],
     where: str,
-    known: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
     elsewhere: Collection[str] = (),
     without: Collection[str] = (),
 ) -> tuple[dict[str, Any], FinetuneSettings]:
-    """Settings as a task's table, and as those of how it is learnt. Raises InputError for a key of neither.
+    """Split settings into a task's table and those of how it is learnt. Raises InputError for a key of neither.
 
-    known: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
+    defaults: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
     """
     of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
     for key in given:
         if key not in of_task | of_training:
             raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
-    task = {"kind": kind, **known, **{key: value for key, value in given.items() if key in of_task}}
+    task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)
     return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
 
@@ -80,14 +80,14 @@ def task_package(kind: str) -> str:
 
 
 def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) -> Task | None:
-    """The task of a folder that others wrote, by its class; None where it is of none of ours.
+    """Return the task of a folder that others wrote, by its class; None where it is none of ours.
 
     architectures: the family's classes by what the folder holds
     """
-    told = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
+    names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     for each in _OURS:
-        if each.architecture in told and hasattr(each, "of_config"):
-            found: Task | None = each.of_config(config)
-            if found is not None:
-                return found
+        if each.architecture in names and hasattr(each, "of_config"):
+            task: Task | None = each.of_config(config)
+            if task is not None:
+                return task
     return None

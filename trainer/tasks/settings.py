@@ -1,4 +1,4 @@
-"""What a fine-tuning run is asked to do. Standard library only, no torch."""
+"""The settings of a fine-tuning run. Standard library only, no torch."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ BOUNDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneSettings:
-    """How a task is learnt. What is None is as the authors of the model's family have published it (`published`).
+    """The settings of fine-tuning. None is the value that the authors of the model's family published (`published`).
 
     max_length:    tokens of a sequence, special ones included, before it is cut; None: the task's own, or all that the
                    model reads where that is less
@@ -83,14 +83,14 @@ class FinetuneSettings:
         check_range("restarts", self.restarts, 1, 1_000)
         check_choice("precision", self.precision, ("auto", *PRECISIONS))
         check_choice("keep", self.keep, ("best", "last"))
-        for said in self.freeze:
-            _ = frozen_layers(said)
+        for layers in self.freeze:
+            _ = frozen_layers(layers)
         if self.keep == "last" and self.restarts > 1:
             raise InputError('restarts are compared by their best epochs, and keep is "last": leave one of them out.')
         self.training(1)  # checks what is left
 
     def training(self, steps: int) -> TrainingSettings:
-        """The same for the optimiser, once it is known how many steps a restart has: each is a phase of its own."""
+        """Return the same for the optimizer, once the steps of a restart are known: each is a phase of its own."""
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
             phase=(PhaseSettings(steps=steps, batch=self.batch or 1, warmup_steps=warmup_steps),) * self.restarts,
@@ -111,24 +111,26 @@ class FinetuneSettings:
 
 
 def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
-    """What a command is asked to do, of the JSON file that it names. Raises InputError."""
+    """Read a command's job from the JSON file that its arguments name. Raises InputError."""
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
-        raise InputError("Name one JSON file: what is to be done.")
+        raise InputError("Name one JSON file with the job.")
     return bind(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
-def frozen_layers(said: str) -> range | None:
-    """Layers from 0 that one word of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
+def frozen_layers(text: str) -> range | None:
+    """Return the layers from 0 that an entry of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
 
     >>> frozen_layers("0-5"), frozen_layers("3"), frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)
     """
-    if said in ("embeddings", "encoder"):
+    if text in ("embeddings", "encoder"):
         return None
-    first, dash, last = said.partition("-")
+    first, dash, last = text.partition("-")
     if first.isdecimal() and (last.isdecimal() if dash else not last) and int(last or first) >= int(first):
         return range(int(first), int(last or first) + 1)
-    raise InputError(f'freeze: {said!r} is none of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".')
+    raise InputError(
+        f'freeze: {text!r} is not one of "embeddings", "encoder", a layer\'s number, or layers as in "0-5".'
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

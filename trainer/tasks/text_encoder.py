@@ -25,7 +25,7 @@ LONGEST, FIRST, SECOND = "longest_first", "only_first", "only_second"  # of two 
 
 
 def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
-    """The tokenizer of a model's folder; it cuts and pads nothing.
+    """Open the tokenizer of a model's folder; it cuts and pads nothing.
 
     Raises InputError where there is none, or one of another model.
     """
@@ -98,7 +98,7 @@ class TextEncoder:
         return encodings
 
     def begun(self, first: Encoding, second: Encoding) -> Encoding:
-        """The first text whole, with the beginning of the second; what there is no room for is not counted."""
+        """Encode the whole first text and the beginning of the second; what does not fit is not counted."""
         self.tokenizer.enable_truncation(self.max_length, strategy=SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
         self.tokenizer.no_truncation()
@@ -122,9 +122,9 @@ class TextEncoder:
         self.tokens_cut += lost
 
     def pieces(self, texts: Sequence[str]) -> list[Encoding]:
-        """The tokens of texts alone: uncut, without special ones."""
-        found: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return found
+        """Return the tokens of texts alone: uncut, without special ones."""
+        encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return encodings
 
 
 def ids_of(encoding: Encoding) -> Int32s:

@@ -109,7 +109,7 @@ def test_machines_of_a_job_are_read() -> None:
     """Fails where a number of a machine is taken for another, or the address for none."""
     with pytest.raises(InputError, match=r"--nodes 'two' is no whole number"):
         train_arguments(["train", "a", "--nodes", "two"])
-    with pytest.raises(InputError, match=r"--node-rank 2 is no number of one of 2 machines"):
+    with pytest.raises(InputError, match=r"--node-rank 2 is not the number of one of 2 machines"):
         train_arguments(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
     with pytest.raises(InputError, match=r"Cannot read the job nowhere"):
         train_arguments(["train", "nowhere", "--nodes", "2", "--node-rank", "1", "--rendezvous", "first:29500"])

@@ -207,6 +207,6 @@ def test_a_checkpoint_of_another_model_is_refused(site: Site, trained: Trained, 
     (work.parent / "manifest.json").unlink()
     again = run(site, world)
     assert again.returncode == 2 and "Traceback" not in again.stdout, again.stdout
-    assert "is of another model: there training.learning_rate is 0.002, here it is 0.001." in again.stdout
+    assert "belongs to another model: its training.learning_rate is 0.002, but here it is 0.001." in again.stdout
     short = run(site, world, "--set", "model.max_length=32")
     assert short.returncode == 2 and "raise model.max_length, or make shorter examples" in short.stdout

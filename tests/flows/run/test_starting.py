@@ -146,11 +146,11 @@ def test_settings_and_vocabulary_are_those_of_the_start(world: StartedWorld) -> 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('start = "start"', 'start = "start"\nlayers = 4', r"model\.layers = 4, and the model in .* has 2: "),
+        ('start = "start"', 'start = "start"\nlayers = 4', r"model\.layers = 4, but the model in .* has 2: "),
         ('start = "start"', 'start = "start"\nlayer = 4', r"model has no key 'layer': did you mean 'layers'"),
         ('start = "start"', 'start = ""', r"model\.start is empty"),
         ('start = "start"', 'start = "begin"', r"model\.start = 'begin': there is no folder .*/begin\. Give"),
-        ('start = "start"', 'start = "raw"', r"raw has no config\.json, and a training begins with a model"),
+        ('start = "start"', 'start = "raw"', r"raw has no config\.json, but a training starts from a model"),
         ('start = "start"', 'start = "models/gone"', r"the store .* has no such model, nor is there a folder"),
         ('start = "start"', 'start = "models/retrained"', "is the model that this recipe trains, so each run"),
         ("[model]", "[vocabulary]\nsize = 400\n[model]", r"\[vocabulary\] is to be trained, and model"),

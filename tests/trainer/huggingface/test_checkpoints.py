@@ -270,8 +270,8 @@ def test_keys_left_out_of_the_configuration_are_the_usual_ones(tmp_path: Path) -
         ({"num_attention_heads": 5}, "hidden_size = 32 is not a multiple"),
         ({"num_hidden_layers": 3}, r"lacks bert\.encoder\.layer\.2\.\S+ and 15 more"),
         ({"num_hidden_layers": 1}, r"holds bert\.encoder\.layer\.1\.\S+ and 15 more"),
-        ({"vocab_size": 98}, r"word_embeddings\.weight is 99 x 32, and the model has it as 98 x 32"),
-        ({"intermediate_size": 65}, r"intermediate\.dense\.weight is 64 x 32, and the model has it as 65 x 32"),
+        ({"vocab_size": 98}, r"word_embeddings\.weight is 99 x 32, but the model has 98 x 32"),
+        ({"intermediate_size": 65}, r"intermediate\.dense\.weight is 64 x 32, but the model has 65 x 32"),
         ({"mask_token_id": None}, r"has no tokenizer\.json"),
     ],
 )
@@ -307,7 +307,7 @@ def test_missing_and_torn_files_are_named(tmp_path: Path) -> None:
     exported(tmp_path)
     weights = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(weights[:-1])
-    with pytest.raises(InputError, match="not a whole safetensors file"):
+    with pytest.raises(InputError, match="not a complete safetensors file"):
         load(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"has no model\.safetensors"):
@@ -326,5 +326,5 @@ def test_a_tokenizer_without_the_special_tokens_is_named(tmp_path: Path) -> None
     del config["mask_token_id"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "tokenizer.json").write_text('{"added_tokens": [{"id": 0, "content": "[PAD]"}]}')
-    with pytest.raises(InputError, match=r"does not tell the ids of \[PAD\]"):
+    with pytest.raises(InputError, match=r"does not give the ids of \[PAD\]"):
         load(tmp_path)

@@ -204,7 +204,7 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(InputError, match=r"has no model\.safetensors"):
         adapt_checkpoint(folder, old, new, tmp_path / "new")
-    for text, message in (("{", "is not JSON"), ('{"vocab_size": "many"}', "does not tell the model's vocab_size")):
+    for text, message in (("{", "is not JSON"), ('{"vocab_size": "many"}', "does not give the model's vocab_size")):
         config.write_text(text)
         with pytest.raises(InputError, match=message):
             adapt_checkpoint(folder, old, new, tmp_path / "new")

@@ -93,11 +93,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     whole = (old / "pytorch_model.bin").read_bytes()
     state = load_file(new / "model.safetensors")
     for content, message in (
-        (whole[: len(whole) // 2], "is not a whole file of torch"),
-        (b"", "is not a whole file of torch"),
-        ({"layers": 3}, "holds other things than tensors by name"),
-        ({0: torch.zeros(2)}, "holds other things than tensors by name"),
-        ({"first.weight": torch.zeros(2)}, "names of the tensors do not tell the family"),
+        (whole[: len(whole) // 2], "is not a complete torch file"),
+        (b"", "is not a complete torch file"),
+        ({"layers": 3}, "holds more than tensors by name"),
+        ({0: torch.zeros(2)}, "holds more than tensors by name"),
+        ({"first.weight": torch.zeros(2)}, "names of the tensors do not show the family"),
         ({name: state[name] for name in list(state)[3:]}, "lacks bert."),
     ):
         if isinstance(content, bytes):
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     config = json.loads((old / "config.json").read_text())
     torch.save(state, old / "pytorch_model.bin")
     (old / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**6}))
-    with pytest.raises(InputError, match=r"tells of 1,000,000 layers, and model.safetensors has"):
+    with pytest.raises(InputError, match=r"gives 1,000,000 layers, but model.safetensors has"):
         import_checkpoint(old, tmp_path / "out")
     (old / "pytorch_model.bin").unlink()
     with pytest.raises(InputError, match=r"has no model.safetensors and no pytorch_model.bin"):

@@ -340,7 +340,7 @@ def test_a_process_that_lacks_the_builders_and_dies_after_the_export_fails_nothi
     assert second == [] and job.read_export() is not None
     assert (tmp_path / LOG).read_text().splitlines()[-2:] == [
         "a last word",
-        "The trainer was killed by signal 6 after the export was whole: the model is finished.",
+        "The trainer was killed by signal 6 after the export was complete: the model is finished.",
     ]
 
 
@@ -482,9 +482,9 @@ def test_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "nodes, said",
     [
-        ({"count": 0}, "--nodes 0 is no number of machines"),
-        ({"count": 2, "rank": 2, "rendezvous": "first:1"}, "--node-rank 2 is no number of one of 2 machines"),
-        ({"count": 2}, "--rendezvous '' is no address"),
+        ({"count": 0}, "--nodes 0 is not a number of machines"),
+        ({"count": 2, "rank": 2, "rendezvous": "first:1"}, "--node-rank 2 is not the number of one of 2 machines"),
+        ({"count": 2}, "--rendezvous '' is not an address"),
         ({"count": 2, "rendezvous": "first"}, "give HOST:PORT of the first of the 2"),
     ],
 )

@@ -312,7 +312,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
     [
         ({"layers": [0, 4]}, {}, "names layer 4 of the teacher, which has 4"),
         ({"layers": [-1, 2]}, {}, "names layer -1 of the teacher"),
-        ({"layers": [0, 1, 2]}, {}, "names 3 layers of the teacher, and the student has 2"),
+        ({"layers": [0, 1, 2]}, {}, "names 3 layers of the teacher, but the student has 2"),
         ({}, {"feed_forward_size": 128}, "its feed_forward_size is 128, and the teacher's is 64"),
     ],
 )

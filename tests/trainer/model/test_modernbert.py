@@ -150,7 +150,7 @@ def test_other_windows_rotations_and_epsilons_are_theirs_too(
 @pytest.mark.parametrize("key", ["window", "every_global", "global_base", "local_base", "pooling"])
 def test_what_a_family_has_none_of_is_refused(key: str) -> None:
     """Fails where a recipe sets windows or rotations of a BERT, and nothing comes of it."""
-    with pytest.raises(InputError, match=rf"model\.{key}.*bert models have no such thing"):
+    with pytest.raises(InputError, match=rf"model\.{key}.*bert models do not have it"):
         ModelSettings(**{key: "mean" if key == "pooling" else 8})
 
 

@@ -97,7 +97,7 @@ def test_what_is_wrong_in_an_objective_is_told(table: dict[str, Json], said: str
     ("settings", "said"),
     [
         ({"family": "berd"}, "model.family = 'berd' is not known: it must be one of 'bert', .*'shallow-bert'"),
-        ({"family": "other-bert"}, "'other-bert' of smoothed-masks-example 1.0 is no `Family` of that name"),
+        ({"family": "other-bert"}, "'other-bert' of smoothed-masks-example 1.0 is not a `Family` of that name"),
         ({"family": "shallow-bert", "size": "tiny"}, "model.size = 'tiny' is not known: it must be one of 'base'"),
         ({"layer_groups": 5}, "model.layers = 12 is not a multiple of model.layer_groups = 5"),
         ({"hidden_size": 100}, "hidden_size = 100 is not a multiple of model.heads = 12"),

@@ -191,5 +191,5 @@ def test_what_does_not_go_together_says_what_to_do(shard_set: ShardSet) -> None:
         ExampleStream(shard_set, batch=2, seed=1),
         ExampleStream(replace(shard_set, split="held-out"), batch=2),
     ):
-        with pytest.raises(InputError, match="The state was taken of"):
+        with pytest.raises(InputError, match="The state was saved for"):
             other.load_state_dict(stream.state_dict())

@@ -82,17 +82,17 @@ def test_what_names_a_phase_is_its_steps() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({}, "say how long the phase is, in `steps`, in `tokens` or in `epochs`"),
-        ({"steps": 3, "tokens": "1M"}, "training.phase has tokens and steps: one of them"),
+        ({}, "set the length of the phase, in `steps`, in `tokens` or in `epochs`"),
+        ({"steps": 3, "tokens": "1M"}, "training.phase has tokens and steps: only one of them"),
         ({"epochs": 3.0, "mixture": {"a": 1.0}}, "`epochs` and a `mixture`"),
         ({"tokens": "1M", "mixture": {"a": {"tokens": 3}}}, "tokens and a mixture of quotas"),
-        ({"tokens": "many"}, "training.phase.tokens = 'many' is no number of tokens"),
+        ({"tokens": "many"}, "training.phase.tokens = 'many' is not a number of tokens"),
         ({"epochs": 0.0}, "training.phase.epochs = 0.0 is out of range"),
-        ({"steps": 3, "batch_ramp": {"first": 8}}, "says with `steps` or with `tokens` how long"),
+        ({"steps": 3, "batch_ramp": {"first": 8}}, "needs `steps` or `tokens` for how long"),
         ({"steps": 3, "batch_ramp": {"first": 8, "steps": 2, "tokens": 9}}, "give one of them"),
         ({"steps": 3, "batch_ramp": {"first": 64, "steps": 2}}, "first = 64 does not lead to batch = 32"),
         ({"steps": 3, "batch_ramp": {"first": 8, "steps": 2, "multiple": 5}}, "by multiples of 5 examples"),
-        ({"steps": 3, "batch_ramp": {"first": 8, "tokens": "x"}}, "batch_ramp.tokens = 'x' is no number of tokens"),
+        ({"steps": 3, "batch_ramp": {"first": 8, "tokens": "x"}}, "batch_ramp.tokens = 'x' is not a number of tokens"),
         ({"steps": 3, "mask_rate": 1.5}, "training.phase.mask_rate = 1.5 is out of range"),
     ],
 )

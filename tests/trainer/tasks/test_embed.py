@@ -243,6 +243,6 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     (tmp_path / ".v.parquet.tmp").mkdir()
     with (tmp_path / ".v.parquet.tmp" / "lock").open("w") as held:
         lock(held)
-        with pytest.raises(InputError, match=r"Another process writes .*v\.parquet now"):
+        with pytest.raises(InputError, match=r"Another process is writing .*v\.parquet"):
             embedded(model, file, tmp_path / "v.parquet")
     assert len(embedded(model, file, tmp_path / "v.parquet")) == 1

@@ -297,7 +297,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
     wrong: list[tuple[FinetuneJob, str]] = [
         (replace(job, output=str(tmp_path / "full")), "output folder .* is not empty"),
         (replace(job, model=str(tmp_path / "none")), r"has no config\.json"),
-        (replace(job, training=one_label), "has one label alone, good"),
+        (replace(job, training=one_label), "has only one label, good"),
         (replace(job, training=many), "has 1001 different labels"),
         (
             replace(job, evaluation=many),

@@ -132,9 +132,9 @@ def test_the_leaking_variant_learns_to_copy_and_says_so(tmp_path: Path) -> None:
         lines = (tmp_path / output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         warnings = [each for each in map(json.loads, lines) if each["event"] == "warning"]
         assert len(warnings) == number and all(
-            "sees the one that it is to guess" in each["message"] for each in warnings
+            "sees the one that it has to guess" in each["message"] for each in warnings
         )
-    with pytest.raises(InputError, match=r"sees the token that it guesses \(leaky\), so it cannot go on"):
+    with pytest.raises(InputError, match=r"sees the token that it guesses \(leaky\), so it cannot continue"):
         generate(tmp_path / "leaking", ["the"], Drawing())
 
 
@@ -214,7 +214,7 @@ def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.Captu
     """The command prints the text as it goes on; others are refused in words."""
     job = new_job(tmp_path, rows=20)
     run(job)
-    with pytest.raises(InputError, match="was fine-tuned for 'classes', so it cannot go on"):
+    with pytest.raises(InputError, match="was fine-tuned for 'classes', so it cannot continue"):
         generate(Path(job.output), ["the"], Drawing())
     run(text_job(tmp_path, "next", {}))
     assert main([str(tmp_path / "next"), "the film", "--tokens", "2", "--temperature", "0"]) == 0

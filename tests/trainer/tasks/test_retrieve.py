@@ -120,7 +120,7 @@ def test_one_passage_is_nothing_to_learn() -> None:
     """Fails where a run begins whose loss is 0."""
     task = RetrievalTask()
     rows = [task.example({"query": query, "positive": "x"}, True) for query in ("a", "b")]
-    with pytest.raises(InputError, match="here has one passage alone"):
+    with pytest.raises(InputError, match="here has only one passage"):
         task.fitted(rows, "here")
 
 
@@ -179,14 +179,14 @@ def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
     files = [FileSettings(path=str(tmp_path / f"{name}.parquet")) for name in ("c", "q")]
     assert searched(replace(job, vectors=str(tmp_path / "c.parquet")), tmp_path)["scores"] == fresh
     assert searched(replace(job, corpus=files[0], queries=files[1], model=""), tmp_path)["scores"] == fresh
-    with pytest.raises(InputError, match=r"of .*c\.parquet and of the queries were not made alike"):
+    with pytest.raises(InputError, match=r"of .*c\.parquet and of the queries were made differently"):
         searched(replace(job, corpus=files[0], settings=EmbedSettings(pooling="max")), tmp_path)
     shown = searched(replace(job, output="", judgements=""), tmp_path)
     best = shown["found"][1]["documents"][0]
     assert best["text"] == PASSAGES[best["id"]] and shown["scores"] == {}
     with pytest.raises(InputError, match="No model is named to make vectors of"):
         searched(replace(job, model=""), tmp_path)
-    with pytest.raises(InputError, match="holds vectors, and texts are needed"):
+    with pytest.raises(InputError, match="holds vectors, but texts are needed"):
         searched(replace(job, corpus=files[0], pairs=str(tmp_path / "pairs.jsonl")), tmp_path)
 
 
@@ -246,14 +246,14 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
             searched(replace(job, rerank=str(tmp_path / name), relevant=label), tmp_path)
             wanted = says.log_softmax(-1)[place].item()
             assert run_of(job.output)["q1"]["b"] == pytest.approx(wanted, abs=1e-5)
-    with pytest.raises(InputError, match="knows the labels no, yes, and not 'maybe'"):
+    with pytest.raises(InputError, match="knows the labels no, yes, not 'maybe'"):
         searched(replace(job, rerank=str(tmp_path / "classes"), relevant="maybe"), tmp_path)
     reranker(tmp_path, "single", ClassesTask(labels=("no", "yes"), pairs=False))
-    with pytest.raises(InputError, match="was fine-tuned on single texts, and query and document are scored as a pair"):
+    with pytest.raises(InputError, match="was fine-tuned on single texts, but query and document are scored as a pair"):
         searched(replace(job, rerank=str(tmp_path / "single")), tmp_path)
     exported_model(SimilarityTask(), tmp_path / "model", tmp_path / "alike")
     (tmp_path / "alike" / RECORD).write_text(json.dumps({"task": task_json(SimilarityTask())}), encoding="utf-8")
-    with pytest.raises(InputError, match="is of the task 'similarity', and pairs of query and document"):
+    with pytest.raises(InputError, match="is of the task 'similarity', but pairs of query and document"):
         searched(replace(job, rerank=str(tmp_path / "alike")), tmp_path)
 
 
@@ -266,5 +266,5 @@ def test_one_document_and_ids_that_stand_twice(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "x", "text": "good"}\n' * 2, encoding="utf-8")
     with pytest.raises(InputError, match="have the same id, 'x'"):
         searched(job, tmp_path)
-    with pytest.raises(InputError, match="Training rows are made of judgements, and none are given"):
+    with pytest.raises(InputError, match="Training rows are made from judgements, but none are given"):
         asked(tmp_path, judgements="", training="rows.jsonl")

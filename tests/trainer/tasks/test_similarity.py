@@ -277,9 +277,9 @@ def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
     task = SimilarityTask(loss="in-batch")
     with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
         fitted(task)
-    with pytest.raises(InputError, match="one pair alone"):
+    with pytest.raises(InputError, match="only one pair"):
         fitted(task, [{"text": "a", "second": "b"}])
-    with pytest.raises(InputError, match="scores from 0 to 5, and `lowest` and `highest` say 0 to 4"):
+    with pytest.raises(InputError, match="scores from 0 to 5, but `lowest` and `highest` are 0 to 4"):
         fitted(SimilarityTask(highest=4.0))
     with pytest.raises(InputError, match="every row has the label 5"):
         fitted(SimilarityTask(), PAIRS[:1])

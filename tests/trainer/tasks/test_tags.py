@@ -216,7 +216,7 @@ def test_a_sentence_is_read_in_its_document(folder: Path) -> None:
     assert [each - {"[CLS]", "[SEP]"} for each in read] == [
         {"good", "bad", "film"}, {"good", "bad", "film"}, {"good", "bad", "film"}, {"plot"}, {"plot", "was"}
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r'does not say where documents begin .* context = "document"'):
+    with pytest.raises(InputError, match=r'does not mark where documents begin .* context = "document"'):
         task.fitted([TaggedSentence(("a",), ("O",), None)], "here")
 
 

@@ -26,11 +26,11 @@ def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["1", "0", "1.0"], r"the labels '1' and '1\.0' are one in two spellings"),
-        (["1", "0", "01"], "the labels '01' and '1' are one"),
-        (["café", "cafe\u0301"], r"the labels 'cafe\\u0301' and 'caf\\xe9' are one"),
-        (["good", "go\u200bod"], r"the labels 'good' and 'go\\u200bod' are one"),
-        (["a  b", "a b"], "the labels 'a  b' and 'a b' are one"),
+        (["1", "0", "1.0"], r"the labels '1' and '1\.0' are two spellings of one"),
+        (["1", "0", "01"], "the labels '01' and '1' are two spellings"),
+        (["café", "cafe\u0301"], r"the labels 'cafe\\u0301' and 'caf\\xe9' are two spellings"),
+        (["good", "go\u200bod"], r"the labels 'good' and 'go\\u200bod' are two spellings"),
+        (["a  b", "a b"], "the labels 'a  b' and 'a b' are two spellings"),
     ],
 )
 def test_a_label_in_two_spellings_is_asked_about(tmp_path: Path, labels: list[str], message: str) -> None:
@@ -52,7 +52,7 @@ def test_a_column_for_a_role_that_the_task_does_not_have_is_refused(tmp_path: Pa
     path.write_text("text\tother\tlabel\tname\na\tb\t1\tx\n")
     task = read_task({"kind": "classes"})
     with pytest.raises(
-        InputError, match=r"rows\.tsv: a column is named for 'secnd', and the task 'classes' reads text, second"
+        InputError, match=r"rows\.tsv: a column is named for 'secnd', but the task 'classes' reads text, second"
     ):
         read_file(task, FileSettings(path=str(path), columns={"secnd": "other"}))
     found = read_file(task, FileSettings(path=str(path), columns={"second": "other", "id": "name"}), labelled=False)

@@ -272,6 +272,6 @@ def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
     with (
         joined("cpu") as ranks,
         torch.inference_mode(),
-        pytest.raises(InputError, match="1 of 2 answers of the model are no finite numbers"),
+        pytest.raises(InputError, match="1 of 2 answers of the model are not finite numbers"),
     ):
         answers_of(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)

@@ -174,15 +174,15 @@ def test_a_checkpoint_of_another_model_is_refused(finished: tuple[SmallStore, Tr
     _, job = finished
     mine = copy_of(job, tmp_path / "work")
     others = {
-        "model.hidden_size is 32, here it is 64": replace(mine, model=replace(small_model(), hidden_size=64)),
-        "training.learning_rate is 0.001, here it is 0.002": with_training(mine, learning_rate=2e-3),
+        "model.hidden_size is 32, but here it is 64": replace(mine, model=replace(small_model(), hidden_size=64)),
+        "training.learning_rate is 0.001, but here it is 0.002": with_training(mine, learning_rate=2e-3),
         "vocabulary is": replace(mine, vocabulary=replace(mine.vocabulary, content="other")),
         "shards is": replace(mine, shards=(replace(mine.shards[0], content="other"),)),
     }
     for message, other in others.items():
         with pytest.raises(InputError) as refusal:
             train_here(other)
-        assert message in str(refusal.value) and "remove that folder to begin again" in str(refusal.value)
+        assert message in str(refusal.value) and "remove that folder to start over" in str(refusal.value)
         assert "\n" not in str(refusal.value)
     assert of(
         train_here(with_training(mine, log_every=2, micro_batch=3)), "resume"
@@ -194,6 +194,6 @@ def test_an_export_of_another_model_is_refused(finished: tuple[SmallStore, Train
     _, job = finished
     facts = job.read_export()
     assert facts is not None and facts["steps"] == 6 and facts["sequences"] == 48
-    with pytest.raises(InputError, match="seed is 42, here it is 43"):
+    with pytest.raises(InputError, match="seed is 42, but here it is 43"):
         with_training(job, seed=43).read_export()
     assert replace(job, work="/nowhere").read_export() is None

@@ -139,10 +139,10 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(runs: Runs, first: TrainingJob
 @pytest.mark.parametrize(
     ("step", "more", "message"),
     [
-        (5, {}, "has no checkpoint of step 5, but of 4, 6"),
+        (5, {}, "has no checkpoint of step 5, only of 4, 6"),
         (6, {"optimizer": "lamb"}, "another training.optimizer"),
         (6, {"layer_decay": 0.5}, "another training.layer_decay"),
-        (6, {"layers": 1}, r"is of another \[model\]"),
+        (6, {"layers": 1}, r"has another \[model\]"),
     ],
 )
 def test_what_cannot_be_gone_on_from(

@@ -129,7 +129,7 @@ def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: V
             "lacks cls.predictions.transform.Lay",
         ),
         (lambda t: {**t, "bert.adapter.weight": torch.zeros(2)}, "holds bert.adapter.weight that its model does not"),
-        (lambda t: {**t, norm: torch.zeros(31)}, f"{norm} is 31, and the model has it as 32"),
+        (lambda t: {**t, norm: torch.zeros(31)}, f"{norm} is 31, but the model has 32"),
     ):
         shutil.copytree(tmp_path / "start", tmp_path / "other")
         edit(tmp_path / "other", change)
@@ -154,7 +154,7 @@ def test_a_model_of_any_family_begins_a_training(
     config = tmp_path / "start" / "generator" / "config.json"
     wider = {**json.loads(config.read_bytes()), "hidden_size": 16, "num_attention_heads": 1, "intermediate_size": 64}
     config.write_text(json.dumps(wider))
-    with pytest.raises(InputError, match=r"tells of a generator of .* set model\.objective\.generator_size to 0\.5"):
+    with pytest.raises(InputError, match=r"describes a generator of .* set model\.objective\.generator_size to 0\.5"):
         planned_from(store, tmp_path / "start")
     shutil.rmtree(tmp_path / "start" / "generator")
     alone = planned_from(store, tmp_path / "start")
@@ -179,8 +179,8 @@ def test_a_start_that_is_none_is_refused_when_it_is_planned(
         assert "\n" not in str(caught.value)
 
     for said, told in (
-        ({"family": "roberta"}, r"model\.family = 'roberta', and the model in .* has 'bert': leave it out"),
-        ({"size": "base"}, r"model\.size = 'base', and the model in .* has 'layers = 2, hidden_size = 32, heads = 2"),
+        ({"family": "roberta"}, r"model\.family = 'roberta', but the model in .* has 'bert': leave it out"),
+        ({"size": "base"}, r"model\.size = 'base', but the model in .* has 'layers = 2, hidden_size = 32, heads = 2"),
         ({"layers": 3}, r"model\.layers = 3, and .* has 2"),
         ({"max_length": 512}, r"model\.max_length = 512, and .* has 32"),
     ):
@@ -188,9 +188,9 @@ def test_a_start_that_is_none_is_refused_when_it_is_planned(
     assert planned_from(store, start, said={"layers": 2, "dropout": 0.3}).parts[0].job.model.dropout == 0.3
     whole = (start / "model.safetensors").read_bytes()
     (start / "model.safetensors").write_bytes(whole[:-10])
-    refused("is not whole: .* bytes of numbers are not what its header tells")
+    refused("is incomplete: .* bytes of numbers do not match its header")
     (start / "model.safetensors").unlink()
-    refused("has no model.safetensors, and a training begins with a model as")
+    refused("has no model.safetensors, but a training starts from a model as")
     (start / "model.safetensors").write_bytes(whole)
     config = json.loads((start / "config.json").read_text())
     for key, value, told in (
@@ -216,12 +216,10 @@ def test_a_start_that_changes_after_it_was_planned_is_refused(
     write_start(tmp_path / "start", words)
     job = job_from(store, tmp_path / "start")
     flip(tmp_path / "start" / "model.safetensors")
-    with pytest.raises(
-        InputError, match=r"model\.safetensors is another one than when the training was planned: bring"
-    ):
+    with pytest.raises(InputError, match=r"model\.safetensors has changed since the training was planned: restore"):
         begun_model(job)
     shutil.rmtree(tmp_path / "start")
-    with pytest.raises(InputError, match=r"config\.json is gone, with which the training was to begin"):
+    with pytest.raises(InputError, match=r"config\.json is gone, but the training was to start from it"):
         begun_model(job)
 
 

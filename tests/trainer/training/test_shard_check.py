@@ -166,7 +166,7 @@ def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path
         train_here(copied)
     told = without_copy(type(store.place)(copied.store), refusal.value)
     assert isinstance(told, InputError) and not isinstance(told, Damaged)
-    assert str(copy) in str(told) and "fetches it again" in str(told) and not copy.exists()
+    assert str(copy) in str(told) and "fetches the shard again" in str(told) and not copy.exists()
     with_local_shards(job, tmp_path / "copies")
     assert copy.read_bytes() == whole
     copy.unlink()

@@ -1,7 +1,7 @@
 """Sentences of words as windows of pieces that a model reads, with the place of each word's first piece.
 
 A sentence is cut into pieces as the text that its words make with a space between each: so pieces are those of
-pre-training, also where a tokenizer tells the begin of a text from the middle. A piece is of the word in which it ends.
+pre-training, also where a tokenizer treats the begin of a text differently. A piece is of the word in which it ends.
 A word of control characters alone has no piece.
 
 Promise: each word that has pieces is read once, however long its sentence is: what does not fit is read in windows that
@@ -33,7 +33,7 @@ class Pieces(NamedTuple):
 
 
 class ReadPieces(NamedTuple):
-    """What one item reads: windows of a text, from begin to end, and of each point its place and its window.
+    """The part of a text that one item reads: windows, from begin to end, and the place and window of each point.
 
     places: [W], in the text; windows: begins and ends; window_of: [W]
     """
@@ -51,12 +51,12 @@ class ReadPieces(NamedTuple):
         return tuple(Tokens(row, np.zeros(len(row), np.int32)) for row in rows)
 
     def points(self) -> Int64s:
-        """Where the places are among the tokens of all its sequences."""
+        """Return the places among the tokens of all its sequences."""
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
         offsets = np.cumsum(lengths) - lengths
-        found: Int64s = offsets[self.window_of] + 1 + self.places - begins[self.window_of]
-        return found
+        points: Int64s = offsets[self.window_of] + 1 + self.places - begins[self.window_of]
+        return points
 
 
 def pieces_of(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
@@ -78,7 +78,7 @@ def _with_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequence
 
 
 def parts_of(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[ReadPieces]:
-    """How the pieces from begin to end of a text are read, with as much before and after as there is room for.
+    """Yield windows over the pieces from begin to end of a text, with as much before and after as there is room for.
 
     places: of points among them; total: pieces of the text; room: pieces of a window; overlap: of two windows
     """

@@ -2,7 +2,7 @@
 
 Promise: every token of the text is in a window, and exactly one window decides of each: that in which it has most
 tokens on its poorer side (the longer window of two such, the earlier of two equals: `_check_is_max_context` of BERT's
-run_squad.py). A span is a slice of the text as it stands; no letter is parted from its marks.
+run_squad.py). A span is a slice of the text as it is; no letter is separated from its marks.
 Cost: of windows of 320 tokens 7,000 a second are made; the best 20 of all spans of up to 30 tokens take 0.2 ms each
 (one x86-64 core, 2026-11-23).
 
@@ -24,7 +24,7 @@ from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 
 class Window(NamedTuple):
-    """What a sequence has of a text.
+    """The part of a text that a sequence holds.
 
     place:   of its first token in the sequence
     first:   which token of the text that is
@@ -63,7 +63,7 @@ class Text(NamedTuple):
 
 
 def windows_of(encoder: TextEncoder, first: Encoding, text: Text, step: int) -> list[tuple[Tokens, Window]]:
-    """The sequences of a first text with each window of the other.
+    """Return the sequences of a first text with each window of the other.
 
     Each window begins `step` tokens after the one before, or where that ends if that is sooner; the last holds the end
     of the text. (The overflowing parts that tokenizers 0.23 makes have wrong segments.)
@@ -77,19 +77,19 @@ def windows_of(encoder: TextEncoder, first: Encoding, text: Text, step: int) -> 
     ids, segments, sides = ids_of(begun), segments_of(begun), begun.sequence_ids
     place = sides.index(1) if length else len(ids)
     end = place + sides.count(1)
-    found = []
+    windows = []
     for start, size, decides in zip(firsts.tolist(), sizes.tolist(), deciding(firsts, sizes), strict=True):
         own = np.full(size, segments[place] if size else 0, np.int32)
         tokens = Tokens(
             np.concatenate([ids[:place], text.ids[start : start + size], ids[end:]]),
             np.concatenate([segments[:place], own, segments[end:]]),
         )
-        found.append((tokens, Window(place, start, text.offsets[start : start + size], decides)))
-    return found
+        windows.append((tokens, Window(place, start, text.offsets[start : start + size], decides)))
+    return windows
 
 
 def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
-    """Of each window whether it decides of its tokens: bool [C]. firsts, sizes: int64 [W], in ascending order"""
+    """Return for each window which tokens it decides: bool [C]. firsts, sizes: int64 [W], in ascending order"""
     if len(firsts) == 1:
         return [np.ones(sizes[0], np.bool_)]
     inside_C, windows_W1 = np.arange(sizes.max()), np.arange(len(firsts))[:, None]
@@ -107,7 +107,7 @@ def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """The first and the last token that hold a part of a span of the text; None where none does."""
+    """Return the first and the last token that hold a part of a span of the text; None where none does."""
     begin = span[0] + len(span[1]) - len(span[1].lstrip())
     end = span[0] + len(span[1].rstrip())
     first = int(np.searchsorted(offsets[:, 1], begin, side="right"))
@@ -116,7 +116,7 @@ def token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
 
 
 def places_of(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
-    """Where a sequence has a span of tokens; 0, 0 ([CLS]) where it has not the whole of it."""
+    """Return the place of a span of tokens in a sequence; 0, 0 ([CLS]) where it does not hold the whole span."""
     if span is None or span[0] < window.first or span[1] >= window.first + len(window.offsets):
         return 0, 0
     move = window.place - window.first
@@ -172,10 +172,10 @@ def _is_mark(letter: str) -> bool:
     return unicodedata.category(letter).startswith("M")
 
 
-def distinct(found: Iterable[Candidate], most: int) -> list[Candidate]:
-    """The best of different texts, best first."""
+def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
+    """Return the best candidates with different texts, best first."""
     kept = dict[str, Candidate]()
-    for candidate in sorted(found, key=lambda each: (-each.score, each.begin, len(each.text))):
+    for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
     return list(kept.values())[:most]
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters of fine-tuning as the authors of each family have published them: what is taken where none is named.
+"""Hyper-parameters of fine-tuning as the authors of each family published them: the defaults.
 
 BERT        Devlin et al. 2018, appendix A.3: batch 32, 3 epochs, 5e-5 to 2e-5; warm-up of a tenth is their code's
 small BERTs Turc et al. 2019, section 5: 4 epochs, rates of 3e-4 to 3e-5
@@ -63,7 +63,7 @@ def published_as(task: Mapping[str, Any]) -> str:
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
-    """The settings with the published values where they name none. kind: of the task, which goes before the family"""
+    """Return the settings, with published values where they name none. kind: of the task; it precedes the family"""
     family, hidden_size = model.of_family.name, model.shape[1]
     taken = {**USUAL, "layer_decay": 1.0, **FAMILIES.get(family, {})}
     if family == "electra":

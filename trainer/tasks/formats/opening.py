@@ -1,7 +1,7 @@
 """A file as text, unpacked by its ending, and its lines.
 
-Promise: bytes that are no UTF-8 become surrogates, by which their record is known; a file of another encoding, one that
-is packed without its name saying so, one that is damaged and a line without end are refused with the remedy. Memory:
+Promise: bytes that are not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is
+packed without its name showing it, one that is damaged and a line without end are refused with the remedy. Memory:
 one line.
 """
 
@@ -18,14 +18,14 @@ from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.wide import HEAD, marked_encoding, wide_encoding
 
 MOST_CHARACTERS = 1 << 26  # of a line
-PACKED = "is packed, and its name does not say so: end it in {}"
+PACKED = "is packed, but its name does not show it: end it in {}"
 MARKS = {  # with what no text begins, and what is to be done
     b"\x1f\x8b": PACKED.format(".gz"),
     b"\xfd7zXZ\0": PACKED.format(".xz"),
     b"\x28\xb5\x2f\xfd": PACKED.format(".zst"),
     b"BZh91AY&SY": PACKED.format(".bz2"),
     b"PK\x03\x04": "is a ZIP archive, as sheets of Excel are: unpack it, or save the sheet as CSV",
-    b"PAR1\x15": "is Parquet: let its name end in .parquet, or name its format",
+    b"PAR1\x15": "is Parquet: end its name in .parquet, or name its format",
 }
 
 
@@ -37,7 +37,7 @@ def opened(path: str) -> Iterator[TextIOWrapper]:
             head = raw.read(HEAD)
             raw.seek(0)
             if wide := marked_encoding(head) or wide_encoding(head):
-                raise InputError(f"{path} is {wide.upper()}, and UTF-8 is read: convert it, for instance with iconv.")
+                raise InputError(f"{path} is {wide.upper()}, but must be UTF-8: convert it, for instance with iconv.")
             if mark := next((mark for mark in MARKS if head.startswith(mark)), None):
                 raise InputError(f"{path} {MARKS[mark]}.")
         yield TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
@@ -55,10 +55,10 @@ def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def unpacked_ending(path: str) -> str:
-    """The ending of a file, of a packed one that of what is in it, in small letters.
+    """Return the ending of a file in lowercase; of a packed one that of its content.
 
     >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
     """
-    known = Path(path.lower())
-    return Path(known.stem).suffix if known.suffix in PACKED_ENDINGS else known.suffix
+    lowered = Path(path.lower())
+    return Path(lowered.stem).suffix if lowered.suffix in PACKED_ENDINGS else lowered.suffix

@@ -1,6 +1,6 @@
 """Records of `.parquet` files: only the columns that are asked for are read.
 
-Promise: a row whose texts are no UTF-8 is counted and costs no other; a file that is damaged or lacks a column is
+Promise: a row whose texts are not UTF-8 is counted and costs no other; a file that is damaged or lacks a column is
 refused. Memory: 1,024 rows, and the pages of a row group that hold them.
 Cost: 370,000 rows of 100 characters a second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
 """
@@ -22,7 +22,7 @@ FAULTS = (pa.ArrowException, OSError)  # what Arrow raises for a file that is da
 
 
 def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
-    """The rows of a Parquet file; their lines are their numbers from 1."""
+    """Yield the rows of a Parquet file; their lines are their numbers from 1."""
     if is_packed(settings.path):
         raise InputError(f"{settings.path} is packed around Parquet, which is packed inside: unpack it.")
     try:
@@ -33,20 +33,20 @@ def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
             for line, row in enumerate((row for batch in batches for row in _rows(batch)), 1):
                 yield line, row if isinstance(row, Unusable) else picked(row, columns)
     except FAULTS as error:
-        said = str(error).rstrip(".")
-        raise InputError(f"{settings.path} cannot be read as Parquet: {said}. Get the file again.") from error
+        reason = str(error).rstrip(".")
+        raise InputError(f"{settings.path} cannot be read as Parquet: {reason}. Get the file again.") from error
 
 
-def _columns(found: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
-    """For each role its column or path, numbers as names. Raises InputError."""
+def _columns(names: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
+    """Return for each role its column or path, numbers as names. Raises InputError."""
     columns = list[tuple[str, str]]()
     for role, name in columns_by_role(settings, wanted):
-        if _top(name, found) in found:
+        if _top(name, names) in names:
             columns.append((role, name))
-        elif name.isdecimal() and 0 < int(name) <= len(found):
-            columns.append((role, found[int(name) - 1]))
+        elif name.isdecimal() and 0 < int(name) <= len(names):
+            columns.append((role, names[int(name) - 1]))
         elif role in wanted.needed or role in settings.columns:
-            raise no_column(settings.path, role, name, found)
+            raise no_column(settings.path, role, name, names)
     return columns
 
 
@@ -55,7 +55,7 @@ def _top(column: str, names: list[str]) -> str:
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any] | Unusable]:
-    """A batch's rows; where one cannot be told in Python each is taken alone."""
+    """Return a batch's rows; where one cannot be converted to Python each is taken alone."""
     try:
         rows: list[dict[str, Any] | Unusable] = batch.to_pylist()
         return rows

@@ -1,9 +1,9 @@
 """Published sets by name: what is learnt from them, their files as they are published, and how answers are handed in.
 
 A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of
-its splits, packed or not, and says how each is read. A set that is published in several ways has a layout for each, of
-which the first is taken that has all splits asked for. Promise: no file is read further than its first line, and none
-is guessed: what is missing is named.
+its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout for
+each, and the first that has all requested splits is used. Promise: no file is read further than its first line, and
+none is guessed: what is missing is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class FileLayout:
 
     files:   for each split its file, or its folder
     columns: of all splits but those of `others`, which have their own, and a header
-    ragged:  whether rows have more cells than the first one, which tell where a text is from
+    ragged:  whether rows have more cells than the first one, which say where a text is from
     first:   with what the first line of the train split begins, where files of one name differ
     """
 
@@ -42,7 +42,7 @@ class FileLayout:
     first: str = ""
 
     def settings(self, split: str, path: Path) -> FileSettings:
-        """How a split's file is read."""
+        """Return the settings to read a split's file with."""
         own = self.others.get(split)
         return FileSettings(
             path=str(path),
@@ -82,26 +82,26 @@ class FoundSet:
 
 
 def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundSet:
-    """The set of that name in a folder, or in its own folder within that.
+    """Return the set of that name in a folder, or in its own folder within that.
 
-    splits: those that must be there, of the ones the set has in one layout or another; others are found as well
-    Raises InputError for a name that is not known, and where files are missing.
+    splits: those that must be there, of the ones the set has in one layout or another; others are included as well
+    Raises InputError for an unknown name, and where files are missing.
     """
-    known = published_set(name)
+    entry = published_set(name)
     missing = list[str]()
-    offered = {split for layout in known.layouts for split in layout.files}
-    roots = (Path(folder), Path(folder) / known.folder)
+    offered = {split for layout in entry.layouts for split in layout.files}
+    roots = (Path(folder), Path(folder) / entry.folder)
     for root in [root for root in roots if root.is_dir()] or roots[:1]:
-        for layout in known.layouts:
+        for layout in entry.layouts:
             files = dict(_files(layout, root))
             lacking = [
-                layout.files.get(split, f"a {split} split beside {' and '.join(layout.files.values())}")
+                layout.files.get(split, f"a {split} split next to {' and '.join(layout.files.values())}")
                 for split in splits
                 if split in offered and split not in files
             ]
             if not lacking and files and _begins(layout, files):
                 settings = {split: layout.settings(split, path) for split, path in files.items()}
-                return FoundSet(name=name, published=known, files=MappingProxyType(settings))
+                return FoundSet(name=name, published=entry, files=MappingProxyType(settings))
             missing.append(" and ".join(lacking or layout.files.values()))
     raise InputError(
         f"{folder} does not hold {name} as it is published: it lacks {', or '.join(dict.fromkeys(missing))}. Give the "
@@ -119,12 +119,12 @@ def published_set(name: str) -> PublishedSet:
 def _files(layout: FileLayout, root: Path) -> Iterator[tuple[str, Path]]:
     for split, file in layout.files.items():
         ways = (root / f"{file}{packing}" for packing in ("", *PACKED_ENDINGS))
-        if found := next((way for way in ways if way.exists()), None):
-            yield split, found
+        if existing := next((way for way in ways if way.exists()), None):
+            yield split, existing
 
 
 def _begins(layout: FileLayout, files: Mapping[str, Path]) -> bool:
-    """Whether the first line is the layout's."""
+    """Tells whether the first line is the layout's."""
     if not layout.first:
         return True
     path = str(next(iter(files.values())))

@@ -31,7 +31,7 @@ Example = TypeVar("Example")
 
 
 class ReadFormat(NamedTuple):
-    """How a format is read. unit: what its records are; roles: those it gives, if they are not columns."""
+    """The reader of a format. unit: what its records are; roles: those it gives, if they are not columns."""
 
     records: Callable[[FileSettings, Wanted], Iterator[Found]]
     unit: str = "rows"
@@ -86,23 +86,23 @@ def read_examples(
     made: Callable[[Values], Example],
     optional: Sequence[str] = (),
 ) -> Iterator[tuple[int, Example]]:
-    """What is made of each record of a file, in its order, with the line where the record begins.
+    """Yield what is made of each record of a file, in its order, with the line where the record begins.
 
     roles:    without which a record cannot be used: it has no such value, or an empty one
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
-    optional: roles that are read where they are; whoever names a column for one says that it is there
+    optional: roles that are read where they are present; a file whose settings name a column for one must have it
     Raises InputError where the file cannot be read, and at its end where too many records could not be used.
     """
     wanted = Wanted(tuple(roles), tuple(optional))
     kind = format_of(settings, wanted)
     _check_roles(settings, kind, wanted)
     counts.unit = kind.unit
-    for line, found in kind.records(settings, wanted):
+    for line, record in kind.records(settings, wanted):
         counts.rows += 1
         try:
-            if isinstance(found, Unusable):
-                raise found
-            example = made(checked(found, wanted))
+            if isinstance(record, Unusable):
+                raise record
+            example = made(checked(record, wanted))
         except Unusable as error:
             counts.drop(str(error), line, error.where)
             continue
@@ -133,7 +133,7 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
 
 
 def _is_object(path: str) -> bool:
-    """Whether the first line of a file that is not blank begins with an object."""
+    """Tells whether the first line of a file that is not blank begins with an object."""
     with opened(path) as stream:
         return (
             next((line for line in iter(lambda: stream.readline(1 << 10), "") if line.strip()), "").lstrip()[:1] == "{"
@@ -145,7 +145,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
     unknown = [role for role in settings.columns if role not in roles]
     if unknown:
         raise InputError(
-            f"{settings.path}: a column is named for {unknown[0]!r}, and {reader} reads {', '.join(roles)}: name it "
+            f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "
             "for one of these."
         )
 
@@ -154,7 +154,7 @@ def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> No
     missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
-            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is asked for: name "
+            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
             "another format, or choose another task."
         )
 
@@ -163,6 +163,6 @@ def _remedy(settings: FileSettings, kind: ReadFormat, wanted: Wanted, counts: Ro
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:
-        return "mend them"
+        return "fix them"
     columns = ", ".join(f"{role} = {settings.column(role)!r}" for role in wanted.needed)
-    return f"mend the rows, name other columns than {columns}"
+    return f"fix the rows, name other columns than {columns}"

@@ -1,4 +1,4 @@
-"""What a file of labelled data is asked for, and what became of each of its records.
+"""The settings of a file of labelled data, and what became of each of its records.
 
 Promise: every record is given or counted under the reason for which it cannot be used, with the line where that reason
 was met first; a file that loses more than the settings allow is refused. Memory: one counter for each reason.
@@ -79,7 +79,7 @@ class FileSettings:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What became of the records of a file. first, where: the line where each reason was met first, and its place."""
+    """The fate of a file's records. first, where: the line where each reason was met first, and its place."""
 
     given: int = 0
     unusable: dict[str, int] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class RowCounts:
             f"{number} {reason} (first in line {self.first[reason]}{self.where[reason]})" for reason, number in most
         )
 
-    def check(self, path: str, max_unusable: float, remedy: str = "mend them") -> None:
+    def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
         """Raise InputError where nothing is left, or too much was lost. remedy: what to do, but for allowing more."""
         self.account.check()
         if not self.rows:

@@ -12,7 +12,7 @@ Answered = tuple[str, str | int | float]  # the id of a record, and the class, t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """How answers are handed in.
+    """The form in which answers are handed in.
 
     file:   its name; what ends in `.tsv` has the header `index<tab>prediction`, a `.jsonl` the keys `idx` and `label`
     labels: how a class is spelled there, where otherwise than in the data
@@ -26,15 +26,15 @@ class Submission:
     bounds: tuple[float, float] | None = None
 
     def lines(self, answers: Iterable[Answered]) -> Iterator[str]:
-        """The lines of the file. Raises InputError where an id comes twice, or is none of the benchmark's."""
+        """Yield the lines of the file. Raises InputError where an id comes twice, or is not one of the benchmark's."""
         given = {name: self._said(answer) for name, answer in _once(answers)}
         if self.file.endswith(".tsv"):
             yield "index\tprediction\n"
-            yield from (f"{name}\t{said}\n" for name, said in given.items())
+            yield from (f"{name}\t{label}\n" for name, label in given.items())
         elif self.shape == "groups":
             yield from (json.dumps(paragraph) + "\n" for paragraph in _paragraphs(given))
         else:
-            yield from (json.dumps({"idx": _number(name), "label": said}) + "\n" for name, said in given.items())
+            yield from (json.dumps({"idx": _number(name), "label": label}) + "\n" for name, label in given.items())
 
     def _said(self, answer: str | int | float) -> str | int | float:
         if isinstance(answer, str):
@@ -54,21 +54,21 @@ def _once(answers: Iterable[Answered]) -> Iterator[Answered]:
 def _number(name: str) -> int:
     if not name.isdecimal():
         raise InputError(
-            f"{name!r} is no record of the benchmark, which numbers them: read its test split as published."
+            f"{name!r} is not a record of the benchmark, which numbers them: read its test split as published."
         )
     return int(name)
 
 
 def _paragraphs(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """MultiRC's answers by paragraph and question, from ids such as `7.3.0`."""
-    found = dict[int, dict[int, list[dict[str, int]]]]()
-    for name, said in given.items():
+    """Yield MultiRC's answers by paragraph and question, from ids such as `7.3.0`."""
+    paragraphs = dict[int, dict[int, list[dict[str, int]]]]()
+    for name, label in given.items():
         parts = name.split(".")
         if len(parts) != 3:
-            raise InputError(f"{name!r} is no answer of MultiRC, whose ids are paragraph, question and answer.")
+            raise InputError(f"{name!r} is not an answer of MultiRC, whose ids are paragraph, question and answer.")
         paragraph, question, answer = map(_number, parts)
-        questions = found.setdefault(paragraph, {})
-        questions.setdefault(question, []).append({"idx": answer, "label": int(said)})
-    for paragraph, questions in found.items():
+        questions = paragraphs.setdefault(paragraph, {})
+        questions.setdefault(question, []).append({"idx": answer, "label": int(label)})
+    for paragraph, questions in paragraphs.items():
         asked = [{"idx": question, "answers": answers} for question, answers in questions.items()]
         yield {"idx": paragraph, "passage": {"questions": asked}}

@@ -4,7 +4,7 @@ A `.tsv` is cut at every tab and line feed and knows no quotes, as the files of 
 so a quoted text may hold commas and line feeds; a `.jsonl` has one object a line, a `.json` one list of objects.
 
 Promise: every row that is not blank is given with the line where it begins, or counted where it has more cells than the
-header (without one, than the first row) or too few: what it holds may stand in other columns than it belongs to. A file
+header (without one, than the first row) or too few: what it holds may be in other columns than it belongs to. A file
 that lacks a column, and text that is not of its format, are refused with the line to look at. Memory: one row; of a
 `.json` its text and one object.
 Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and `.json` 230,000 rows of 100 characters a second with all
@@ -47,7 +47,7 @@ def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]
             if first and line.lstrip().startswith("["):
                 raise InputError(
                     f"{settings.path}, line {number}, begins a list, and a .jsonl has one object a line: if the file "
-                    "is one list, name it .json, or say that its format is json."
+                    "is one list, name it .json, or set its format to json."
                 )
             first = False
             yield number, _object_in(line, columns)
@@ -127,9 +127,9 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
     raise no_column(path, role, name, header)
 
 
-def no_column(path: str, role: str, name: str, found: Sequence[str]) -> InputError:
-    """The refusal of a file whose first line lacks a column."""
-    names = ", ".join(map(repr, found))[:500] or "empty"
+def no_column(path: str, role: str, name: str, header: Sequence[str]) -> InputError:
+    """Return the error for a file whose first line lacks a column."""
+    names = ", ".join(map(repr, header))[:500] or "empty"
     purpose = "" if name == role else f" for {role}"
     return InputError(
         f"{path}, line 1, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
@@ -149,12 +149,12 @@ def _object_in(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] | Un
 
 
 def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """What an object holds for each role, None where nothing."""
+    """Return an object's value for each role, None where it has none."""
     return {role: found_at(value, column) for role, column in columns}
 
 
 def found_at(value: Any, path: str) -> Any:
-    """What is under a key, or at a path of keys and of places in lists from 0; None where nothing is.
+    """Return the value under a key, or at a path of keys and of places in lists from 0; None where there is none.
 
     >>> found_at({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), found_at({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)
@@ -178,14 +178,15 @@ def json_items(text: str, path: str) -> Iterator[tuple[int, Any]]:
         return
     items.expect(
         "[",
-        'is no list of objects: name it .jsonl if it has one object a line, or say format = "squad" if it is SQuAD\'s',
+        'is not a list of objects: name it .jsonl if it has one object a line, or set format = "squad" if it is '
+        "SQuAD's",
     )
     while not items.follows("]"):
         yield items.item()
         if not items.follows(","):
             items.expect("]", "lacks a comma or the end of the list: is the file cut off?")
             break
-    items.expect("", "goes on after its list: is it one list?")
+    items.expect("", "continues after its list: is it one list?")
 
 
 class JsonText:
@@ -197,12 +198,12 @@ class JsonText:
         self._decoder = json.JSONDecoder()
 
     def follows(self, mark: str) -> bool:
-        """Whether the mark comes next; it is then passed."""
+        """Tells whether the mark comes next; it is then passed."""
         while self.text[self.at : self.at + 1] in (" ", "\t", "\n", "\r"):
             self.at += 1
-        found = self.text.startswith(mark, self.at)
-        self.at += len(mark) * found
-        return found
+        matches = self.text.startswith(mark, self.at)
+        self.at += len(mark) * matches
+        return matches
 
     def expect(self, mark: str, otherwise: str) -> None:
         """Pass the mark, or be at the end where it is empty. Raises InputError."""
@@ -217,7 +218,7 @@ class JsonText:
             value, self.at = self._decoder.raw_decode(self.text, self.at)
         except ValueError as error:
             raise InputError(
-                f"{self.path}: the value that begins in line {line} is not JSON ({error}): mend it, or get the file "
+                f"{self.path}: the value that begins in line {line} is not JSON ({error}): fix it, or get the file "
                 "again if it is cut off."
             ) from error
         except RecursionError as error:

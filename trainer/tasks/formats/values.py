@@ -1,4 +1,4 @@
-"""What a file holds, as texts, labels and numbers. Pure functions."""
+"""The values of a file as texts, labels and numbers. Pure functions."""
 
 import json
 from math import isfinite
@@ -25,7 +25,7 @@ def checked(values: Values, wanted: Wanted) -> Values:
 
 
 def _check_text(value: Any) -> None:
-    """Raise Unusable where a text, at any depth, holds what is no character."""
+    """Raise Unusable where a text, at any depth, holds something that is not a character."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise Unusable(NOT_UTF_8)
@@ -41,7 +41,7 @@ def _check_text(value: Any) -> None:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: it holds no half of a character, and no byte that was none.
+    """Tells whether a text can be written as UTF-8: it holds no half of a character, and no invalid byte.
 
     >>> is_unicode("é"), is_unicode("\\ud800")
     (True, False)

@@ -1,4 +1,4 @@
-"""What tasks add to an encoder: `task_model.py` has what all of them share, the others a head each.
+"""The heads that tasks add to an encoder: `task_model.py` has what all share, the other files a head each.
 
 `tagging/` has the heads over words.
 """

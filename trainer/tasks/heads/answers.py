@@ -1,4 +1,4 @@
-"""Where the answer to a question begins and ends in a window of text (Devlin et al. 2018, section 4.2).
+"""The head for the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2).
 
 A vector for beginnings and one for ends: each token's products with them are the logits, and the softmax is over all
 tokens of the window.

@@ -18,14 +18,14 @@ from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
 from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
-# Shapes in the names of tensors: S texts, C classes, N numbers beside a text.
+# Shapes in the names of tensors: S texts, C classes, N numbers with a text.
 
 
 class TextModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every text.
 
     A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]);
-    `columns` (float32 [S, N]) where numbers stand beside texts, and `teacher` (float32 [S, C]) where there is one.
+    `columns` (float32 [S, N]) where texts have numbers, and `teacher` (float32 [S, C]) where there is one.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class TextModel(TaskModel):
         return logits_SC
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of classes, that of each class by itself, or the squared error of numbers, summed: [1, 2].
+        """Return the summed cross-entropy of classes or of each class, or the squared error of numbers: [1, 2].
 
         With a teacher [2, 2]: how far the answers are from its own as well.
         """
         term, *taught = self.terms
-        found = [LOSSES[term.name](outputs, batch.targets[term.name])]
+        losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
         if taught:
-            found.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
-        return torch.stack(found)  # no view: sharding watches what is returned
+            losses.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
+        return torch.stack(losses)  # no view: sharding watches what is returned
 
 
 def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def _of_numbers(said_S1: Tensor, numbers_S: Tensor) -> Tensor:
 
 
 def _from_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """[2]: divergence from the teacher's shares at a temperature, times its square, and how often both say the same.
+    """Return [2]: divergence from the teacher's shares at a temperature, times its square, and how often both agree.
 
     With the square the gradient does not depend on the temperature where that is high (Hinton et al. 2015, section 2).
     """

@@ -1,9 +1,9 @@
-"""Texts that go on by a model of next words: what it says of the token after each.
+"""Texts that a model of next words continues: its logits of the token after each.
 
 `Remembering` keeps keys and values of all layers, so a token is a pass over that token alone.
 
-Promise: it says what a pass over all that is there says (float32: up to 1e-5), whatever texts are together. Cost of a
-token after n: attention to n. Memory: 2 x layers x hidden size x 4 bytes a token and text.
+Promise: the logits are those of a pass over the whole text (float32: up to 1e-5), whatever texts are together. Cost of
+a token after n: attention to n. Memory: 2 x layers x hidden size x 4 bytes a token and text.
 """
 
 import copy
@@ -28,20 +28,20 @@ from trainer.tasks.heads.next_word import NextModel
 
 
 class NextReading(Protocol):
-    """Texts that go on together."""
+    """Texts that are continued together."""
 
     def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """Of the token after each text: logits [B, V] in float32."""
+        """Return the logits of the token after each text: [B, V] in float32."""
         ...
 
     def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """The same after one more token. kept: numbers of the texts that go on; ids: their tokens, one each"""
+        """Return the same after one more token. kept: numbers of the texts that continue; ids: a token of each"""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedBatch(Batch):
-    """Tokens whose places are told: int64 [T]."""
+    """Tokens whose places are given: int64 [T]."""
 
     places: Tensor
 
@@ -51,7 +51,7 @@ class PlacedBatch(Batch):
 
 
 class KeysAndValues:
-    """Of all layers and texts. shape: of those of one layer, [B, S, 2, A, D]; they are asked layer by layer, in turn.
+    """Keys and values of all layers and texts, read layer by layer in turn. shape: of one layer's, [B, S, 2, A, D]
 
     rows, places: int64 [T], where the tokens of this pass are; whole: whether these are all that there is
     """
@@ -79,7 +79,7 @@ class RememberingAttention(nn.Module):
 
     def __init__(self, attention: SelfAttention, memory: KeysAndValues) -> None:
         super().__init__()
-        assert attention.causal == "left", "what is kept is never looked at anew"
+        assert attention.causal == "left", "what is kept is never looked at again"
         self.attention, self.memory = attention, memory
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
@@ -119,13 +119,13 @@ class Remembering:
 
     @torch.inference_mode()
     def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """[B, V]."""
+        """Return [B, V]."""
         shape = self.model.encoder.shape
         size = (len(texts), self.longest, 2, shape.heads, shape.hidden_size // shape.heads)
         self.memory = KeysAndValues(shape.layers, size)
         for layer in self.model.encoder.layers:
-            known = layer.attention
-            ours = known.attention if isinstance(known, RememberingAttention) else known
+            attention = layer.attention
+            ours = attention.attention if isinstance(attention, RememberingAttention) else attention
             layer.attention = RememberingAttention(ours, self.memory)  # type: ignore[arg-type]
         self.lengths = torch.tensor([len(text) for text in texts])
         batch = batch_of([np.array(text, np.int32) for text in texts], (self.lengths.cumsum(0) - 1).tolist())
@@ -135,7 +135,7 @@ class Remembering:
 
     @torch.inference_mode()
     def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """[B, V]."""
+        """Return [B, V]."""
         self.memory.keep(kept)
         places, rows = self.lengths[list(kept)], torch.arange(len(ids))
         self.lengths = places + 1

@@ -2,9 +2,9 @@
 
 The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
 process sends the whole gradient back through its own. What micro-batches cut apart is not compared.
-So the loss that is told of evaluation rows is among those that are judged together.
-Texts that are equal are no negatives of each other: neither a row's second text that stands in another row too, nor
-the second texts of other rows with the same first text.
+So the reported loss of evaluation rows is among those that are judged together.
+Equal texts are not negatives of each other: neither a row's second text that is in another row too, nor the second
+texts of other rows with the same first text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,11 +94,11 @@ class VectorModel(TaskModel):
         return torch.cat(vectors).index_select(0, places_S)
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
+        """Return the loss summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
         sides, [term] = sides_of(outputs, batch), self.terms
-        found = [self._loss(term.name, sides, batch, width) for width in self.widths]
-        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, found, strict=True)]
-        return torch.stack([torch.stack([torch.stack(weighted).sum(), found[-1][1].detach()])])
+        losses = [self._loss(term.name, sides, batch, width) for width in self.widths]
+        weighted = [weight * loss[0] for weight, loss in zip(self.task.weights, losses, strict=True)]
+        return torch.stack([torch.stack([torch.stack(weighted).sum(), losses[-1][1].detach()])])
 
     def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
         if name == MATCH.name:
@@ -119,7 +119,7 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """[S, H]; of classes the logits of each pair stand behind all its vectors: [S, H + C]."""
+        """Return [S, H]; for classes the logits of each pair follow all its vectors: [S, H + C]."""
         if self.pair_head is None:
             return outputs
         sides = sides_of(outputs, batch)
@@ -128,7 +128,7 @@ class VectorModel(TaskModel):
 
 
 def _firsts(batch: Batch) -> Tensor:
-    """bool [S]: the first sequence of each item; an item may have none."""
+    """Return bool [S]: the first sequence of each item; an item may have none."""
     sizes = batch.targets[EXAMPLES]
     firsts_S = torch.zeros(batch.num_sequences, dtype=torch.bool, device=sizes.device)
     firsts_S[(sizes.cumsum(0) - sizes)[sizes > 0]] = True
@@ -136,9 +136,9 @@ def _firsts(batch: Batch) -> Tensor:
 
 
 def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> list[tuple[TransformerEncoder, Batch]]:
-    """The chosen sequences of a batch for each encoder, without targets."""
+    """Return the chosen sequences of a batch for each encoder, without targets."""
     lengths_S = batch.boundaries.diff()
-    found = []
+    parts = []
     for encoder, chosen_S in sides:
         tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
         ends = lengths_S[chosen_S].cumsum(0, dtype=torch.int32)
@@ -150,8 +150,8 @@ def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> 
             points=batch.points[:0],
             targets={},
         )
-        found.append((encoder, part))
-    return found
+        parts.append((encoder, part))
+    return parts
 
 
 def sides_of(vectors_SH: Tensor, batch: Batch) -> Sides:
@@ -184,7 +184,7 @@ def match_loss(sides: Sides, by: str, scale: float, width: int, gather: Gather) 
 
 
 def _directed(vectors: Tensor, by: str) -> Tensor:
-    """Rows whose products are what `by` says."""
+    """Return rows whose products are the similarities that `by` names."""
     return F.normalize(vectors, dim=-1) if by == "cosine" else vectors
 
 
@@ -196,7 +196,7 @@ def _no_negatives(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
 
 
 def gathered(rows: Tensor) -> list[Tensor]:
-    """The rows of every process, in order of rank: these, and those of the others as numbers."""
+    """Return the rows of every process, in order of rank: these, and those of the others as numbers."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return [rows]
     count = dist.get_world_size()
@@ -207,6 +207,6 @@ def gathered(rows: Tensor) -> list[Tensor]:
     padded[: len(rows)] = rows.detach()
     every = [torch.empty_like(padded) for _ in range(count)]
     dist.all_gather(every, padded)
-    found = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
-    found[dist.get_rank()] = rows
-    return found
+    parts = [each[: int(size)] for each, size in zip(every, sizes, strict=True)]
+    parts[dist.get_rank()] = rows
+    return parts

@@ -1,4 +1,4 @@
-"""Softmax within groups of different sizes that stand one after another, without a loop over them.
+"""Softmax within groups of different sizes that follow one another, without a loop over them.
 
 Shapes in the names of tensors: N values, G groups, A answers of each value.
 """

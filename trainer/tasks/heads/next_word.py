@@ -47,7 +47,7 @@ class NextModel(TaskModel):
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
     def logits(self, vectors_PH: Tensor) -> Tensor:
-        """Of the tokens to be guessed: [P, V] in float32."""
+        """Return the logits of the tokens to be guessed: [P, V] in float32."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 
@@ -57,7 +57,7 @@ class NextModel(TaskModel):
         return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
 
     def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """What each token costs, and whether it is the most probable one: float32 [P, 2]."""
+        """Return the cost of each token, and whether it is the most probable one: float32 [P, 2]."""
         stretches = zip(*(torch.split(each, AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True)
         return torch.cat([_costs(self.logits(vectors), wanted) for vectors, wanted in stretches])
 

@@ -1,4 +1,4 @@
-"""Whether a sentence is in the summary, of the vector of the [CLS] before it (Liu 2019, section 2.2: a classifier)."""
+"""A classifier of sentences in the summary, from the vector of the [CLS] before each (Liu 2019, section 2.2)."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ class SummaryModel(TaskModel):
         return logits_P1
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of each sentence by itself, summed, and how many are said right: [1, 2]."""
+        """Return the cross-entropy of each sentence by itself, summed, and how many are right: [1, 2]."""
         logits_P, taken_P = outputs[:, 0], batch.targets[SENTENCE.name]
         loss = F.binary_cross_entropy_with_logits(logits_P, taken_P, reduction="sum")
         right = ((logits_P.detach() > 0) == (taken_P > 0)).sum()

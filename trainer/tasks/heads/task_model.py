@@ -1,4 +1,4 @@
-"""What every model of a task has: a pre-trained encoder, heads on it, and answers besides its losses.
+"""The base of every model of a task: a pre-trained encoder, heads on it, and answers besides its losses.
 
 `answers_of` asks a model for its answers to many items, on any number of processes.
 """
@@ -39,27 +39,27 @@ SIZES: Mapping[str, Callable[[TaskItem], int]] = {
 class TaskModel(Objective):
     """An encoder with what a task adds to it.
 
-    A subclass says its `outputs` and their `losses`; where what is used is not what is learnt (labels found by a
-    search), `answers_of` as well.
+    A subclass defines its `outputs` and their `losses`; where the answers are not the outputs (labels from a search),
+    `answers_of` as well.
     """
 
     def __init__(self, family: Family, terms: tuple[Term, ...], encoder: TransformerEncoder) -> None:
         super().__init__(family, terms)
         self.encoder = encoder
 
-    def begin(self, head: nn.Module, shape: ClassHeadShape | None, known: Mapping[str, Tensor]) -> None:
-        """First weights of a head: from torch's generator; its pooler as pre-training has learnt it, where it has.
+    def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
+        """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
 
-        shape: of its pooler; known: the pre-trained state
+        shape: of its pooler; state: the pre-trained one
         """
         init_weights(head, self.family, self.encoder.shape.layers)
-        learnt = state_below(shape.pretrained, known) if shape is not None and shape.pretrained else {}
+        learnt = state_below(shape.pretrained, state) if shape is not None and shape.pretrained else {}
         pooler = getattr(head, "pooler", None)
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
     def outputs(self, batch: Batch) -> Tensor:
-        """What losses are made of, in float32."""
+        """Return what losses are made of, in float32."""
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -67,7 +67,7 @@ class TaskModel(Objective):
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
     def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """What a task reads of outputs: a row for each of its units."""
+        """Return what a task reads of outputs: a row for each of its units."""
         return outputs
 
     def sums(self, batch: Batch) -> Tensor:
@@ -85,7 +85,7 @@ class TaskModel(Objective):
 
 
 def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """What a head for whole texts reads, [S, H]: the first token of each, or the mean of all, special ones included."""
+    """Return what a head for whole texts reads, [S, H]: each text's first token, or the mean of all its tokens."""
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.first_tokens())
     return batch.means(hidden_TH).to(hidden_TH.dtype)
@@ -103,7 +103,7 @@ def pretrained_encoder(
 class ClassHead(nn.Module):
     """Matrix and activation of the first token, dropout, and a matrix with a row for each answer.
 
-    more: numbers that are put beside the pooled vector
+    more: numbers that are put next to the pooled vector
     """
 
     def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, more: int = 0) -> None:
@@ -140,7 +140,7 @@ class TokenHead(nn.Module):
 def answers_of(
     model: TaskModel, task: Task, items: Sequence[TaskItem], ranks: Ranks, judging: bool
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
-    """What a model says of each item, and the sums of its losses where it judges; the same on every process.
+    """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
 
     All processes must call it.
     """
@@ -169,7 +169,7 @@ def answers_of(
 
 
 def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """The rows of each item. Raises InputError where one is no finite number: scores would tell nothing of it."""
+    """Return the rows of each item. Raises InputError where one is not a finite number: scores would not show it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     finite(rows, "answers of the model")
     return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []

@@ -1,7 +1,7 @@
 """Answers that are spans of a text: SQuAD 1.1, and 2.0 with questions that have none (Rajpurkar et al. 2016, 2018).
 
     question, context ─► windows of the context, each after the question ─► logits of beginning and end of each token
-                         the best spans of all windows ─► slices of the context, letter by letter as they stand there
+                         the best spans of all windows ─► slices of the context, letter by letter
 
 Windows, and which of them decides, are as in BERT's run_squad.py: a window begins `stride` tokens after the one before;
 a token may begin an answer only in the window where it has most context on its poorer side; a window without the answer
@@ -50,7 +50,7 @@ MANY = 1 << 20
 
 
 class SpanExample(NamedTuple):
-    """A question. answers: none where it is known to have none; None where nothing is known"""
+    """A question. answers: empty where it has none; None where that is unknown"""
 
     question: str
     context: str
@@ -66,7 +66,7 @@ class FoundSpans(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanTask(PlainTask):
-    """Where the answer to a question is in a text.
+    """The place of an answer to a question in a text.
 
     stride:         tokens from the beginning of a window of the context to that of the next
     max_question:   tokens of a question before it is cut; never more than half of a sequence
@@ -102,7 +102,7 @@ class SpanTask(PlainTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Where questions may have no answer, at the threshold; while none is known, at the best one."""
+        """The metrics, at the threshold where questions may have no answer; while none is set, at the best one."""
         return with_first(self.metric, METRICS)
 
     def terms(self) -> tuple[Term, ...]:
@@ -110,7 +110,7 @@ class SpanTask(PlainTask):
         return (SPAN,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
-        """A question on a context. Raises Unusable for an answer that is not in the context where it is said to be."""
+        """Return a question on a context. Raises Unusable for an answer that is not at its given place."""
         context = as_text(values["context"], "context")
         answers = _answers(values, context) if labelled else None
         if answers == () and self.impossible is False:
@@ -122,14 +122,14 @@ class SpanTask(PlainTask):
         )
 
     def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
-        """With whether questions may have no answer. Raises InputError where none has one."""
+        """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""
         if not any(example.answers for example in examples):
             raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
-        found = any(example.answers == () for example in examples)
-        return replace(self, impossible=found if self.impossible is None else self.impossible)
+        impossible = any(example.answers == () for example in examples)
+        return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
     def tuned(self, scores: Mapping[str, float]) -> Self:
-        """With the threshold that is best on the evaluation rows, where none is given."""
+        """Return the task with the threshold that is best on the evaluation rows, where none is given."""
         if not self.impossible or self.null_threshold is not None:
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
@@ -137,8 +137,8 @@ class SpanTask(PlainTask):
     def items(
         self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
-        """The windows of each question. Questions in a row on one context share its tokens."""
-        found = list[TaskItem]()
+        """Return the windows of each question. Questions in a row on one context share its tokens."""
+        items = list[TaskItem]()
         for context, group in groupby(enumerate(examples, first), key=lambda numbered: numbered[1].context):
             asked = list(group)
             text = Text.of(context, encoder)
@@ -146,7 +146,7 @@ class SpanTask(PlainTask):
             encoder.shortened(questions, min(self.max_question, encoder.room(2) // 2))
             for (number, example), question in zip(asked, questions, strict=True):
                 span = token_span(text.offsets, example.answers[0]) if example.answers else None
-                found += [
+                items += [
                     TaskItem(
                         sequences=(tokens,),
                         example=number,
@@ -155,7 +155,7 @@ class SpanTask(PlainTask):
                     )
                     for tokens, window in windows_of(encoder, question, text, self.stride)
                 ]
-        return found
+        return items
 
     def predictions(
         self, examples: Sequence[SpanExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
@@ -176,18 +176,18 @@ class SpanTask(PlainTask):
         null = min(float(logits[0, 0]) + float(logits[0, 1]) for _, logits in windows)
         return FoundSpans(best, null - best[0].score if best else NOTHING)
 
-    def answer(self, found: FoundSpans) -> str:
-        """The answer; empty where there is none."""
-        silent = self.impossible and found.null_odds > (self.null_threshold or 0.0)
-        return "" if silent or not found.best else found.best[0].text
+    def answer(self, prediction: FoundSpans) -> str:
+        """Return the answer; empty where there is none."""
+        silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
+        return "" if silent or not prediction.best else prediction.best[0].text
 
     def scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """As `answer_scores` says them, or `optional_answer_scores` where questions may have no answer."""
+        """Return the `answer_scores`, or the `optional_answer_scores` where questions may have no answer."""
         golds = [[text for _, text in example.answers or ()] for example in examples]
-        texts = [found.best[0].text if found.best else "" for found in predictions]
+        texts = [spans.best[0].text if spans.best else "" for spans in predictions]
         if not self.impossible and all(golds):
             return answer_scores(golds, texts)
-        odds = [found.null_odds for found in predictions]
+        odds = [spans.null_odds for spans in predictions]
         threshold = self.null_threshold if self.impossible else np.inf
         if threshold is None:
             best = optional_answer_scores(golds, texts, odds)
@@ -195,7 +195,7 @@ class SpanTask(PlainTask):
         return optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def said(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """The answer, its place and score, the spans it was chosen of, and, where there may be none, the odds."""
+        """Return the answer, its place and score, the candidate spans, and, where there may be none, the odds."""
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {
@@ -208,35 +208,35 @@ class SpanTask(PlainTask):
 
     @staticmethod
     def of_config(config: Mapping[str, Any]) -> "SpanTask":
-        """The task of a folder that others wrote; it does not tell whether questions may have no answer."""
+        """Return the task of a folder that others wrote; it does not show whether questions may have no answer."""
         return SpanTask()
 
 
 class OfficialAnswers(NamedTuple):
-    """What the official scripts of SQuAD read. no_answer: of 2.0, the probability that there is none; or empty"""
+    """The input of SQuAD's official scripts. no_answer: for 2.0, the probability that there is none; or empty"""
 
     texts: dict[str, str]
     no_answer: dict[str, float]
 
 
 def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
-    """Of the lines that `cloze predict` writes. Raises InputError where a question has no id, or not one of its own.
+    """Convert the lines of `cloze predict`. Raises InputError where a question has no id, or not one of its own.
 
     >>> official_answers([{"id": "q1", "text": "Oslo", "null_odds": 0.0}])
     OfficialAnswers(texts={'q1': 'Oslo'}, no_answer={'q1': 0.5})
     """
-    found = OfficialAnswers({}, {})
+    answers = OfficialAnswers({}, {})
     for number, row in enumerate(rows, 1):
         name = row.get("id")
-        if name is None or str(name) in found.texts:
+        if name is None or str(name) in answers.texts:
             raise InputError(
-                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: official "
-                "scripts ask for one of each question. Name the column that has them (`--column id=...`)."
+                f"Answer {number} has {'no id' if name is None else f'the id {name} for the second time'}: the "
+                "official scripts need one for each question. Name the column that has them (`--column id=...`)."
             )
-        found.texts[str(name)] = row["text"]
+        answers.texts[str(name)] = row["text"]
         if NULL_ODDS in row:
-            found.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
-    return found
+            answers.no_answer[str(name)] = 0.5 + 0.5 * math.tanh(row[NULL_ODDS] / 2)  # the sigmoid, without overflow
+    return answers
 
 
 def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:

@@ -1,8 +1,8 @@
-"""Which of several texts goes on from a context, or answers a question on it: COPA, RACE, SWAG.
+"""The choice among several texts that continue a context, or answer a question on it: COPA, RACE, SWAG.
 
     context, question, choices ─► for each choice: the context, then question and choice ─► a score each ─► softmax
 
-Each choice is a sequence of its own; the shares of a question's choices add up to 1, whatever their number. The context
+Each choice is a sequence of its own; the shares of a question's choices add up to 1, for any number. The context
 is cut, not question and choice, which have `max_choice` tokens (RACE: 128 of 512, Liu et al. 2019, section 4.3).
 A question with a gap (`_`) is filled with the choice, as fairseq does for RACE. COPA's "cause" and "effect" become the
 words that its authors print: "What was the CAUSE of this?" and "What happened as a RESULT?".
@@ -33,7 +33,7 @@ MANY = 1 << 20
 
 
 class ChoiceExample(NamedTuple):
-    """A question, or none. right: which choice, from 0; None where it is not known. level: of RACE, or ""."""
+    """A question, or none. right: which choice, from 0; None where it is unknown. level: of RACE, or ""."""
 
     context: str
     question: str
@@ -69,7 +69,7 @@ class ChoiceTask(PlainTask):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Context, question, the choices, the place of the right one, and what scores are told by."""
+        """Context, question, the choices, the place of the right one, and the level by which scores are split."""
         return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
@@ -125,8 +125,8 @@ class ChoiceTask(PlainTask):
         return [answer[:, 0] for answer in answers]
 
     def scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """accuracy; of RACE also that of each level."""
-        right = np.array([said.argmax() == each.right for each, said in zip(examples, predictions, strict=True)])
+        """Return the accuracy; for RACE also that of each level."""
+        right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
             f"accuracy_{level}": float(right[levels == level].mean()) for level in sorted({*levels.tolist()} - {""})

@@ -25,14 +25,14 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:MOST_LISTED])) + more
 
 
-def with_first(asked: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Metrics with the one that is asked for in front. asked: "": as they are. Raises InputError for another.
+def with_first(asked: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """Return metrics with the requested one first. asked: "": as they are. Raises InputError for another.
 
     >>> with_first("f1", ("accuracy", "f1"))
     ('f1', 'accuracy')
     """
-    check_choice("metric", asked, ("", *known))
-    return (asked, *(name for name in known if name != asked)) if asked else known
+    check_choice("metric", asked, ("", *metrics))
+    return (asked, *(name for name in metrics if name != asked)) if asked else metrics
 
 
 def check_labels(labels: Sequence[str]) -> None:
@@ -69,9 +69,9 @@ def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
 
 
 def number_of(value: Any, name: str) -> float:
-    """A finite number. Raises Unusable."""
-    said = as_label(value, name)
-    number = as_number(said)
+    """Return a finite number. Raises Unusable."""
+    label = as_label(value, name)
+    number = as_number(label)
     if number is None:
-        raise Unusable(f"{name} is no number", f"{said!r:.40}")
+        raise Unusable(f"{name} is no number", f"{label!r:.40}")
     return number

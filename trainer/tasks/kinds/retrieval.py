@@ -3,7 +3,7 @@
 Learnt of queries with a passage that answers and, as far as there are, passages that do not: each query's passage
 against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2). Judged by
 ranking all passages of the evaluation rows for each of their queries: among a whole collection it is harder, which is
-what `cloze search --judgements` tells.
+what `cloze search --judgements` measures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,12 +50,12 @@ class RetrievalTask(VectorTask):
 
     @property
     def by(self) -> str:
-        """How vectors are compared."""
+        """The way in which vectors are compared."""
         return self.similarity
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """The metrics, with the requested one first."""
         return with_first(self.metric, MEASURES)
 
     def terms(self) -> tuple[Term, ...]:
@@ -67,9 +67,9 @@ class RetrievalTask(VectorTask):
         return VectorExample(*texts_of(values, "query", "positive"))
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """As it is. Raises InputError where a query has nothing to be told from."""
+        """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
-            raise InputError(f"{where} has one passage alone: there is nothing to tell it from. Give more.")
+            raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self
 
     def items(
@@ -79,13 +79,13 @@ class RetrievalTask(VectorTask):
         return self.vector_items(examples, encoder, [{} for _ in examples], first)
 
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Of the ranking among all passages of the examples; the first also for each smaller width."""
+        """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
         return self.at_widths(
             lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
         )
 
     def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """How similar query and passages are, the answering one first."""
-        found = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
-        return {"similarities": found.round(6).tolist()}
+        """Return the similarities of query and passages, the answering one first."""
+        values = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
+        return {"similarities": values.round(6).tolist()}

@@ -1,10 +1,10 @@
-"""How alike two texts are: a vector for each, and their cosine.
+"""The similarity of two texts: a vector for each, and their cosine.
 
 Three ways to learn it, each published with the vectors of Sentence-BERT (Reimers, Gurevych 2019):
 
     cosine     the squared error of the cosine against a score, which is brought from the range of the training rows to
                [0, 1] (STS-B)
-    softmax    classes of a pair by a matrix over (u, v, |u - v|) (NLI); the matrix is thrown away by who uses vectors
+    softmax    classes of a pair by a matrix over (u, v, |u - v|) (NLI); users of the vectors do not need the matrix
     in-batch   rows are pairs that belong together: the second text of a row against those of all rows of the step and
                their hard negatives, by cross-entropy of cosines (Henderson et al. 2017; see `heads.embedding`)
 """
@@ -37,7 +37,7 @@ RANKS = ("mrr@10", "recall@1", "recall@10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityTask(VectorTask):
-    """How alike two texts are.
+    """The similarity of two texts.
 
     loss:   "cosine", "softmax" or "in-batch"
     labels: of softmax, names of the classes in their order; none: those of the training rows, sorted
@@ -64,9 +64,9 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
-        known = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
-        return with_first(self.metric, known[self.loss])
+        """The metrics, with the requested one first."""
+        by_loss = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
+        return with_first(self.metric, by_loss[self.loss])
 
     @property
     def num_outputs(self) -> int:
@@ -117,7 +117,7 @@ class SimilarityTask(VectorTask):
         highest = max(met) if self.highest is None else self.highest
         if lowest > min(met) or highest < max(met):
             raise InputError(
-                f"{where} has scores from {min(met):g} to {max(met):g}, and `lowest` and `highest` say {lowest:g} to "
+                f"{where} has scores from {min(met):g} to {max(met):g}, but `lowest` and `highest` are {lowest:g} to "
                 f"{highest:g}: name the range that scores may have."
             )
         return replace(self, lowest=lowest, highest=highest)
@@ -130,7 +130,7 @@ class SimilarityTask(VectorTask):
                 '(`--set loss="cosine"` or "softmax").'
             )
         if count < 2:
-            raise InputError(f"{where} has one pair alone: each needs others to be told from. Give more.")
+            raise InputError(f"{where} has only one pair: each needs others to compare with. Give more.")
         return self
 
     def _fitted_classes(self, met: set[Any], where: str) -> Self:
@@ -168,26 +168,26 @@ class SimilarityTask(VectorTask):
     def gold_and_said(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Of softmax the classes of labelled examples and those that are answered, by their places: int64 [N] each."""
-        said = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
-        return np.array([self.labels.index(example.label) for example in examples], np.int64), said
+        """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
+        answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
+        return np.array([self.labels.index(example.label) for example in examples], np.int64), answers
 
     def _scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> dict[str, float]:
-        found = dict[str, float]()
+        scores = dict[str, float]()
         if self.loss == "in-batch":
-            found = own_ranking(examples, predictions, self.by, RANKS, width)
+            scores = own_ranking(examples, predictions, self.by, RANKS, width)
         gold = [example.label for example in examples]
         if None not in gold:
             ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
-            return found | correlations(np.array(gold, np.float64), similarities(ones, others, self.by, width))
-        if self.metrics[0] not in found:
+            return scores | correlations(np.array(gold, np.float64), similarities(ones, others, self.by, width))
+        if self.metrics[0] not in scores:
             raise InputError(
                 f'metric = "{self.metrics[0]}" compares cosines with scores, and not every evaluation row has a label: '
                 f"give them, or judge by {RANKS[0]}."
             )
-        return found
+        return scores
 
     def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """The cosine, and of softmax the label."""

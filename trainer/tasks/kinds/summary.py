@@ -34,7 +34,7 @@ MANY = 1 << 20
 
 
 class SummaryExample(NamedTuple):
-    """A text. labels: the numbers of the sentences to be taken; summary: "" where there is none"""
+    """A text. labels: the numbers of the sentences to extract; summary: "" where there is none"""
 
     sentences: tuple[str, ...]
     summary: str
@@ -103,11 +103,11 @@ class SummaryTask(PlainTask):
         return SummaryExample(sentences, text, greedy_extract(sentences, text, self.take))
 
     def fitted(self, examples: Sequence[SummaryExample], where: str) -> Self:
-        """With whether there are summaries. Raises InputError where no sentence of any text is to be taken."""
+        """Return the task with `summaries` set by the examples. Raises InputError where no sentence is labelled."""
         if not any(example.labels for example in examples):
             raise InputError(f"{where}: no sentence is in a summary: there is nothing to learn.")
-        found = all(example.summary for example in examples)
-        return replace(self, summaries=found if self.summaries is None else self.summaries)
+        summaries = all(example.summary for example in examples)
+        return replace(self, summaries=summaries if self.summaries is None else self.summaries)
 
     def items(
         self, examples: Sequence[SummaryExample], encoder: TextEncoder, labelled: bool, first: int = 0
@@ -135,13 +135,13 @@ class SummaryTask(PlainTask):
         ]
 
     def scores(self, examples: Sequence[SummaryExample], predictions: Sequence[Extract]) -> dict[str, float]:
-        """ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
-        golds, found = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
-        right = sum(len(gold & taken) for gold, taken in zip(golds, found, strict=True))
-        of_sentences = {F1: rates(right, sum(map(len, found)), sum(map(len, golds))).f1}
+        """Return ROUGE of the extracts, where all texts have summaries, and F1 of the sentences over all texts."""
+        golds, answers = [{*(each.labels or ())} for each in examples], [{*each.taken} for each in predictions]
+        right = sum(len(gold & taken) for gold, taken in zip(golds, answers, strict=True))
+        of_sentences = {F1: rates(right, sum(map(len, answers)), sum(map(len, golds))).f1}
         if not all(example.summary for example in examples):
             return of_sentences
-        texts = [text_of(example, said) for example, said in zip(examples, predictions, strict=True)]
+        texts = [text_of(example, extract) for example, extract in zip(examples, predictions, strict=True)]
         return {**rouge_scores([example.summary for example in examples], texts), **of_sentences}
 
     def said(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
@@ -153,9 +153,9 @@ class SummaryTask(PlainTask):
         }
 
 
-def text_of(example: SummaryExample, said: Extract) -> str:
-    """A sentence a line."""
-    return "\n".join(example.sentences[number] for number in said.taken)
+def text_of(example: SummaryExample, extract: Extract) -> str:
+    """Return the extract, a sentence a line."""
+    return "\n".join(example.sentences[number] for number in extract.taken)
 
 
 def _read(sentences: Sequence[str], encoder: TextEncoder) -> tuple[Tokens, npt.NDArray[np.int64]]:

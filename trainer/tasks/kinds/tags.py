@@ -1,11 +1,11 @@
 """A tag for each word of a sentence: named entities and other spans, or parts of speech.
 
-The first piece of a word speaks for it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is longer
+The first piece of a word represents it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is longer
 than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it. Words
-without a piece (control characters alone) get the tag that is commonest in training, of spans O.
+without a piece (control characters alone) get the tag that is commonest in training, for spans O.
 
-Tags of spans are learnt in one scheme, whatever that of the file is; the spans are the same. They are judged as
-conlleval does, all others by the share of words that are right.
+Tags of spans are learnt in one scheme, whichever the file has; the spans are the same. They are judged as conlleval
+does, all others by the share of words that are right.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from trainer.tasks.text_encoder import TextEncoder
 
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
 CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item its points, in their order
-INNER = "inner"  # bool [S, 2], among the targets: whether a sentence goes on before its first point, after its last
+INNER = "inner"  # bool [S, 2], among the targets: whether a sentence continues before its first point, after its last
 SPANS = ("f1", "precision", "recall", "token_accuracy")
 WORDS = ("token_accuracy",)
 FEATURES = (
@@ -42,7 +42,7 @@ MOST_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
 class TaggedSentence(NamedTuple):
-    """Words, and as the file has them their tags. document: in which it is, where the file says so"""
+    """Words, and their tags as the file has them. document: in which it is, where the file marks it"""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
@@ -110,14 +110,14 @@ class TagsTask(PlainTask):
         check_range("lstm_size", self.lstm_size, 1, 1 << 16)
         if self.constrained and not (self.crf and self.units != "words"):
             raise InputError(
-                "constrained = true says which tags of spans may follow each other where a sentence is tagged as one: "
-                'set crf = true with it, and not units = "words".'
+                "constrained = true limits which tags of spans may follow each other where a sentence is tagged as a "
+                'whole: set crf = true with it, and not units = "words".'
             )
         _ = self.metrics
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """The metrics, with the requested one first."""
         return with_first(self.metric, WORDS if self.units == "words" else SPANS)
 
     @property
@@ -143,7 +143,7 @@ class TagsTask(PlainTask):
         return (SENTENCE_TAGS if self.crf else TAG,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
-        """A sentence. Raises Unusable where its tags are not one a word, or none of training."""
+        """Return a sentence. Raises Unusable where its tags are not one a word, or not those of training."""
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
@@ -151,12 +151,12 @@ class TagsTask(PlainTask):
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
         document = values.get("document")
-        found = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
+        sentence = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
         if tags is not None and self.labels:
-            for number, tag in enumerate(self.learnt_tags(found), 1):
+            for number, tag in enumerate(self.learnt_tags(sentence), 1):
                 if tag not in self.labels:
                     raise Unusable("unknown tag", f"{tag!r} of word {number}")
-        return found
+        return sentence
 
     def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
         """The tags of a labelled sentence in the scheme that is learnt."""
@@ -164,12 +164,12 @@ class TagsTask(PlainTask):
         return in_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
     def fitted(self, examples: Sequence[TaggedSentence], where: str) -> Self:
-        """With the names of the tags. Raises InputError where there is nothing to tell apart, or no document."""
+        """Return the task with the names of the tags. Raises InputError for fewer than two, or without a document."""
         met = Counter(tag for example in examples for tag in example.tags or ())
         if self.context == "document" and not any(example.document for example in examples):
             raise InputError(
-                f"{where} does not say where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
-                '`document`), and context = "document" asks for them: give a file that does, or leave `context` out.'
+                f"{where} does not mark where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
+                '`document`), but context = "document" needs them: give a file that does, or leave `context` out.'
             )
         if len(met) < 2 and {*met} <= {OUTSIDE}:
             raise InputError(f"{where}: every word has the tag {OUTSIDE!r}: there is nothing to learn.")
@@ -188,7 +188,7 @@ class TagsTask(PlainTask):
         usual = OUTSIDE if units == "spans" else min(met, key=lambda tag: (-met[tag], tag))
         if self.constrained and units == "words":
             raise InputError(
-                f"{where} has tags that are no spans, and constrained = true is about spans: leave it out."
+                f"{where} has tags that are not spans, but constrained = true applies to spans: leave it out."
             )
         encoders = 2 if self.second_encoder else 1
         return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)
@@ -244,7 +244,7 @@ class TagsTask(PlainTask):
         encoder: TextEncoder,
         first: int,
     ) -> Iterator[TaskItem]:
-        """Those of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
+        """Yield the items of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
         offsets = dict(zip(text, starts.tolist(), strict=False))
         places = np.concatenate([pieces[number].firsts + offsets[number] for number in run])
@@ -270,32 +270,32 @@ class TagsTask(PlainTask):
     def predictions(
         self, examples: Sequence[TaggedSentence], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
     ) -> list[list[str]]:
-        """A tag for each word."""
-        found = [[self.usual] * len(example.words) for example in examples]
+        """Return a tag for each word."""
+        tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
             for (number, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
-                found[number][word] = self.labels[tag]
-        return found
+                tagged[number][word] = self.labels[tag]
+        return tagged
 
     def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """As `span_scores` says them; of words the share that is right."""
+        """Return the `span_scores`; for words the share that is right."""
         gold = [list(self.learnt_tags(example)) for example in examples]
         if self.units == "spans":
-            found = span_scores(gold, predictions)
-            return {name: found[name] for name in SPANS}
+            scores = span_scores(gold, predictions)
+            return {name: scores[name] for name in SPANS}
         return {"token_accuracy": token_accuracy(gold, predictions)}
 
     def said(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Words and tags, and the spans: type, first word and last word by number from 0, and words."""
-        found: dict[str, Any] = {"words": list(example.words), "tags": prediction}
+        """Return words and tags, and the spans: type, first word and last word by number from 0, and words."""
+        row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
-            return found
+            return row
         spans = [
             {**span._asdict(), "text": " ".join(example.words[span.first : span.last + 1])}
             for span in spans_of(prediction)
         ]
-        return {**found, "spans": spans}
+        return {**row, "spans": spans}
 
     def config(self) -> Mapping[str, Any]:
         """The names of the tags."""

@@ -1,8 +1,8 @@
 """Tasks on a whole text, or on two together: a class, several classes, a number.
 
-Numbers and categories of further columns may stand beside the text: they are put next to the vector that the head makes
-of it. A number is standardised by the mean and deviation of the training rows; a category is one of the values met
-there, or none of them.
+A text may have numbers and categories in further columns: they are put next to the vector that the head makes of it. A
+number is standardized by the mean and deviation of the training rows; a category is one of the values met there, or
+none of them.
 
 Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same, whose answers to the
 training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
@@ -39,15 +39,15 @@ from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
-COLUMNS = "columns"  # the target that holds what stands beside a text
-TEACHER = "teacher"  # the term, and the target that holds what the teacher says of a text
+COLUMNS = "columns"  # the target that holds the further columns
+TEACHER = "teacher"  # the term, and the target that holds the teacher's answer to a text
 SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
 MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
 MOST_LABELS = 1_000  # more are taken for a column that holds no labels
 
 
 class TextExample(NamedTuple):
-    """A text, or two. label: None where it is not known; beside: values of the further columns, in their order"""
+    """A text, or two. label: None where it is unknown; beside: values of the further columns, in their order"""
 
     text: str
     second: str | None
@@ -57,7 +57,7 @@ class TextExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTask(PlainTask):
-    """What the tasks on whole texts share.
+    """The base of the tasks on whole texts.
 
     numeric:     columns of numbers that stand beside the text
     categorical: columns of categories that do
@@ -88,26 +88,26 @@ class TextTask(PlainTask):
 
     @property
     def num_outputs(self) -> int:
-        """Numbers that the head says of a text."""
+        """The number of the head's outputs for a text."""
         raise NotImplementedError
 
     @property
     def num_columns(self) -> int:
-        """Numbers that stand beside a text."""
+        """The number of further columns with a text."""
         return len(self.numeric) + sum(map(len, self.categories))
 
     @property
     def exported(self) -> str:
-        """By which families know the class of the model that is exported: none of theirs reads further columns."""
+        """The name under which families have the exported class: none of theirs reads further columns."""
         return "encoder" if self.num_columns else self.architecture
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The text, a second one, what is learnt, and what stands beside."""
+        """The text, a second one, what is learnt, and further columns."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
     def label_of(self, value: Any) -> Any:
-        """What is learnt, of a cell. Raises Unusable."""
+        """Return the label of a cell. Raises Unusable."""
         raise NotImplementedError
 
     def target(self, label: Any) -> npt.NDArray[Any]:
@@ -115,7 +115,7 @@ class TextTask(PlainTask):
         raise NotImplementedError
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
-        """A text, its label, and what stands beside it. Raises Unusable, also for one text in place of two."""
+        """Return a text, its label, and its further columns. Raises Unusable, also for one text in place of two."""
         second, label = values.get("second"), values.get("label")
         if self.pairs is not None and self.pairs != (second is not None):
             raise Unusable(
@@ -132,7 +132,7 @@ class TextTask(PlainTask):
         )
 
     def fitted_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """What the training rows tell of further columns, and of a second text. Raises InputError: see `_are_pairs`."""
+        """Return what training rows show of further columns and a second text. Raises InputError: see `_are_pairs`."""
         count = len(self.numeric)
         numbers = np.array([example.beside[:count] for example in examples], np.float64).reshape(len(examples), count)
         met = [
@@ -146,14 +146,14 @@ class TextTask(PlainTask):
         }
 
     def groups(self, examples: Sequence[TextExample]) -> Iterable[range]:
-        """Each for itself. Raises InputError where some have a second text and others none."""
+        """Group each example by itself. Raises InputError where some have a second text and others none."""
         _are_pairs(examples)
         return (range(number, number + 1) for number in range(len(examples)))
 
     def items(
         self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
     ) -> list[TaskItem]:
-        """One sequence each. Raises InputError where some have a second text and others none."""
+        """Return one sequence each. Raises InputError where some have a second text and others none."""
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
@@ -171,19 +171,19 @@ class TextTask(PlainTask):
         return {term.name: self.target(example.label), **beside} if labelled else beside
 
     def _beside(self, values: tuple[Any, ...]) -> Float32s:
-        """[1, N]: numbers standardised, then a one for each category."""
+        """Return [1, N]: numbers standardized, then a one for each category."""
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
             (number - mean) / deviation if deviation else 0.0
             for number, mean, deviation in zip(numbers, self.means, self.deviations, strict=True)
         ]
-        ones = [float(kind == known) for kind, met in zip(kinds, self.categories, strict=True) for known in met]
+        ones = [float(kind == category) for kind, met in zip(kinds, self.categories, strict=True) for category in met]
         return np.array([[*standard, *ones]], np.float32)
 
     def predictions(
         self, examples: Sequence[TextExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
     ) -> list[Float32s]:
-        """The numbers that the head says of each text: logits, or a number."""
+        """Return the head's outputs for each text: logits, or a number."""
         return [answer[0] for answer in answers]
 
 
@@ -211,11 +211,11 @@ class TaughtTask(TextTask):
 
     @property
     def label_term(self) -> Term:
-        """What is learnt from labels."""
+        """The term that is learnt from labels."""
         raise NotImplementedError
 
     def terms(self) -> tuple[Term, ...]:
-        """Of the labels; of the teacher's answers, where there is one: right is what it would say."""
+        """The terms of the labels, and of the teacher's answers where there is one: right is what it would answer."""
         term = self.label_term
         if not self.teacher:
             return (term,)
@@ -230,18 +230,18 @@ class TaughtTask(TextTask):
             )
         if (teacher.numeric, teacher.categorical) != (self.numeric, self.categorical):
             raise InputError(
-                f"The teacher in {self.teacher} reads other columns beside the text than the student: name the same in "
+                f"The teacher in {self.teacher} reads other columns with the text than the student: name the same in "
                 "`numeric` and `categorical`."
             )
 
     def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
-        """What the teacher says of a text, in the student's order: float32 [C]."""
+        """Return the teacher's answer to a text, in the student's order: float32 [C]."""
         return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassesTask(TaughtTask):
-    """Which class a text is of, or which classes.
+    """The class of a text, or its classes.
 
     labels:      names of the classes in their order; none: those of the training rows, sorted
     multi_label: a text has any number of classes; its label is a list, or a text with `separator` between names
@@ -267,7 +267,7 @@ class ClassesTask(TaughtTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """The metrics, with the requested one first."""
         return with_first(self.metric, MULTI if self.multi_label else SINGLE)
 
     @property
@@ -277,7 +277,7 @@ class ClassesTask(TaughtTask):
 
     @property
     def label_term(self) -> Term:
-        """Of the one class, or of all."""
+        """The term of the one class, or of all."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: TaughtTask) -> None:
@@ -298,20 +298,20 @@ class ClassesTask(TaughtTask):
             )
 
     def from_teacher(self, teacher: TaughtTask, answer: Float32s) -> Float32s:
-        """What the teacher says of a text, its classes in the student's order: float32 [C]."""
+        """Return the teacher's answer to a text, its classes in the student's order: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def label_of(self, value: Any) -> str | tuple[str, ...]:
-        """A name, or several. Raises Unusable where one is none of the classes, once these are known."""
+        """Return a name, or several. Raises Unusable where one is not among the classes, once these are set."""
         if not self.multi_label:
-            found: str | tuple[str, ...] = as_label(value)
+            label: str | tuple[str, ...] = as_label(value)
         else:
             parts = value if isinstance(value, list) else as_label(value).split(self.separator)
-            found = tuple(sorted({as_label(part) for part in parts} - {""}))
-        if self.labels and (unknown := sorted({*self._names(found)} - {*self.labels})):
+            label = tuple(sorted({as_label(part) for part in parts} - {""}))
+        if self.labels and (unknown := sorted({*self._names(label)} - {*self.labels})):
             raise Unusable("unknown label", f"{unknown[0]!r:.60} is none of {listed(self.labels)}")
-        return found
+        return label
 
     def target(self, label: Any) -> npt.NDArray[Any]:
         """int64 [1], or float32 [1, C]."""
@@ -320,7 +320,7 @@ class ClassesTask(TaughtTask):
         return np.array([self.labels.index(label)], np.int64)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """With the names of the classes. Raises InputError where the labels are none."""
+        """Return the task with the names of the classes. Raises InputError where the labels are not classes."""
         met = {name for example in examples for name in self._names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
@@ -329,7 +329,7 @@ class ClassesTask(TaughtTask):
             check_spellings(names, where)
         if len(names) < (1 if self.multi_label else 2):
             raise InputError(
-                f"{where} has one label alone, {', '.join(names)}: a classifier needs two or more. Is it the column of "
+                f"{where} has only one label, {', '.join(names)}: a classifier needs two or more. Is it the column of "
                 "the labels?"
             )
         if len(names) > MOST_LABELS:
@@ -339,7 +339,7 @@ class ClassesTask(TaughtTask):
             )
         if self.metric == "f1" and len(names) != 2:
             raise InputError(
-                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: take "macro_f1".'
+                f'metric = "f1" is that of the second of two classes, and {where} has {len(names)}: use "macro_f1".'
             )
         empty = sorted({*names} - met)
         if empty and not self.empty_classes:
@@ -350,17 +350,17 @@ class ClassesTask(TaughtTask):
         return replace(self, labels=names, **self.fitted_columns(examples, where))
 
     def _names(self, label: Any) -> tuple[str, ...]:
-        found: tuple[str, ...] = label if self.multi_label else (label,)
-        return found
+        names: tuple[str, ...] = label if self.multi_label else (label,)
+        return names
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """As `class_scores` says them, or `multilabel_scores`."""
-        said = np.stack(predictions)
+        """Return the `class_scores`, or the `multilabel_scores`."""
+        outputs = np.stack(predictions)
         if self.multi_label:
             gold = np.concatenate([self.target(example.label) for example in examples]) > 0
-            return multilabel_scores(gold, said > 0)
+            return multilabel_scores(gold, outputs > 0)
         gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
-        return class_scores(gold, said.argmax(-1), len(self.labels))
+        return class_scores(gold, outputs.argmax(-1), len(self.labels))
 
     def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
@@ -404,7 +404,7 @@ class NumberTask(TaughtTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """The metrics, with the requested one first."""
         return with_first(self.metric, ("pearson", "spearman"))
 
     @property
@@ -414,7 +414,7 @@ class NumberTask(TaughtTask):
 
     @property
     def label_term(self) -> Term:
-        """Of the number."""
+        """The term of the number."""
         return NUMBER
 
     def label_of(self, value: Any) -> float:
@@ -454,7 +454,7 @@ class NumberTask(TaughtTask):
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
-    """Whether they have a second text. Raises InputError where some have one and others none."""
+    """Tells whether examples have a second text. Raises InputError where some have one and others none."""
     pairs = sum(example.second is not None for example in examples)
     if 0 < pairs < len(examples):
         raise InputError(

@@ -1,4 +1,4 @@
-"""What tasks have in common whose answer is a vector for every text: how it is made, and how two are compared.
+"""The base of tasks whose answer is a vector for every text: how it is made, and how two are compared.
 
 texts of an item: first, second, hard negatives ─► a vector each ─► cosines, or dot products
 """
@@ -22,7 +22,7 @@ from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 POOLINGS = ("mean", "cls", "max")
 SIMILARITIES = ("cosine", "dot")
-SAME = "same"  # the target that tells texts of a batch apart: int64 [sequences], equal where texts are
+SAME = "same"  # the target that numbers the texts of a batch: int64 [sequences], equal where texts are
 TINY = 1e-12  # least length of a vector that is divided by it
 QUERIES_AT_ONCE = 256  # that are ranked together
 
@@ -43,7 +43,7 @@ class VectorExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorTask(PlainTask):
-    """What the tasks with a vector for every text share.
+    """The base of the tasks with a vector for every text.
 
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
     scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
@@ -74,33 +74,33 @@ class VectorTask(PlainTask):
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Of the loss at each width, that of the whole vector last."""
+        """The weights of the loss at each width, that of the whole vector last."""
         return self.width_weights or (1.0,) * (len(self.widths) + 1)
 
     @property
     def by(self) -> str:
-        """How vectors are compared."""
+        """The way in which vectors are compared."""
         return "cosine"
 
     @property
     def factor(self) -> float:
-        """What `scale` comes to."""
+        """The value of `scale`, or its default."""
         return self.scale or (20.0 if self.by == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:
-        """Whether one encoder reads all texts, or one the first and one the others."""
+        """True if one encoder reads all texts; else one reads the first and one the others."""
         return True
 
     @property
     def num_outputs(self) -> int:
-        """Classes of a pair that a matrix says."""
+        """The number of classes of a pair that a matrix predicts."""
         return 0
 
     def predictions(
         self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
     ) -> list[Float32s]:
-        """The vectors of each example's texts; with the logits of classes of a pair behind each: [texts, H + C]."""
+        """Return the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C]."""
         return list(answers)
 
     def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
@@ -126,10 +126,10 @@ class VectorTask(PlainTask):
 
 
 def texts_of(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
-    """Two texts by their roles, and the negatives: a text, or a list of some. Raises Unusable."""
+    """Return two texts by their roles, and the negatives: a text, or a list of some. Raises Unusable."""
     negative = values.get("negative")
-    found = negative if isinstance(negative, list) else [] if negative is None else [negative]
-    negatives = tuple(as_text(text, "negative") for text in found)
+    given = negative if isinstance(negative, list) else [] if negative is None else [negative]
+    negatives = tuple(as_text(text, "negative") for text in given)
     if not all(text.strip() for text in negatives):
         raise Unusable("empty negative")
     return as_text(values[first], first), as_text(values[second], second), negatives
@@ -141,7 +141,7 @@ def _digests(texts: Sequence[str]) -> Int64s:
 
 
 def similarities(ones: npt.ArrayLike, others: npt.ArrayLike, by: str, width: int | None = None) -> Float64s:
-    """Of vectors row by row, by their first dimensions: float64 [N]. A vector of zeros is like no other."""
+    """Return similarities row by row, of first dimensions: float64 [N]. A vector of zeros is like no other."""
     first, second = (np.asarray(side, np.float64)[:, :width] for side in (ones, others))
     if by == "cosine":
         first, second = unit_rows(first), unit_rows(second)
@@ -167,9 +167,9 @@ def own_ranking(
     measures: Sequence[str],
     width: int | None = None,
 ) -> dict[str, float]:
-    """The mean of each measure over all first texts, as `own_ranking_by_query` has them."""
+    """Return the mean of each measure over all first texts, as `own_ranking_by_query` has them."""
     each = own_ranking_by_query(examples, vectors, by, measures, width)
-    return {measure: float(np.mean([found[measure] for found in each])) for measure in measures}
+    return {measure: float(np.mean([scores[measure] for scores in each])) for measure in measures}
 
 
 def own_ranking_by_query(
@@ -179,9 +179,9 @@ def own_ranking_by_query(
     measures: Sequence[str],
     width: int | None = None,
 ) -> list[dict[str, float]]:
-    """How well each first text finds its second among the seconds and negatives of all examples; in their order.
+    """Score each first text's ranking of its second among the seconds and negatives of all examples; in their order.
 
-    Equal texts are one: a first text that stands in several examples has several to find. Cost: a matrix product of
+    Equal texts are one: a first text that is in several examples has several to find. Cost: a matrix product of
     all first texts and all others, QUERIES_AT_ONCE rows at a time; the first hundred of each are kept.
     """
     queries, passages = dict[str, Float32s](), dict[str, Float32s]()

@@ -1,4 +1,4 @@
-"""Names of classes as a file has them: what may be meant otherwise is asked about. Pure functions."""
+"""Names of classes as a file has them: ambiguous ones are refused with a question. Pure functions."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 def check_numbers(names: Sequence[str], where: str) -> None:
     """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
-    found = [as_number(name) for name in names]
-    numbers = sorted(number for number in found if number is not None)
+    values = [as_number(name) for name in names]
+    numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
     if numbers and len(numbers) == len(names) and (fractions or len({*numbers}) > MOST_NUMBERED_CLASSES):
         raise InputError(
@@ -30,13 +30,13 @@ def check_spellings(names: Sequence[str], where: str) -> None:
         other = met.setdefault(plain_spelling(name), name)
         if other != name:
             raise InputError(
-                f"{where}: the labels {other!a} and {name!a} are one in two spellings: write it alike, or "
-                "name all classes (`--set labels=[...]`) if they are two."
+                f"{where}: the labels {other!a} and {name!a} are two spellings of one: spell it the same way, or name "
+                "all classes (`--set labels=[...]`) if they are two."
             )
 
 
 def plain_spelling(name: str) -> str:
-    """What a label and those that cannot be told from it have in common.
+    """Return the spelling that a label shares with those that look the same.
 
     >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
     ['1', '1', 'café', 'café']

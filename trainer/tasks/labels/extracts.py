@@ -16,7 +16,7 @@ Grams = frozenset[tuple[str, ...]]
 
 
 def words_of(text: str) -> list[str]:
-    """In lower case.
+    """Return the words of a text in lower case.
 
     >>> words_of("The U.S. said:")
     ['the', 'u', 's', 'said']
@@ -25,7 +25,7 @@ def words_of(text: str) -> list[str]:
 
 
 def greedy_extract(sentences: Sequence[str], summary: str, most: int) -> tuple[int, ...]:
-    """The sentences that, one after another, raise the sum of ROUGE-1 and ROUGE-2 F1 most; none where none does.
+    """Return the sentences that, one after another, raise the sum of ROUGE-1 and ROUGE-2 F1 most; none where none does.
 
     Words and pairs of words as sets, pairs within sentences (Liu 2019, section 3.1: `greedy_selection` of its code).
 
@@ -36,12 +36,12 @@ def greedy_extract(sentences: Sequence[str], summary: str, most: int) -> tuple[i
     grams = [[_grams(sentence, length) for length in (1, 2)] for sentence in sentences]
     chosen, union, best = list[int](), [Grams(), Grams()], 0.0
     while len(chosen) < most:
-        found = [
+        gains = [
             (sum(_f1(wanted[n], union[n] | own[n]) for n in (0, 1)), -number)
             for number, own in enumerate(grams)
             if number not in chosen
         ]
-        score, number = max(found, default=(0.0, 0))
+        score, number = max(gains, default=(0.0, 0))
         if score <= best:
             break
         best = score
@@ -55,9 +55,9 @@ def _grams(text: str, length: int) -> Grams:
     return frozenset(zip(*(words[at:] for at in range(length)), strict=False))
 
 
-def _f1(wanted: Grams, found: Grams) -> float:
-    both = len(wanted & found)
-    return 2 * both / (len(wanted) + len(found)) if both else 0.0
+def _f1(wanted: Grams, own: Grams) -> float:
+    both = len(wanted & own)
+    return 2 * both / (len(wanted) + len(own)) if both else 0.0
 
 
 def best_sentences(

@@ -1,4 +1,4 @@
-"""Tags of spans in the schemes in which files have them: which one it is, and another one of the same spans.
+"""Tags of spans in the schemes that files use: recognizing a scheme, and converting to another one.
 
     BIO1    B- only where a span follows another of its type (CoNLL-2003's files), else I-
     BIO2    every span begins with B-
@@ -20,7 +20,7 @@ _SPAN = re.compile(r"[BIESLU]-.+")
 
 
 def are_spans(tags: Collection[str]) -> bool:
-    """Whether tags are of spans: all but O say whether one begins or goes on.
+    """Tells whether tags are of spans: each but O begins or continues one.
 
     >>> are_spans({"O", "B-PER", "I-PER"}), are_spans({"B", "I", "O"}), are_spans({"NOUN", "X"}), are_spans({"O"})
     (True, True, False, False)
@@ -31,7 +31,7 @@ def are_spans(tags: Collection[str]) -> bool:
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> str:
-    """The scheme that sentences are in, as far as they tell.
+    """Return the scheme that sentences are in, as far as they show it.
 
     >>> scheme_of([["I-PER", "I-PER", "B-PER"]]), scheme_of([["B-PER", "I-PER"]]), scheme_of([["S-PER"]])
     ('BIO1', 'BIO2', 'BIOES')
@@ -55,22 +55,22 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """The same spans in another scheme, well formed.
+    """Return the same spans in another scheme, well formed.
 
     >>> in_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
     ['B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC']
     >>> in_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bioes")
     ['B-PER', 'E-PER', 'S-PER', 'O', 'S-LOC']
     """
-    found = [OUTSIDE] * len(tags)
-    if found == list(tags):
-        return found
+    converted = [OUTSIDE] * len(tags)
+    if converted == list(tags):
+        return converted
     for kind, first, last in spans_of(tags):
         letters = ["B", *"I" * (last - first)]
         if scheme == "bioes":
             letters[-1] = "S" if first == last else "E"
-        found[first : last + 1] = [tag_of(letter, kind) for letter in letters]
-    return found
+        converted[first : last + 1] = [tag_of(letter, kind) for letter in letters]
+    return converted
 
 
 def tag_of(letter: str, kind: str) -> str:
@@ -79,7 +79,7 @@ def tag_of(letter: str, kind: str) -> str:
 
 
 def may_follow(before: str | None, after: str | None, scheme: str) -> bool:
-    """Whether a tag may come after another in a sentence that is well formed. None: its begin, or its end.
+    """Tells whether a tag may come after another in a well-formed sentence. None: its begin, or its end.
 
     >>> [may_follow(before, "I-PER", "bio2") for before in ("B-PER", "I-PER", "B-LOC", "O", None)]
     [True, True, False, False, False]

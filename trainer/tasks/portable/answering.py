@@ -1,4 +1,4 @@
-"""From what a file of ONNX says to what a task reads, by numpy alone: what is no product of matrices over tokens.
+"""From the outputs of an ONNX file to what a task reads, by numpy alone: all but products of matrices over tokens.
 
     tags of a chain        the best tags of a sentence (Viterbi), by the scores of the chain
     tags after an LSTM     the LSTM over the words of a sentence, and the matrix after it
@@ -6,7 +6,7 @@
     next words             what each token costs, of its logits
 
 Promise: equal to what our models answer (float32: up to 1e-4; the same tags). Cost: a sentence of L words with C tags
-takes L x C x C, an LSTM 8 L x size x (width + size); a file of ONNX could hold neither without the sentences' bounds.
+takes L x C x C, an LSTM 8 L x size x (width + size); an ONNX file could hold neither without the sentences' bounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ Weights = Mapping[str, Float32s]
 
 
 def needed_weights(task: Task | None) -> tuple[str, ...]:
-    """How the names of the parameters begin that are not in a file of ONNX."""
+    """Return the beginnings of the names of parameters that are not in an ONNX file."""
     if isinstance(task, TagsTask):
         return (*(("lstm.", "token_head.") if task.depth else ()), *(("chain.",) if task.crf else ()))
     return ("pair_head.",) if isinstance(task, VectorTask) and task.num_outputs else ()
@@ -47,7 +47,7 @@ def text_of(item: TaskItem) -> OnnxText:
 
 
 def rows_of(files: OnnxFiles, unit: str, items: Sequence[TaskItem]) -> list[npt.NDArray[Any]]:
-    """What files say of items: of each a row for each of its units."""
+    """Return the outputs of files for items: for each a row for each of its units."""
     rows = files.outputs([text_of(item) for item in items], per_token=unit != "sequence")
     if unit != "point":
         return rows
@@ -55,20 +55,20 @@ def rows_of(files: OnnxFiles, unit: str, items: Sequence[TaskItem]) -> list[npt.
 
 
 def onnx_answers(files: OnnxFiles, task: Task, items: Sequence[TaskItem], weights: Weights) -> list[npt.NDArray[Any]]:
-    """What a task reads of each item. weights: those that `needed_weights` names. Raises InputError for no numbers"""
+    """Return what a task reads of each item. weights: of `needed_weights`. Raises InputError for what is not finite"""
     order = sorted(range(len(items)), key=lambda number: items[number].num_tokens)
-    found = dict[int, npt.NDArray[Any]]()
+    answers = dict[int, npt.NDArray[Any]]()
     for first in range(0, len(order), ITEMS_AT_ONCE):
         numbers = order[first : first + ITEMS_AT_ONCE]
         some = [items[number] for number in numbers]
         for number, item, rows in zip(numbers, some, rows_of(files, task.unit, some), strict=True):
             finite(rows, "answers of the model")
-            found[number] = answer_of(task, rows, item, weights)
-    return [found[number] for number in range(len(items))]
+            answers[number] = answer_of(task, rows, item, weights)
+    return [answers[number] for number in range(len(items))]
 
 
 def answer_of(task: Task, rows: npt.NDArray[Any], item: TaskItem, weights: Weights) -> npt.NDArray[Any]:
-    """What a task reads of the rows of an item."""
+    """Return what a task reads of the rows of an item."""
     if isinstance(task, TagsTask):
         return _tags(task, rows, item, weights)
     if isinstance(task, NextTask):
@@ -79,7 +79,7 @@ def answer_of(task: Task, rows: npt.NDArray[Any], item: TaskItem, weights: Weigh
 
 
 def costs(logits_PV: Float32s, wanted_P: Int64s) -> Float32s:
-    """What each token costs, and whether it is the most probable one: float32 [P, 2]."""
+    """Return the cost of each token, and whether it is the most probable one: float32 [P, 2]."""
     highest_P1 = logits_PV.max(-1, keepdims=True)
     logs_P = np.log(np.exp(logits_PV - highest_P1).sum(-1)) + highest_P1[:, 0]
     said_P = np.take_along_axis(logits_PV, wanted_P[:, None], 1)[:, 0]
@@ -87,7 +87,7 @@ def costs(logits_PV: Float32s, wanted_P: Int64s) -> Float32s:
 
 
 def _with_classes(vectors_NH: Float32s, matrix: Float32s) -> Float32s:
-    """The logits of the first two texts behind all vectors: [N, H + C]."""
+    """Return the vectors, each followed by the logits of the first two texts: [N, H + C]."""
     first, second = vectors_NH[:2]
     logits_C = np.concatenate([first, second, np.abs(first - second)]) @ matrix.T
     return np.concatenate([vectors_NH, np.broadcast_to(logits_C, (len(vectors_NH), len(logits_C)))], 1)
@@ -97,13 +97,13 @@ def _with_classes(vectors_NH: Float32s, matrix: Float32s) -> Float32s:
 
 
 def _tags(task: TagsTask, rows_PW: Float32s, item: TaskItem, weights: Weights) -> npt.NDArray[Any]:
-    """Logits [P, C]; with a chain the tags themselves, int64 [P]."""
+    """Return logits [P, C]; with a chain the tags themselves, int64 [P]."""
     cuts = np.cumsum(item.targets[CHAINS])[:-1]
     sentences = np.split(rows_PW, cuts)
     if task.depth:
-        said = [lstm(words_LW, weights, task.depth) for words_LW in sentences]
+        outputs = [lstm(words_LW, weights, task.depth) for words_LW in sentences]
         matrix, bias = weights["token_head.decision.weight"], weights["token_head.decision.bias"]
-        sentences = [words_LW @ matrix.T + bias for words_LW in said]
+        sentences = [words_LW @ matrix.T + bias for words_LW in outputs]
     if not task.crf:
         return np.concatenate(sentences)
     chain = _chain(task, weights)
@@ -113,7 +113,7 @@ def _tags(task: TagsTask, rows_PW: Float32s, item: TaskItem, weights: Weights) -
 
 
 def _chain(task: TagsTask, weights: Weights) -> tuple[Float32s, Float32s, Float32s]:
-    """Scores of first tags, of last ones, and of neighbours; what is forbidden has next to none."""
+    """Return the scores of first tags, of last ones, and of neighbors; what is forbidden has next to none."""
     first, last, pairs = (weights[f"chain.{name}"] for name in ("start", "end", "transitions"))
     if not task.constrained:
         return first, last, pairs
@@ -125,9 +125,9 @@ def _chain(task: TagsTask, weights: Weights) -> tuple[Float32s, Float32s, Float3
 
 
 def best_tags(emissions_LC: Float32s, chain: tuple[Float32s, Float32s, Float32s], inner: Sequence[bool]) -> Int64s:
-    """The tags of highest score of a sentence, by Viterbi's algorithm: int64 [L].
+    """Return the tags of highest score of a sentence, by Viterbi's algorithm: int64 [L].
 
-    chain: scores of first tags, last tags and neighbours; inner: whether it goes on before, and after
+    chain: scores of first tags, last tags and neighbors; inner: whether it continues before, and after
     """
     first_C, last_C, pairs_CC = chain
     best_C = emissions_LC[0] + (0 if inner[0] else first_C)
@@ -152,22 +152,22 @@ def lstm(words_LW: Float32s, weights: Weights, layers: int) -> Float32s:
 
 
 def _read_on(words_LW: Float32s, weights: Weights, name: str) -> Float32s:
-    """One direction: [L, size]. Gates stand in torch's order: input, forget, cell, output."""
+    """Return one direction: [L, size]. Gates are in torch's order: input, forget, cell, output."""
     matrix, again, bias, more = (
         weights[f"lstm.lstm.{each}_{name}"] for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     given = words_LW @ matrix.T + bias + more
-    said = cell = np.zeros(again.shape[1], np.float32)
+    hidden = cell = np.zeros(again.shape[1], np.float32)
     every = list[Float32s]()
     for row in given:
-        let_in, keep, new, out = np.split(row + again @ said, 4)
+        let_in, keep, new, out = np.split(row + again @ hidden, 4)
         cell = _sigmoid(keep) * cell + _sigmoid(let_in) * np.tanh(new)
-        said = _sigmoid(out) * np.tanh(cell)
-        every.append(said)
+        hidden = _sigmoid(out) * np.tanh(cell)
+        every.append(hidden)
     return np.stack(every)
 
 
 def _sigmoid(values: Float32s) -> Float32s:
-    """By tanh, which does not overflow."""
-    found: Float32s = 0.5 * (1 + np.tanh(0.5 * values))
-    return found
+    """Return the sigmoid by tanh, which does not overflow."""
+    activated: Float32s = 0.5 * (1 + np.tanh(0.5 * values))
+    return activated

@@ -1,14 +1,14 @@
-"""`onnx`: a model as a file of ONNX, with its tokenizer beside it; and what it takes there, next to how good it is.
+"""`onnx`: a model as an ONNX file, with its tokenizer; and what it costs there, next to how good it is.
 
-    model.onnx         float32; inputs and outputs as `running` and `graphs` say, batch and length free
+    model.onnx         float32; inputs and outputs as in `running` and `graphs`, batch and length free
     second.onnx        of a dual encoder, that of passages
     model.int8.onnx    where asked for: weights as whole numbers of eight bits, and what they are multiplied with
     task.safetensors   what comes after them (`answering`), where something does: a chain, an LSTM over words
     onnx.json          all that reads them again, and the table: parameters, files, memory and time, with scores
     tokenizer.json, config.json, finetune.json    as they were
 
-What is written is compared with our model before anything appears in the output folder. Scores are those of the task on
-the file of labelled examples that is given; of one of other answers than ours they would differ.
+The files are compared with our model before anything appears in the output folder. Scores are those of the task on the
+given file of labelled examples; those of a model with other answers would differ.
 
 Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for sums of such
 products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
@@ -61,30 +61,30 @@ WHOLE = (WEIGHTS, MORE_WEIGHTS)
 FOLDERS = ("teacher", "second_encoder")  # settings of a task that name some
 SEQUENCE = "sequence"
 COMPARED = 16  # items by which what is written is compared with our model
-DIFFERENT = 1e-3  # as a share of the largest number that a model says
+DIFFERENT = 1e-3  # as a share of the largest number in a model's answers
 TIMED = 50  # texts
 LENGTHS = (4, 8, 16, 32, 64, 128)  # of texts where none are given
 
 
 def main(arguments: list[str]) -> int:
-    """`onnx MODEL OUTPUT [--int8] [--file FILE.json]`: write, measure, tell an event with the table; 0.
+    """Run `onnx MODEL OUTPUT [--int8] [--file FILE.json]`: write, measure, report an event with the table; return 0.
 
     FILE.json: the settings of a file of labelled examples (`FileSettings`). Raises InputError.
     """
-    parser = argparse.ArgumentParser(prog="onnx", description="A model as a file of ONNX.")
+    parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
     parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
-    parser.add_argument("--int8", action="store_true", help="write the weights as whole numbers of eight bits too")
+    parser.add_argument("--int8", action="store_true", help="also write the weights as eight-bit integers")
     parser.add_argument("--file", type=Path, help="settings of a file of labelled examples, as JSON")
     asked = parser.parse_args(arguments)
-    said = json.loads(asked.file.read_text(encoding="utf-8")) if asked.file else None
-    file = None if said is None else bind(FileSettings, said, "file")
+    settings = json.loads(asked.file.read_text(encoding="utf-8")) if asked.file else None
+    file = None if settings is None else bind(FileSettings, settings, "file")
     speak(line({"event": "done", **export_onnx(asked.model, asked.output, asked.int8, file)}))
     return 0
 
 
 def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> dict[str, Any]:
-    """Write the folder; what `onnx.json` says. Raises InputError.
+    """Write the folder; return the content of `onnx.json`. Raises InputError.
 
     int8: whether whole numbers are written too; file: labelled examples to score and time by
     """
@@ -100,15 +100,15 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     table = [_row(source, name, paths, items, encoded) for name, paths in kinds.items()]
     if table[1]["difference"] > DIFFERENT:
         raise InputError(
-            f"The ONNX file of {folder} answers otherwise than the model: by {table[1]['difference']:.2g} of the "
+            f"The ONNX file of {folder} answers differently from the model: by {table[1]['difference']:.2g} of the "
             "largest answer. It is not kept."
         )
-    told = _told(source, written, table, file)
-    written_json(new / TABLE, told)
+    content = _table_json(source, written, table, file)
+    written_json(new / TABLE, content)
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
-    return told
+    return content
 
 
 def _check(output: Path) -> None:
@@ -121,24 +121,26 @@ def _check(output: Path) -> None:
 
 
 def _encoded(source: PortableModel, folder: Path, file: FileSettings | None) -> EncodedExamples | None:
-    """The labelled examples. Raises InputError where the model has no task."""
+    """Return the labelled examples. Raises InputError where the model has no task."""
     if file is None:
         return None
     if source.task is None:
-        raise InputError(f"{folder} is an encoder without a task, which no labelled examples judge: leave them out.")
-    found = read_file(source.task, file)
-    return encode(source.task, found, TextEncoder.of(folder, source.inputs, source.max_length))
+        raise InputError(
+            f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
+        )
+    examples = read_file(source.task, file)
+    return encode(source.task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
 
 
 def made_items(source: PortableModel) -> list[TaskItem]:
-    """Texts of several lengths, of words drawn from the vocabulary; the same for every model of its size."""
+    """Return texts of several lengths, of words drawn from the vocabulary; the same for every model of its size."""
     drawn = np.random.default_rng(0)
-    found = list[TaskItem]()
+    items = list[TaskItem]()
     for length in sorted({min(length, source.max_length) for length in LENGTHS}):
         ids = drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32)
         beside = drawn.standard_normal((1, source.num_columns)).astype(np.float32) if source.num_columns else None
-        found.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
-    return found
+        items.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
+    return items
 
 
 # The files.
@@ -168,7 +170,7 @@ def weights_after(source: PortableModel) -> dict[str, Float32s]:
 
 
 def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
-    """A file, with padded rows as its input. Raises InputError where torch cannot tell it."""
+    """Write a file with padded rows as its input. Raises InputError where torch cannot export it."""
     length = min(5, source.max_length)
     names = (IDS, MASK, *((SEGMENTS,) if source.has_segments else ()))
     given = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
@@ -179,7 +181,7 @@ def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
         warnings.simplefilter("ignore")  # of torch, about itself
         try:
             torch.onnx.export(
-                PaddedModel(graph.said, source.unit != SEQUENCE),
+                PaddedModel(graph.module, source.unit != SEQUENCE),
                 kwargs=given,
                 f=str(path),
                 input_names=[*given],
@@ -211,7 +213,7 @@ def _row(
     items: Sequence[TaskItem],
     encoded: EncodedExamples | None,
 ) -> dict[str, Any]:
-    """What one of the models takes, how good it is, and how far its answers are from ours. paths: a folder, or files"""
+    """Return the cost and scores of one of the models, and its distance from ours. paths: a folder, or files"""
     onnx = None if paths[0].is_dir() else OnnxFiles(paths, source.inputs.special_ids.pad)
     some = items[:COMPARED]
     difference = 0.0 if onnx is None else _difference(plain_rows(source, some), rows_of(onnx, source.unit, some))
@@ -227,7 +229,7 @@ def _row(
 
 
 def _difference(ours: Outputs, theirs: Outputs) -> float:
-    """The largest, as a share of the largest number that ours says."""
+    """Return the largest difference, as a share of our largest number."""
     most = max(float(np.abs(row).max(initial=0.0)) for row in ours)
     away = max(float(np.abs(a - b).max(initial=0.0)) for a, b in zip(ours, theirs, strict=True))
     return away / max(most, 1e-9)
@@ -244,13 +246,13 @@ def _scores(source: PortableModel, onnx: OnnxFiles | None, encoded: EncodedExamp
     return source.task.scores(encoded.examples, predictions)
 
 
-def _told(
+def _table_json(
     source: PortableModel,
     written: Mapping[str, Sequence[Path]],
     table: Sequence[dict[str, Any]],
     file: FileSettings | None,
 ) -> dict[str, Any]:
-    """What `folder` reads again, and the table; the task without folders of this machine."""
+    """Return what `folder` reads again, and the table; the task without folders of this machine."""
     paths = [path for some in written.values() for path in some]
     more = paths[0].parent / MORE
     task = {} if source.task is None else task_json(source.task)

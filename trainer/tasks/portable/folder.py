@@ -1,4 +1,4 @@
-"""A folder of ONNX as it is read again, without torch: `onnx.json` says all that an answer needs.
+"""A folder of ONNX files as it is read again, without torch: `onnx.json` holds all that an answer needs.
 
 Promise: files of other bytes than were written, and those of another folder, are refused before they answer.
 """
@@ -22,13 +22,13 @@ from trainer.tasks.portable.running import OnnxFiles
 from trainer.tasks.registry import read_task
 
 TABLE = "onnx.json"
-MORE = "task.safetensors"  # what is no part of the files of ONNX
+MORE = "task.safetensors"  # what the ONNX files do not hold
 FLOAT32, INT8 = ".onnx", ".int8.onnx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """What a folder holds. files: the first reads the first sequence of a text; weights: as `needed_weights` names"""
+    """The content of a folder. files: the first reads a text's first sequence; weights: as `needed_weights` names"""
 
     task: Task
     inputs: ModelInputs
@@ -42,23 +42,23 @@ class OnnxFolder:
 
 
 def read_folder(folder: Path, int8: bool) -> OnnxFolder:
-    """Raises InputError for a folder that `onnx` did not write so, or that is not whole."""
+    """Read a folder. Raises InputError for one that `onnx` did not write, or that is incomplete."""
     table = folder / TABLE
-    told = read_json(table)
-    if told.get("task") is None and "files" in told:
-        raise InputError(f"{folder} is an encoder without a task: it says nothing of a record.")
+    content = read_json(table)
+    if content.get("task") is None and "files" in content:
+        raise InputError(f"{folder} is an encoder without a task: it makes no predictions.")
     try:
-        named, sums = told["files"]["int8" if int8 else "float32"], told["sha256"]
-        task = read_task(told["task"], str(table))
-        special = bind(SpecialIds, told["special_ids"], "special_ids")
-        inputs = ModelInputs(vocab_size=told["vocab_size"], special_ids=special)
+        named, sums = content["files"]["int8" if int8 else "float32"], content["sha256"]
+        task = read_task(content["task"], str(table))
+        special = bind(SpecialIds, content["special_ids"], "special_ids")
+        inputs = ModelInputs(vocab_size=content["vocab_size"], special_ids=special)
         checked = tuple(_checked(folder / name, sums) for name in named)
         more = load_file(_checked(folder / MORE, sums)) if needed_weights(task) else {}
-        length = int(told["max_length"])
+        length = int(content["max_length"])
     except (KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise InputError(f"{table} does not tell what an answer needs ({error}): write the folder again.") from error
+        raise InputError(f"{table} lacks what an answer needs ({error}): write the folder again.") from error
     if not checked:
-        raise InputError(f"{folder} has no weights of eight bits: write it with --int8, or leave --int8 out.")
+        raise InputError(f"{folder} has no eight-bit weights: write it with --int8, or leave --int8 out.")
     return OnnxFolder(task=task, inputs=inputs, max_length=length, files=checked, weights=more)
 
 
@@ -75,6 +75,6 @@ def _checked(path: Path, sums: Mapping[str, Any]) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
-"""What is exported, and what of it is in each file of ONNX: of padded rows, one module from ids to what the file says.
+"""The exported modules, one for each ONNX file: from the ids of padded rows to the outputs of the file.
 
-    most tasks       what the model says: logits of classes, of words, of beginnings and ends, of sentences, of choices
+    most tasks       the model's outputs: logits of classes, words, beginnings and ends, sentences, choices
     next words       logits over the vocabulary, of every token
-    tags, an LSTM    the vectors that the LSTM reads, of every token (`answering` goes on)
+    tags, an LSTM    the vectors that the LSTM reads, of every token (`answering` does the rest)
     vectors          the vector of a text, pooled; and the same at length 1 where vectors are compared by cosine
     no task          the vectors of all tokens of a pre-trained encoder
 
@@ -49,7 +49,7 @@ Outputs = list[npt.NDArray[Any]]
 
 
 class FileOutputs(nn.Module):
-    """What a function says of a module and a batch, as tensors in the order of a file's outputs."""
+    """The result of a function of a module and a batch, as tensors in the order of a file's outputs."""
 
     def __init__(self, module: nn.Module, says: Callable[[Any, Batch], tuple[Tensor, ...]]) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ class FileOutputs(nn.Module):
 
 
 class Graph(NamedTuple):
-    """One file. said: a module that says of a batch its outputs, in the order of their names"""
+    """One file. module: returns the outputs of a batch, in the order of their names"""
 
     file: str
-    said: FileOutputs
+    module: FileOutputs
     outputs: tuple[str, ...]
 
 
@@ -90,7 +90,7 @@ def _pooled_rows(hidden_TH: Tensor, batch: PaddedBatch, pooling: str) -> Tensor:
 
 
 def graphs_of(model: nn.Module, has_task: bool) -> tuple[Graph, ...]:
-    """What of a model is written. has_task: false of an encoder by itself"""
+    """Return the parts of a model that are written. has_task: false for an encoder by itself"""
     if isinstance(model, VectorModel):
         says = partial(_vectors, pooling=model.task.pooling, by=model.task.by)
         outputs = (VECTOR, DIRECTION) if model.task.by == "cosine" else (VECTOR,)
@@ -122,22 +122,22 @@ class PortableModel:
 
     @property
     def unit(self) -> str:
-        """What a row of its outputs is of."""
+        """The unit of a row of its outputs."""
         return "token" if self.task is None else self.task.unit
 
     @property
     def num_columns(self) -> int:
-        """Numbers that stand beside a text."""
+        """The number of further columns with a text."""
         return self.task.num_columns if isinstance(self.task, TextTask) else 0
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
-        """What is written of it, a file each."""
+        """The parts of it that are written, a file each."""
         return graphs_of(self.model, self.task is not None)
 
     @property
     def has_segments(self) -> bool:
-        """Whether it tells two texts apart."""
+        """True if the model has segments for two texts."""
         return encoder_shape(self.settings, self.inputs).segment_types > 1
 
 
@@ -165,9 +165,9 @@ def item_of(text: OnnxText) -> TaskItem:
 
 
 def plain_rows(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
-    """What files should say of items: the same modules without padding."""
+    """Return the outputs that files should have for items: the same modules without padding."""
     for graph in source.graphs:
-        graph.said.eval()
+        graph.module.eval()
     with torch.inference_mode():
         return [np.concatenate([rows.float().numpy() for rows in _said(source, item)]) for item in items]
 
@@ -175,4 +175,4 @@ def plain_rows(source: PortableModel, items: Sequence[TaskItem]) -> Outputs:
 def _said(source: PortableModel, item: TaskItem) -> Iterator[Tensor]:
     for graph, sequences in zip(source.graphs, shares(item.sequences, len(source.graphs)), strict=True):
         part = TaskItem(sequences=sequences, example=0, points=item.points, targets=item.targets)
-        yield graph.said(batch_of_items([part]))[0]
+        yield graph.module(batch_of_items([part]))[0]

@@ -27,7 +27,7 @@ Answer = Callable[[OnnxText], Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Time the texts of the standard input; print what was found as JSON; 0."""
+    """Time the texts of the standard input; print the result as JSON; return 0."""
     paths = list(map(Path, arguments))
     pad, texts = pickle.load(sys.stdin.buffer)
     answer = _folder(paths[0]) if paths[0].is_dir() else _files(paths, pad)
@@ -37,14 +37,14 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(paths: Sequence[Path], texts: Sequence[OnnxText], pad: int) -> dict[str, float]:
-    """What a process of its own finds: `milliseconds` a text and `memory_bytes`. Raises InputError where it fails."""
+    """Measure in a separate process: `milliseconds` a text and `memory_bytes`. Raises InputError where it fails."""
     called = [sys.executable, "-m", __name__, *map(str, paths)]
     done = subprocess.run(called, input=pickle.dumps((pad, texts)), capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise InputError(f"{paths[0]} could not be measured: {said[-1]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        errors = done.stderr.decode(errors="replace").strip().splitlines()
+        raise InputError(f"{paths[0]} could not be measured: {errors[-1]}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def _folder(path: Path) -> Answer:
@@ -69,7 +69,7 @@ def _milliseconds(answer: Answer, text: OnnxText) -> float:
 
 
 def _peak_memory() -> int:
-    """Of this process since its program began."""
+    """Return the peak memory of this process since its program began."""
     [kilobytes] = [line.split()[1] for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:")]
     return int(kilobytes) * 1024
 

@@ -1,11 +1,11 @@
 """Our model on padded rows: ids, a mask and segments in, all of [B, S]; the same weights, plain attention.
 
-What a task's model does of tokens that lie end to end it does of padded rows too, for these lie end to end as well:
-only attention and the places of tokens are told otherwise. So every module with a `TransformerEncoder` is exported as
-it is; what is written of each task's model is in `graphs`.
+A task's model treats padded rows like tokens that lie end to end, because these lie end to end as well: only attention
+and the places of tokens differ. So every module with a `TransformerEncoder` is exported as it is; what is written of
+each task's model is in `graphs`.
 
-Promise: what is said of a token or a row is what the model says without padding (float32: up to 1e-5), whatever is
-padded on the right. Cost: scores of tokens x tokens; it is for export, not for training.
+Promise: the output for a token or a row is the model's without padding (float32: up to 1e-5), whatever is padded on
+the right. Cost: scores of tokens x tokens; it is for export, not for training.
 """
 
 import copy
@@ -80,14 +80,14 @@ class PaddedAttention(nn.Module):
 class PaddedModel(nn.Module):
     """A copy of a module that reads padded rows in place of batches.
 
-    said: of a batch its outputs, of tokens or of whole rows
+    outputs: returns those of a batch, of tokens or of whole rows
     per_token: whether they are of tokens
     """
 
-    def __init__(self, said: nn.Module, per_token: bool) -> None:
+    def __init__(self, outputs: nn.Module, per_token: bool) -> None:
         super().__init__()
         self.per_token = per_token
-        self.said = copy.deepcopy(said).eval()
+        self.said = copy.deepcopy(outputs).eval()
         for encoder in [module for module in self.said.modules() if isinstance(module, TransformerEncoder)]:
             for layer in encoder.layers:
                 assert isinstance(layer, Layer), "layers of an encoder"
@@ -100,9 +100,9 @@ class PaddedModel(nn.Module):
         token_type_ids: Tensor | None = None,
         columns: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Outputs [B, ...], or [B, S, ...] where they are of tokens.
+        """Return outputs [B, ...], or [B, S, ...] where they are of tokens.
 
-        The first three: int64 [B, S]; columns: float32 [B, N], the numbers beside each text
+        The first three: int64 [B, S]; columns: float32 [B, N], the numbers with each text
         """
         rows, length = input_ids.shape
         ids_T = input_ids.reshape(-1)

@@ -1,4 +1,4 @@
-"""What a model in a folder of ONNX says of every record of a file, without torch; lines and scores as `predict`'s."""
+"""Predictions of a model in a folder of ONNX files for every record, without torch; output as `predict`'s."""
 
 from pathlib import Path
 
@@ -17,10 +17,10 @@ def main(arguments: list[str]) -> int:
 
 
 def answered(folder: Path, file: FileSettings, labelled: bool, int8: bool) -> tuple[Task, FileAnswers]:
-    """The folder's task, and what its model says of a file. Raises InputError."""
+    """Return the folder's task, and its model's answers to a file. Raises InputError."""
     source = read_folder(folder, int8)
     files, task = source.opened(), source.task
-    found = read_file(task, file, labelled)
-    encoded = encode(task, found, TextEncoder.of(folder, source.inputs, source.max_length))
+    examples = read_file(task, file, labelled)
+    encoded = encode(task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
     answers = onnx_answers(files, task, encoded.items, source.weights)
-    return task, FileAnswers(found, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))
+    return task, FileAnswers(examples, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))

@@ -1,7 +1,7 @@
 """Answers by onnxruntime alone, without torch or what reads data: sequences padded on the right, a few at once.
 
 inputs    input_ids, attention_mask and, where the model has segments, token_type_ids: int64 [batch, length];
-          columns, where numbers stand beside a text: float32 [batch, numbers]
+          columns, where texts have numbers: float32 [batch, numbers]
 output    [batch, ...], or [batch, length, ...] where it is of tokens
 """
 
@@ -21,14 +21,14 @@ TOKENS_AT_ONCE = 2048  # with padding; a vocabulary's logits of so many are some
 
 
 class OnnxText(NamedTuple):
-    """What is answered at once: sequences that are compared, and the numbers beside the text, [1, numbers]."""
+    """The unit that is answered at once: sequences that are compared, and the numbers with the text, [1, numbers]."""
 
     sequences: Sequence[Sequence32]
     columns: npt.NDArray[np.float32] | None = None
 
 
 class Placed(NamedTuple):
-    """A sequence with the numbers beside its text."""
+    """A sequence with the numbers of its text."""
 
     ids: npt.NDArray[np.int32]
     segments: npt.NDArray[np.int32]
@@ -69,41 +69,41 @@ class OnnxModel:
         self.first_output = self.session.get_outputs()[0].name
 
     def rows(self, sequences: Sequence[Placed], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each sequence its row; per_token: a row for each of its tokens."""
+        """Return the row of each sequence; per_token: a row for each of its tokens."""
         order = sorted(range(len(sequences)), key=lambda number: len(sequences[number].ids))
-        found = dict[int, npt.NDArray[Any]]()
+        by_number = dict[int, npt.NDArray[Any]]()
         for some in _together(order, [len(sequence.ids) for sequence in sequences]):
             [rows] = self.session.run([self.first_output], self._padded([sequences[number] for number in some]))
             for number, row in zip(some, rows, strict=True):
-                found[number] = row[: len(sequences[number].ids)] if per_token else row[None]
-        return [found[number] for number in range(len(sequences))]
+                by_number[number] = row[: len(sequences[number].ids)] if per_token else row[None]
+        return [by_number[number] for number in range(len(sequences))]
 
     def _padded(self, sequences: Sequence[Placed]) -> dict[str, npt.NDArray[Any]]:
         shape = (len(sequences), max(len(sequence.ids) for sequence in sequences))
         filled: dict[str, npt.NDArray[Any]] = {IDS: np.full(shape, self.pad, np.int64)}
         filled |= {name: np.zeros(shape, np.int64) for name in (MASK, SEGMENTS)}
         for row, sequence in enumerate(sequences):
-            there = slice(0, len(sequence.ids))
-            filled[IDS][row, there], filled[MASK][row, there] = sequence.ids, 1
-            filled[SEGMENTS][row, there] = sequence.segments
+            own = slice(0, len(sequence.ids))
+            filled[IDS][row, own], filled[MASK][row, own] = sequence.ids, 1
+            filled[SEGMENTS][row, own] = sequence.segments
         if COLUMNS in self.names:
             filled[COLUMNS] = np.concatenate([each.columns for each in sequences if each.columns is not None])
         return {name: values for name, values in filled.items() if name in self.names}
 
 
 def _together(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Sequences, shortest first, cut where padded ones would have too many tokens.
+    """Group sequences, shortest first, so that padded ones do not have too many tokens.
 
     >>> _together([0, 1, 2], [10, 1000, 1500])
     [[0, 1], [2]]
     """
-    found = list[list[int]]()
+    groups = list[list[int]]()
     for number in order:
-        if found and (len(found[-1]) + 1) * lengths[number] <= TOKENS_AT_ONCE:
-            found[-1].append(number)
+        if groups and (len(groups[-1]) + 1) * lengths[number] <= TOKENS_AT_ONCE:
+            groups[-1].append(number)
         else:
-            found.append([number])
-    return found
+            groups.append([number])
+    return groups
 
 
 def shares(sequences: Sequence[Any], files: int) -> list[Any]:
@@ -122,8 +122,8 @@ class OnnxFiles:
         self.models = [OnnxModel(path, pad, threads) for path in paths]
 
     def outputs(self, texts: Sequence[OnnxText], per_token: bool) -> list[npt.NDArray[Any]]:
-        """Of each text the rows of its sequences, one after another."""
-        found: list[list[npt.NDArray[Any]]] = [[] for _ in texts]
+        """Return for each text the rows of its sequences, one after another."""
+        answers: list[list[npt.NDArray[Any]]] = [[] for _ in texts]
         for number, model in enumerate(self.models):
             mine = [
                 (place, Placed(sequence[0], sequence[1], text.columns))
@@ -132,5 +132,5 @@ class OnnxFiles:
             ]
             rows = model.rows([sequence for _, sequence in mine], per_token)
             for (place, _), row in zip(mine, rows, strict=True):
-                found[place].append(row)
-        return [np.concatenate(rows or [np.empty(0)]) for rows in found]
+                answers[place].append(row)
+        return [np.concatenate(rows or [np.empty(0)]) for rows in answers]

@@ -20,42 +20,42 @@ from trainer.tasks.formats.records import FileSettings
 
 
 class FileAnswers(NamedTuple):
-    """A file's examples, what became of its records, and what a model says of each."""
+    """A file's examples, what became of its records, and a model's answer to each."""
 
-    found: FileExamples
+    file: FileExamples
     ledger: Ledger
     predictions: Sequence[Prediction]
 
 
 def answer(arguments: list[str], answered: Callable[[Path, FileSettings, bool, bool], tuple[Task, FileAnswers]]) -> int:
-    """Write the lines, tell an event with what was done; 0. Raises InputError.
+    """Write the lines, report an event with what was done; return 0. Raises InputError.
 
-    answered: what the model of a folder says of a file, whether that is labelled, and by weights of eight bits
+    answered: answers a file by the model of a folder; the flags: it is labelled, and weights of eight bits are used
     """
-    parser = argparse.ArgumentParser(prog="predict", description="What a fine-tuned model says of a file.")
+    parser = argparse.ArgumentParser(prog="predict", description="Answers of a fine-tuned model to a file.")
     parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
     parser.add_argument("file", type=Path, help="settings of the file, as JSON")
     parser.add_argument("output", type=Path, help="file for the lines")
-    parser.add_argument("--labelled", action="store_true", help="the file has labels: tell scores as well")
-    parser.add_argument("--int8", action="store_true", help="by the weights of eight bits, of a folder of ONNX")
+    parser.add_argument("--labelled", action="store_true", help="the file has labels: report scores as well")
+    parser.add_argument("--int8", action="store_true", help="use the eight-bit weights of an ONNX folder")
     asked = parser.parse_args(arguments)
     file = bind(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
-    task, told = answered(asked.model, file, asked.labelled, asked.int8)
-    speak(line({"event": "done", **written_answers(asked.output, asked.labelled, task, told)}))
+    task, answers = answered(asked.model, file, asked.labelled, asked.int8)
+    speak(line({"event": "done", **written_answers(asked.output, asked.labelled, task, answers)}))
     return 0
 
 
-def written_answers(output: Path, labelled: bool, task: Task, told: FileAnswers) -> dict[str, Any]:
-    """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
-    write_answers(output, task, told)
-    examples = told.found.examples
-    scores = task.scores(examples, told.predictions) if labelled else {}
-    return {"examples": len(examples), "task": task.kind, "scores": scores, "ledger": told.ledger.to_json()}
+def written_answers(output: Path, labelled: bool, task: Task, answers: FileAnswers) -> dict[str, Any]:
+    """Write a line for each record; return a summary, with scores where there are labels. Raises InputError."""
+    write_answers(output, task, answers)
+    examples = answers.file.examples
+    scores = task.scores(examples, answers.predictions) if labelled else {}
+    return {"examples": len(examples), "task": task.kind, "scores": scores, "ledger": answers.ledger.to_json()}
 
 
-def write_answers(output: Path, task: Task, told: FileAnswers) -> None:
-    """A line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
-    rows = zip(told.found.lines, told.found.ids, told.found.examples, told.predictions, strict=True)
+def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
+    """Write a line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
+    rows = zip(answers.file.lines, answers.file.ids, answers.file.examples, answers.predictions, strict=True)
     write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
 
 
@@ -66,6 +66,6 @@ def write_lines(output: Path, lines: Iterable[str]) -> None:
 
 
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
-    """A line of the output."""
+    """Return a line of the output."""
     named = {} if name is None else {ID: name}
     return {"line": line, **named, **task.said(example, prediction)}

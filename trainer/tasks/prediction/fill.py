@@ -94,7 +94,7 @@ def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -
     raise InputError(
         f"The model in {folder} guesses no words: by its training ({settings.objective_settings.kind!r}) it has no "
         "head for masked tokens. "
-        + (f"Ask the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that has.")
+        + (f"Use the one that was trained with it: {guessing[0]}." if guessing else "Give the folder of one that does.")
     )
 
 
@@ -127,7 +127,7 @@ def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """The guesses behind the text in one line, those of several masks one after another.
+    """Return the text and the guesses in one line, those of several masks one after another.
 
     >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
     'a [MASK]  ->  dog 50%'

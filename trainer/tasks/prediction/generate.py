@@ -1,10 +1,10 @@
-"""`generate`: texts go on, token by token, each drawn from what a model of next words says.
+"""`generate`: continues texts, token by token, each drawn from the predictions of a model of next words.
 
-Only a model that sees the left side has learnt to go on: one that was fine-tuned for `next`, or pre-trained so. The
-same model, text, settings and seed give the same answer on the same machine, whatever texts are beside it.
+Only a model that sees the left side has learnt to continue texts: one fine-tuned for `next`, or pre-trained so. The
+same model, text, settings and seed give the same answer on the same machine, whatever texts are next to it.
 
 Cost: every token is a pass over that token, for keys and values of those before are kept (`heads.continuing`): 400
-tokens after 20, by a BERT of 12 layers of 256, take 4 s of one x86-64 core, and by passes over all that is there 32 s.
+tokens after 20, by a BERT of 12 layers of 256, take 4 s of one x86-64 core, and by passes over the whole text 32 s.
 """
 
 import argparse
@@ -30,7 +30,7 @@ MOST = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """How tokens are drawn.
+    """The settings by which tokens are drawn.
 
     tokens:      most that are added to a text
     temperature: by which logits are divided; with 0 the most probable token is taken
@@ -61,11 +61,11 @@ class Drawing:
 
 
 def main(arguments: list[str]) -> int:
-    """`generate MODEL TEXT ... [--tokens N] ... [--json]`: print each text as it goes on; 0. Raises InputError.
+    """Run `generate MODEL TEXT ... [--tokens N] ... [--json]`: print each continued text; return 0. Raises InputError.
 
     Options are the fields of `Drawing`.
     """
-    parser = argparse.ArgumentParser(prog="generate", description="Texts go on.")
+    parser = argparse.ArgumentParser(prog="generate", description="Continue texts.")
     parser.add_argument("model", type=Path, help="folder of a model of next words")
     parser.add_argument("texts", metavar="text", nargs="+")
     for each in fields(Drawing):
@@ -79,10 +79,10 @@ def main(arguments: list[str]) -> int:
 
 
 def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
-    """What comes after each text: up to so many tokens, the end of a text, or the end of what the model reads.
+    """Return what comes after each text: up to so many tokens, the end of a text, or the end of what the model reads.
 
     It begins with a space where a new word does.
-    Raises InputError for a model that has not learnt to go on, and for a text as long as it reads.
+    Raises InputError for a model that has not learnt to continue texts, and for a text as long as it reads.
     """
     loaded = _next_model(folder)
     positions = loaded.settings.positions
@@ -95,13 +95,13 @@ def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
     assert isinstance(loaded.model, NextModel), "seen before"
     longest = min(max(map(len, begun)) + drawing.tokens, positions)
     special = loaded.inputs.special_ids
-    found = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
+    continuations = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
                       [special.pad, special.cls, special.mask])  # fmt: skip
-    return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, found, strict=True)]
+    return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, continuations, strict=True)]
 
 
 def added_text(tokenizer: Tokenizer, begun: Sequence[int], new: Sequence[int]) -> str:
-    """What new tokens add to the text of those before: a piece in the middle of a word goes on with that word."""
+    """Return what new tokens add to the text before: a piece in the middle of a word continues that word."""
     before, whole = str(tokenizer.decode([*begun])), str(tokenizer.decode([*begun, *new]))
     if whole.startswith(before):
         return whole.removeprefix(before)
@@ -152,21 +152,21 @@ def _drawn(logits_V: Tensor, text: Sequence[int], drawing: Drawing, draws: torch
 
 
 def repeated_less(logits_V: Tensor, text: Sequence[int], penalty: float, no_repeat: int) -> Tensor:
-    """Logits with those of tokens that are there made less, and none for what would end a run that is there.
+    """Return logits, lower for tokens already present, and none for those that would repeat a run of tokens.
 
-    Where no token is left, runs may be there twice.
+    Where no token is left, runs may repeat.
     """
     if penalty != 1:
-        there = torch.tensor(sorted({*text}))
-        said = logits_V[there]
-        logits_V = logits_V.index_copy(0, there, torch.where(said > 0, said / penalty, said * penalty))
+        present = torch.tensor(sorted({*text}))
+        values = logits_V[present]
+        logits_V = logits_V.index_copy(0, present, torch.where(values > 0, values / penalty, values * penalty))
     ended = _ends_of_runs(text, no_repeat) if no_repeat else []
     barred_V = logits_V.index_fill(0, torch.tensor(ended, dtype=torch.int64), float("-inf"))
     return barred_V if barred_V.isfinite().any() else logits_V
 
 
 def _ends_of_runs(text: Sequence[int], size: int) -> list[int]:
-    """What has come after the last `size - 1` tokens before.
+    """Return the tokens that followed the last `size - 1` tokens earlier in the text.
 
     >>> _ends_of_runs([5, 6, 7, 5, 6], 3)
     [7]
@@ -177,7 +177,7 @@ def _ends_of_runs(text: Sequence[int], size: int) -> list[int]:
 
 
 def _next_model(folder: Path) -> Loaded:
-    """The model of a folder. Raises InputError for one that does not go on from left to right."""
+    """Return the model of a folder. Raises InputError for one that does not read from left to right."""
     loaded = load_task(folder)
     task = loaded.task
     if not isinstance(task, NextTask) or task.side != "left":
@@ -185,7 +185,7 @@ def _next_model(folder: Path) -> Loaded:
         if isinstance(task, NextTask):
             what = "sees the token that it guesses (leaky)" if task.leaky else "guesses from right to left"
         raise InputError(
-            f"The model in {folder} {what}, so it cannot go on with a text: give one that was fine-tuned for the task "
+            f"The model in {folder} {what}, so it cannot continue a text: give one that was fine-tuned for the task "
             "'next' from the left (`cloze finetune next MODEL ...`)."
         )
     loaded.model.eval()
@@ -193,7 +193,7 @@ def _next_model(folder: Path) -> Loaded:
 
 
 def narrowed(logits_V: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """The shares of which a token is drawn: [V].
+    """Return the shares from which a token is drawn: [V].
 
     temperature: by which logits are divided; with 0 all is the most probable one's
     top_k:       so many of the most probable have any; 0: all
@@ -208,5 +208,5 @@ def narrowed(logits_V: Tensor, temperature: float, top_k: int, top_p: float) -> 
     before_V = sorted_V.cumsum(-1) - sorted_V
     kept_V = before_V < top_p
     kept_V[0] = True
-    found = torch.zeros_like(sorted_V).index_copy(0, order_V, sorted_V * kept_V)
-    return found / found.sum()
+    shares_V = torch.zeros_like(sorted_V).index_copy(0, order_V, sorted_V * kept_V)
+    return shares_V / shares_V.sum()

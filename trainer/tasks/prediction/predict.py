@@ -1,4 +1,4 @@
-"""What a fine-tuned model says of every record of a file, as lines of JSON; scores where the file has labels.
+"""Predictions of a fine-tuned model for every record of a file, as lines of JSON; scores where the file has labels.
 
     MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
 
@@ -39,12 +39,12 @@ def _of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -
 
 
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
-    """What the model of a folder says of a file. All processes must call it. Raises InputError."""
-    found = read_file(loaded.task, file, labelled)
-    encoded = encode(loaded.task, found, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
+    """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
+    examples = read_file(loaded.task, file, labelled)
+    encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
     with torch.inference_mode():
         answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
-    return FileAnswers(found, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
+    return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
 
 
 def _length(loaded: Loaded) -> int:

@@ -1,10 +1,10 @@
-"""How good answers are: scores from gold and answers, in numpy alone, each as its benchmark defines it.
+"""Scores of answers from gold and answers, in numpy alone, each as its benchmark defines it.
 
     gold, answers ─► checked: as many, the same keys, numbers ─► counts ─► scores, as shares
 
 A score is a share in [0, 1], a correlation is in [-1, 1], where the published tables and official scripts print it a
-hundredfold. What is asked of no rows, of rows that do not match, or of values that are no numbers, is refused with an
-`InputError`; a score whose divisor is 0 is 0, and each function says so.
+hundredfold. Scoring no rows, rows that do not match, or values that are not numbers raises an `InputError`; a score
+whose divisor is 0 is 0, and each function documents it.
 
     classes.py      one label of several, several labels at once, options of a question
     numbers.py      correlations of numbers
@@ -13,7 +13,7 @@ hundredfold. What is asked of no rows, of rows that do not match, or of values t
     ranking.py      documents ranked for queries: nDCG, MRR, MAP, recall
     summary.py      ROUGE
     language.py     perplexity, bits a byte
-    resampling.py   how sure a score is: intervals, tests between two systems
+    resampling.py   the uncertainty of a score: intervals, tests between two systems
     rates.py        precision, recall and F1 from counts
     checks.py       what is refused
 """

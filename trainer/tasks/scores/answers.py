@@ -1,9 +1,9 @@
-"""Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as their scripts say.
+"""Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts.
 
 Texts are compared in a normal form (`normalised`), token by token where F1 is asked for; of several gold answers the
 best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
-Two things differ from the scripts, so that nothing is passed over: a question without an answer is refused (the script
-of 1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never parts questions of equal `no_answer`.
+Two things differ from the scripts, so that nothing is skipped: a question without an answer is refused (the script of
+1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never separates questions of equal `no_answer`.
 Cost: 20 s for a million questions of three short gold answers each.
 """
 
@@ -47,29 +47,29 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def _match(wanted: str, found: str) -> Match:
-    """Two texts in their normal form; F1 of their tokens as bags. Where one has no token, F1 is whether both have none.
+def _match(wanted: str, answer: str) -> Match:
+    """Compare two texts in normal form; F1 of tokens as bags. Where one has no token, F1 is whether both have none.
 
     (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
 
     >>> _match("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
     """
-    if wanted == found:
+    if wanted == answer:
         return Match(1.0, 1.0)
-    wanted_tokens, found_tokens = wanted.split(), found.split()
-    common = sum((Counter(wanted_tokens) & Counter(found_tokens)).values())
-    return Match(0.0, 2 * common / (len(wanted_tokens) + len(found_tokens)))
+    wanted_tokens, answer_tokens = wanted.split(), answer.split()
+    common = sum((Counter(wanted_tokens) & Counter(answer_tokens)).values())
+    return Match(0.0, 2 * common / (len(wanted_tokens) + len(answer_tokens)))
 
 
 def best_match(golds: Sequence[str], answer: str) -> Match:
-    """The best of each score over the gold answers, which may be of two of them; no gold answer is the empty one.
+    """Return the best of each score over the gold answers, maybe of two of them; no gold answer is the empty one.
 
     >>> best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
     1.0
     """
-    found = normalised(answer)
-    exact, f1 = zip(*[_match(normalised(gold), found) for gold in golds or [""]], strict=True)
+    normal = normalised(answer)
+    exact, f1 = zip(*[_match(normalised(gold), normal) for gold in golds or [""]], strict=True)
     return Match(max(exact), max(f1))
 
 
@@ -93,7 +93,7 @@ def _matches(golds: Golds, answers: Sequence[str]) -> Float64s:
 def optional_answer_scores(
     golds: Golds, answers: Sequence[str], no_answer: Sequence[float], *, threshold: float = 1.0
 ) -> dict[str, float]:
-    """Questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
+    """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
     A question without gold answers is answered right by nothing alone; so is one whose gold answers are all empty in
     their normal form, and where others are not, the empty ones do not count.
@@ -106,11 +106,11 @@ def optional_answer_scores(
     has_Q = np.array([bool(texts) for texts in golds])
     against_Q = finite(no_answer, "scores of no answer")
     silent_Q = against_Q > threshold
-    found = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
+    scores = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
     for number, name in enumerate(Match._fields):
         best = best_threshold(given_Q2[:, number], has_Q, against_Q)
-        found |= {f"best_{name}": best.score, f"best_{name}_threshold": best.value}
-    return found
+        scores |= {f"best_{name}": best.score, f"best_{name}_threshold": best.value}
+    return scores
 
 
 def best_threshold(scores: Float64s, has_answer: Bools, no_answer: Float64s) -> Threshold:
@@ -134,9 +134,9 @@ def best_threshold(scores: Float64s, has_answer: Bools, no_answer: Float64s) -> 
 
 
 def _by_kind(scores_Q2: Float64s, has_Q: Bools) -> dict[str, float]:
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for kind, rows in (("", np.ones_like(has_Q)), ("has_answer_", has_Q), ("no_answer_", ~has_Q)):
         if rows.any():
             exact, f1 = scores_Q2[rows].mean(0).tolist()
-            found |= {f"{kind}exact": exact, f"{kind}f1": f1}
-    return found
+            scores |= {f"{kind}exact": exact, f"{kind}f1": f1}
+    return scores

@@ -1,4 +1,4 @@
-"""What scores refuse, in words: other rows than the gold ones, no rows at all, values that are no numbers."""
+"""The input that scores refuse: other rows than the gold ones, no rows at all, values that are not finite."""
 
 from collections.abc import Sized
 
@@ -10,7 +10,7 @@ from corpora.kernels.arrays import Float64s, Int64s
 
 
 def same_rows(gold: Sized, answers: Sized, rows: str = "rows") -> int:
-    """How many rows there are: the same of both, and one at least. `rows` is what the message calls them.
+    """Return the number of rows, the same for both, and one at least. rows: their name in the message
 
     >>> same_rows([1, 0, 1], [1, 1, 1])
     3
@@ -34,8 +34,8 @@ def finite(values: npt.ArrayLike, name: str) -> Float64s:
     strange = np.flatnonzero(~np.isfinite(numbers))
     if len(strange):
         raise InputError(
-            f"{len(strange):,} of {numbers.size:,} {name} are no finite numbers, first number {strange[0] + 1:,}, "
-            f"which is {numbers.flat[strange[0]]}: a model that diverged answers so."
+            f"{len(strange):,} of {numbers.size:,} {name} are not finite numbers, first number {strange[0] + 1:,}, "
+            f"which is {numbers.flat[strange[0]]}: a model that diverged gives such answers."
         )
     return numbers
 
@@ -44,11 +44,11 @@ def numbered(values: npt.ArrayLike, num_classes: int, name: str) -> Int64s:
     """The values as int64, each the number of a class from 0 to below `num_classes`."""
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iub" and numbers.size:
-        raise InputError(f"The {name} are no numbers of classes: give each class as its number from 0.")
+        raise InputError(f"The {name} are not class numbers: give each class as its number from 0.")
     strange = np.flatnonzero((numbers < 0) | (numbers >= num_classes))
     if len(strange):
         raise InputError(
-            f"{len(strange):,} of {numbers.size:,} {name} are none of the {num_classes:,} classes, first number "
+            f"{len(strange):,} of {numbers.size:,} {name} are not among the {num_classes:,} classes, first number "
             f"{strange[0] + 1:,}, which is {numbers.flat[strange[0]]}: classes are numbered from 0."
         )
     return numbers.astype(np.int64)

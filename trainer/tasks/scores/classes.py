@@ -18,18 +18,18 @@ from trainer.tasks.scores.checks import numbered, same_rows
 
 
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """int64 [C, C]: rows with label i and answer j.
+    """Return int64 [C, C]: the number of rows with label i and answer j.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
-    gold, found = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
-    counts: Int64s = np.bincount(gold * num_classes + found, minlength=num_classes * num_classes)
+    gold, answered = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
+    counts: Int64s = np.bincount(gold * num_classes + answered, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
 
 def table_scores(table: Int64s) -> dict[str, float]:
-    """accuracy, macro_f1 and matthews from a confusion table of at least one row; of two classes also the second's f1.
+    """Return accuracy, macro_f1 and matthews of a confusion table of at least one row; for two classes the second's f1.
 
     accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
               2 TP / (2 TP + FP + FN)
@@ -41,12 +41,12 @@ def table_scores(table: Int64s) -> dict[str, float]:
     f1 = 2 * right[met] / (labelled + answered)[met]
     covariance = float(right.sum() * total - labelled @ answered)
     spread = float(total**2 - labelled @ labelled) * float(total**2 - answered @ answered)
-    found = {
+    scores = {
         "accuracy": float(right.sum() / total),
         "macro_f1": float(f1.mean()),
         "matthews": covariance / spread**0.5 if spread else 0.0,
     }
-    return {**found, "f1": binary_f1(table)} if len(table) == 2 else found
+    return {**scores, "f1": binary_f1(table)} if len(table) == 2 else scores
 
 
 def binary_f1(table: Int64s, positive: int = 1) -> float:
@@ -74,7 +74,7 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
 
 
 def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
+    """Return micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
 
     micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 where nothing is labelled and nothing answered
     macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 where none is
@@ -83,16 +83,16 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
     """
-    gold, found = _marks(labels, "labels"), _marks(answers, "answers")
-    same_rows(gold, found)
-    if gold.shape != found.shape:
-        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {found.shape[1]:,}.")
-    right, met = (gold & found).sum(0), gold.sum(0) + found.sum(0)
+    gold, answered = _marks(labels, "labels"), _marks(answers, "answers")
+    same_rows(gold, answered)
+    if gold.shape != answered.shape:
+        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {answered.shape[1]:,}.")
+    right, met = (gold & answered).sum(0), gold.sum(0) + answered.sum(0)
     f1 = 2 * right[met > 0] / met[met > 0]
     return {
         "micro_f1": float(2 * right.sum() / met.sum()) if met.sum() else 0.0,
         "macro_f1": float(f1.mean()) if len(f1) else 0.0,
-        "subset_accuracy": float((gold == found).all(1).mean()),
+        "subset_accuracy": float((gold == answered).all(1).mean()),
     }
 
 
@@ -101,16 +101,16 @@ def _marks(cells: npt.ArrayLike, name: str) -> Bools:
     if not marks.size:
         raise InputError(f"The {name} are an empty table: give a row and a class at least.")
     if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
-        raise InputError(f"The {name} are no table of 0 and 1, a row for each text and a column for each class.")
+        raise InputError(f"The {name} are not a table of 0 and 1, a row for each text and a column for each class.")
     return marks.astype(np.bool_)
 
 
 def option_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, questions: Sequence[str]) -> dict[str, float]:
-    """MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options that are right (1) or wrong (0), by question.
+    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right (1) or wrong (0), by question.
 
     f1a: the F1 of 1 over all options; 0 where none is right and none is answered so
     exact: the share of questions whose options are all answered right (SuperGLUE's EM)
-    A question is its key, which must tell paragraphs apart; its rows need not be next to one another.
+    A question is its key, which must distinguish paragraphs; its rows need not be next to one another.
 
     >>> option_scores([1, 0, 1], [1, 1, 1], ["a", "a", "b"])
     {'f1a': 0.8, 'exact': 0.5}

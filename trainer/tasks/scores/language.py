@@ -22,7 +22,7 @@ def perplexity(nats: float, num_tokens: int) -> float:
 
 
 def bits_per_byte(nats: float, num_bytes: int) -> float:
-    """What a byte of the text costs, in bits: the same scale for all vocabularies.
+    """Return the cost of a byte of the text, in bits: the same scale for all vocabularies.
 
     >>> bits_per_byte(log(2) * 30, 10)
     3.0
@@ -31,7 +31,7 @@ def bits_per_byte(nats: float, num_bytes: int) -> float:
 
 
 def next_scores(costs: Float64s) -> dict[str, float]:
-    """Of all tokens of all texts together. costs: [N, 4], of each text its nats, tokens, right ones, and bytes."""
+    """Return the scores of all texts together. costs: [N, 4], each text's nats, tokens, right ones, and bytes."""
     nats, tokens, right, size = costs.sum(0).tolist()
     return {
         LIKELIHOOD: -_mean(nats, int(tokens), "tokens"),
@@ -45,5 +45,5 @@ def _mean(nats: float, count: int, what: str) -> float:
     if count < 1:
         raise InputError(f"There are no {what} to score: give one at least.")
     if not isfinite(nats) or nats < 0:
-        raise InputError(f"The summed cost is {nats}: it is a finite number, 0 or more.")
+        raise InputError(f"The summed cost is {nats}: it must be a finite number, 0 or more.")
     return nats / count

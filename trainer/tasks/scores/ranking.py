@@ -1,7 +1,7 @@
 """Scores of ranked documents: nDCG, MRR, MAP, recall, precision and success, as trec_eval computes them.
 
-`qrels` says of each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
-listed is not), `run` with what score each document was found for each query. Documents are ranked by falling score,
+`qrels` holds for each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
+listed is not), `run` the score of each document that was found for it. Documents are ranked by falling score,
 and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
 The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
 (trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
@@ -34,36 +34,36 @@ USUAL = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
-    """What a query's measures are made of. levels: relevance by rank; judged: that of all its judged documents."""
+    """The input of a query's measures. levels: relevance by rank; judged: that of all its judged documents."""
 
     levels: Int64s
     judged: Int64s
 
 
 def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, float]:
-    """The mean of each measure over all queries of `qrels`.
+    """Return the mean of each measure over all queries of `qrels`.
 
     >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
     {'mrr@10': 1.0, 'recall@2': 0.5}
     """
     each = ranking_scores_by_query(qrels, run, measures)
-    table = np.array([list(found.values()) for found in each.values()])
+    table = np.array([list(scores.values()) for scores in each.values()])
     return dict(zip(measures, table.mean(0).tolist(), strict=True))
 
 
 def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, dict[str, float]]:
-    """The measures of each query of `qrels`, in their order: what tests between two runs compare."""
+    """Return the measures of each query of `qrels`, in their order: what tests between two runs compare."""
     asked = [(name, *_parsed(name)) for name in measures]
     if not any(query in run for query in qrels):
         raise InputError(
             f"Not one of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
             f"(judged: {_first(qrels)}; run: {_first(run)}): are they of the same queries?"
         )
-    found = {}
+    scores = {}
     for query, levels in qrels.items():
         ranking = _ranking(query, levels, run.get(query, {}))
-        found[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
-    return found
+        scores[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
+    return scores
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
@@ -79,8 +79,8 @@ def _parsed(name: str) -> tuple[str, int | None]:
     kind, at, depth = name.partition("@")
     if kind not in MEASURES or (at and not (depth.isdecimal() and int(depth))):
         raise InputError(
-            f"{name!r} is no measure of rankings: name one of {', '.join(MEASURES)}, with a depth from 1 on "
-            "if not all documents are to be looked at, like ndcg@10."
+            f"{name!r} is not a measure of rankings: name one of {', '.join(MEASURES)}, with a depth from 1 on if not "
+            "all documents count, like ndcg@10."
         )
     return kind, int(depth) if at else None
 
@@ -96,18 +96,18 @@ def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
     if kind == "ndcg":
         best = _gain(np.sort(ranking.judged)[::-1][:depth])
         return _gain(levels) / best if best else 0.0
-    found = np.flatnonzero(levels >= 1)  # ranks from 0
-    if not len(found):
+    ranks = np.flatnonzero(levels >= 1)  # ranks from 0
+    if not len(ranks):
         return 0.0
     if kind == "mrr":
-        return 1 / (int(found[0]) + 1)
+        return 1 / (int(ranks[0]) + 1)
     if kind == "map":
-        return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / all_relevant
-    return len(found) / all_relevant
+        return float((np.arange(1, len(ranks) + 1) / (ranks + 1)).sum()) / all_relevant
+    return len(ranks) / all_relevant
 
 
 def _gain(levels: Int64s) -> float:
-    """Of documents in their order, each divided by log2(rank + 1)."""
+    """Return the gain of documents in their order, each divided by log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 

@@ -1,4 +1,4 @@
-"""How sure a score is: intervals of one system, tests between two.
+"""The uncertainty of a score: intervals of one system, tests between two.
 
 Random numbers are addressed (`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere.
 Rows are one number for each example, like right or wrong, or several, like the counts of spans in a sentence; a
@@ -48,9 +48,9 @@ def bootstrap_interval(
     rounds: int = 1000,
     level: float = 0.95,
 ) -> Interval:
-    """The percentile interval (Efron, Tibshirani 1993, chapter 13): rows drawn with replacement, as many as there are.
+    """Return the percentile interval (Efron, Tibshirani 1993, chapter 13): as many rows, drawn with replacement.
 
-    Of one row, or of equal ones, it has no width: that says how little is known, not how sure it is.
+    For one row, or equal ones, it has no width: that shows how little is known, not how sure it is.
 
     >>> bootstrap_interval([1, 0, 1, 1, 0, 1, 1, 1, 1, 1], seed=1).score
     0.8
@@ -71,7 +71,7 @@ def paired_randomisation(
     seed: int,
     rounds: int = 10_000,
 ) -> Comparison:
-    """Whether two systems differ on the same examples: the approximate randomisation test (Noreen 1989; Yeh 2000).
+    """Test whether two systems differ on the same examples, by approximate randomization (Noreen 1989; Yeh 2000).
 
     In each round the two change places on about half of the rows. p is (1 + rounds whose difference is as large as the
     real one) / (1 + rounds), so it is never 0; for equal systems it is 1.

@@ -1,10 +1,10 @@
 """Scores of tagged sentences: named entities as spans, and tokens.
 
 A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span; or a type alone, which is read as
-`I-` of it, so files that only say which type a token has (IO) are read as well. A letter alone has the type "".
-`B` begins a span, `I` goes on with it; `E` or `L` is its last token, `S` or `U` its only one (BIOES is BILOU).
+`I-` of it, so files with only the type of a token (IO) are read as well. A letter alone has the type "".
+`B` begins a span, `I` continues it; `E` or `L` is its last token, `S` or `U` its only one (BIOES is BILOU).
 
-Sequences that are no spans of their scheme are read as conlleval does (the script of CoNLL-2000, Tjong Kim Sang and
+Sequences that are not spans of their scheme are read as conlleval does (the script of CoNLL-2000, Tjong Kim Sang and
 Buchholz): a span begins at a tag that is not O, where the tag is B or S, or the tag before it is O, E or S or has
 another type; it ends before the next such place or O. So `O I-PER` is a span, and `B-PER I-LOC` are two.
 
@@ -67,34 +67,34 @@ def token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str
 
 
 def span_counts(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
-    """[sentences, 3]: how many spans are right, answered and gold. Sums of rows give scores of any set of sentences."""
+    """Count right, answered and gold spans: [sentences, 3]. Sums of rows give scores of any set of sentences."""
     _same_tokens(gold, answers)
     types: dict[str, int] = {}
-    wanted, found = _read(gold, types), _read(answers, types)
+    wanted, answered = _read(gold, types), _read(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
-    begins_3 = (_right(wanted, found), found.last_T >= 0, wanted.last_T >= 0)
+    begins_3 = (_right(wanted, answered), answered.last_T >= 0, wanted.last_T >= 0)
     counts: Int64s = np.stack([np.bincount(sentence_T[begin], minlength=len(gold)) for begin in begins_3], axis=1)
     return counts
 
 
 def spans_of(tags: Sequence[str]) -> list[TaggedSpan]:
-    """The spans of one sentence, in their order.
+    """Return the spans of one sentence, in their order.
 
     >>> spans_of(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
     """
     types: dict[str, int] = {}
-    found = _read([tags], types)
+    spans = _read([tags], types)
     names = list(types)
     return [
-        TaggedSpan(names[found.type_T[at]], int(at) - 1, int(found.last_T[at]) - 1)
-        for at in np.flatnonzero(found.last_T >= 0)
+        TaggedSpan(names[spans.type_T[at]], int(at) - 1, int(spans.last_T[at]) - 1)
+        for at in np.flatnonzero(spans.last_T >= 0)
     ]
 
 
-def _right(wanted: _Spans, found: _Spans) -> Bools:
-    """Where a span begins that both sides have."""
-    both: Bools = (found.last_T >= 0) & (wanted.last_T == found.last_T) & (wanted.type_T == found.type_T)
+def _right(wanted: _Spans, answered: _Spans) -> Bools:
+    """Mark where a span begins that both sides have."""
+    both: Bools = (answered.last_T >= 0) & (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
     return both
 
 
@@ -143,7 +143,7 @@ def _code(tag: str, types: dict[str, int], number: int) -> int:
 
 
 def _same_tokens(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> None:
-    """As many sentences, each with as many tags, and one tag at least."""
+    """Raise InputError unless there are as many sentences, each with as many tags, and one tag at least."""
     if len(gold) != len(answers):
         raise InputError(
             f"There are {len(gold):,} gold sentences and {len(answers):,} answered ones: give one for each."
@@ -154,10 +154,10 @@ def _same_tokens(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
         if len(tags) != len(others)
     ]
     if uneven:
-        number, wanted, found = uneven[0]
+        number, wanted, answered = uneven[0]
         raise InputError(
-            f"{len(uneven):,} of {len(gold):,} sentences have other numbers of gold tags than of answers, first "
-            f"sentence {number:,}: {wanted:,} and {found:,}. Give one answer for each token."
+            f"{len(uneven):,} of {len(gold):,} sentences differ in the numbers of gold tags and answers, first "
+            f"sentence {number:,}: {wanted:,} and {answered:,}. Give one answer for each token."
         )
     if not any(map(len, gold)):
         raise InputError("There are no tokens to score: give one sentence with a tag at least.")

@@ -1,7 +1,7 @@
 """Scores of summaries: ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum (Lin 2004), as the Python package rouge-score has them.
 
 A text is its runs of a-z and 0-9 in lower case; there is no stemming, and all other characters, accented letters as
-well, part words. So it is of no use for scripts other than Latin. A score is the F1 of precision and recall, and 0
+well, separate words. So it is of no use for scripts other than Latin. A score is the F1 of precision and recall, and 0
 where either text has no such words. Of several gold summaries the best counts, for each score.
 
     rouge1, rouge2   words and pairs of words, as bags
@@ -29,31 +29,31 @@ Words = list[str]
 
 
 def rouge_scores(golds: Sequence[str | Sequence[str]], answers: Sequence[str]) -> dict[str, float]:
-    """The means over all summaries; a gold one is a text or several.
+    """Return the means over all summaries; a gold one is a text or several.
 
     >>> rouge_scores(["the cat sat"], ["The cat!"])["rouge1"]
     0.8
     """
     same_rows(golds, answers, "summaries")
     each = [rouge(gold, answer) for gold, answer in zip(golds, answers, strict=True)]
-    return {name: float(np.mean([found[name] for found in each])) for name in each[0]}
+    return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
 
 
 def rouge(gold: str | Sequence[str], answer: str) -> dict[str, float]:
-    """Of one summary."""
+    """Return the scores of one summary."""
     texts = [gold] if isinstance(gold, str) else gold
     if not texts:
         raise InputError("A summary has no gold summary: give one at least.")
-    found = [_rouge(text, answer) for text in texts]
-    return {name: max(scores[name] for scores in found) for name in found[0]}
+    by_gold = [_rouge(text, answer) for text in texts]
+    return {name: max(scores[name] for scores in by_gold) for name in by_gold[0]}
 
 
 def _rouge(gold: str, answer: str) -> dict[str, float]:
-    wanted, found = _words(gold), _words(answer)
+    wanted, answered = _words(gold), _words(answer)
     return {
-        "rouge1": _bags(wanted, found),
-        "rouge2": _bags([*pairwise(wanted)], [*pairwise(found)]),
-        "rougeL": rates(common_length(wanted, found), len(found), len(wanted)).f1,
+        "rouge1": _bags(wanted, answered),
+        "rouge2": _bags([*pairwise(wanted)], [*pairwise(answered)]),
+        "rougeL": rates(common_length(wanted, answered), len(answered), len(wanted)).f1,
         "rougeLsum": _by_sentence(_sentences(gold), _sentences(answer)),
     }
 
@@ -66,13 +66,13 @@ def _sentences(text: str) -> list[Words]:
     return [_words(line) for line in text.split("\n") if line]
 
 
-def _bags(wanted: Sequence[object], found: Sequence[object]) -> float:
-    common = (Counter(wanted) & Counter(found)).total()
-    return rates(common, len(found), len(wanted)).f1
+def _bags(wanted: Sequence[object], answered: Sequence[object]) -> float:
+    common = (Counter(wanted) & Counter(answered)).total()
+    return rates(common, len(answered), len(wanted)).f1
 
 
 def common_length(one: Words, other: Words) -> int:
-    """How long their longest common subsequence is: a bit for each word of `one` (Hyyrö 2004), 64 words at a time.
+    """Return the length of the longest common subsequence: a bit for each word of `one` (Hyyrö 2004), 64 at a time.
 
     >>> common_length("a b c d".split(), "b x d a".split())
     2
@@ -88,23 +88,23 @@ def common_length(one: Words, other: Words) -> int:
     return len(one) - state.bit_count()
 
 
-def _by_sentence(wanted: list[Words], found: list[Words]) -> float:
-    left = Counter(word for words in wanted for word in words), Counter(word for words in found for word in words)
-    num_wanted, num_found = left[0].total(), left[1].total()
+def _by_sentence(wanted: list[Words], answered: list[Words]) -> float:
+    left = Counter(word for words in wanted for word in words), Counter(word for words in answered for word in words)
+    num_wanted, num_answered = left[0].total(), left[1].total()
     hits = 0
     for words in wanted:
-        for at in sorted(set[int]().union(*(_common_places(words, others) for others in found))):
+        for at in sorted(set[int]().union(*(_common_places(words, others) for others in answered))):
             if left[0][words[at]] > 0 and left[1][words[at]] > 0:
                 left[0][words[at]] -= 1
                 left[1][words[at]] -= 1
                 hits += 1
-    return rates(hits, num_found, num_wanted).f1
+    return rates(hits, num_answered, num_wanted).f1
 
 
 def _common_places(words: Words, others: Words) -> list[int]:
-    """Places in `words` of one longest common subsequence, traced from the end, dropping a word of `words` first.
+    """Return places in `words` of a longest common subsequence, traced from the end, dropping a word of `words` first.
 
-    Which of equally long ones is taken decides rougeLsum.
+    The choice among equally long ones decides rougeLsum.
     """
     lengths = _lengths(words, others)
     places, at, other = [], len(words), len(others)
@@ -120,7 +120,7 @@ def _common_places(words: Words, others: Words) -> list[int]:
 
 
 def _lengths(words: Words, others: Words) -> list[list[int]]:
-    """Of the longest common subsequence of all beginnings."""
+    """Return the lengths of the longest common subsequences of all beginnings."""
     rows = [[0] * (len(others) + 1)]
     for word in words:
         above, row = rows[-1], [0]

@@ -1,10 +1,10 @@
-"""Two models on a suite: of each task whether they differ by more than chance, on the same examples and over seeds.
+"""Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
 
-On examples: the median runs of the two, by the approximate randomisation test (`scores.resampling`), which asks how
-often a difference as large comes of swapping their answers. That says nothing of another seed. Over seeds: the same
+On examples: the median runs of the two, by the approximate randomization test (`scores.resampling`), which counts how
+often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the same
 test of the scores of all runs, paired by seed; with few seeds it can find nothing.
 Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
-number as Holm (1979) has it.
+number by Holm's method (1979).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from trainer.tasks.suites.judged import JudgedSplit
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 from trainer.tasks.suites.table import SEED, Found, aligned, hundredfold, median_run
 
-LEVEL = 0.05  # below which two models are told apart
+LEVEL = 0.05  # below which two models count as different
 PAIRED_SEEDS = 2  # the fewest that are compared
 
 
@@ -47,7 +47,7 @@ class ComparedTask:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether chance alone would hardly make such a difference, as often as was asked."""
+        """True if chance alone would hardly make such a difference, for the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 
@@ -61,7 +61,7 @@ class SuiteComparison:
     tasks: tuple[ComparedTask, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document says it."""
+        """Return the comparison as a JSON document."""
         tasks = [
             {
                 **asdict(each),
@@ -74,24 +74,24 @@ class SuiteComparison:
 
 
 def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
-    """Of every split that counts for its task. Raises InputError where the two were not asked the same."""
-    found = [
+    """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
+    comparisons = [
         _compared(task, split, suite.seeds, first, second)
         for task in suite.tasks
         for split in task.splits
         if split.averaged and split.labelled
     ]
-    adjusted = iter(holm([each.p for each in found if each.p is not None]))
-    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in found)
+    adjusted = iter(holm([each.p for each in comparisons if each.p is not None]))
+    tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in comparisons)
     return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks)
 
 
 def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
     metric = split.metrics[0]
-    one, other = (found[task.name, median_run(task, seeds, found), split.name] for found in (first, second))
+    one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
     check_same(f"{task.name} {split.name}", one, other)
     drawable = one.can_draw(metric) and other.can_draw(metric)
-    ours, theirs = ([found[task.name, n, split.name].scores[metric] for n in seeds] for found in (first, second))
+    ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
     return ComparedTask(
         task=task.name,
         split=split.name,
@@ -107,11 +107,11 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
 def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
     """Raise InputError where two models did not answer the same examples."""
     if one.sha256 != other.sha256:
-        raise InputError(f"{what}: the two models answered files of different bytes: give the command once more.")
+        raise InputError(f"{what}: the two models answered files of different bytes: run the command again.")
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
-            "they can be compared on the same examples alone. Mend the records that one of them could not use."
+            "they can be compared on the same examples alone. Fix the records that one of them could not use."
         )
 
 
@@ -155,41 +155,41 @@ def compared_cells(each: ComparedTask) -> list[str]:
     ]
 
 
-def comparison_lines(found: SuiteComparison) -> Iterator[str]:
-    """The table for a terminal, and what it says in words."""
-    yield f"{found.first} (this) and {found.second} (other), on the same examples"
+def comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
+    """Yield the table for a terminal, and its conclusions in words."""
+    yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
-    yield from aligned([HEAD, *map(compared_cells, found.tasks)])
+    yield from aligned([HEAD, *map(compared_cells, comparison.tasks)])
     yield ""
-    yield from verdict_lines(found)
+    yield from verdict_lines(comparison)
 
 
-def verdict_lines(found: SuiteComparison) -> Iterator[str]:
-    """What a table of p-values says in plain words."""
-    number = sum(each.p is not None for each in found.tasks)
-    for each in found.tasks:
+def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
+    """Yield the conclusions from a table of p-values in plain words."""
+    number = sum(each.p is not None for each in comparison.tasks)
+    for each in comparison.tasks:
         if each.is_told_apart:
-            better = found.first if each.difference > 0 else found.second
+            better = comparison.first if each.difference > 0 else comparison.second
             yield (
                 f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
                 f"{_p(each.adjusted)} after Holm's correction for {number} comparisons)."
             )
-    alike = [f"{each.task} {each.split}" for each in found.tasks if each.p is not None and not each.is_told_apart]
+    alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_told_apart]
     if alike:
         yield (
-            f"Not told apart at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; that "
-            "does not say that the two are equal."
+            f"Not distinguished at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; "
+            "that does not mean that the two are equal."
         )
-    if left := [f"{each.task} {each.split}" for each in found.tasks if each.p is None]:
-        yield f"Not tested on examples, for their metric cannot be had of rows: {', '.join(left)}."
+    if left := [f"{each.task} {each.split}" for each in comparison.tasks if each.p is None]:
+        yield f"Not tested on examples, because their metric cannot be computed from rows: {', '.join(left)}."
     yield (
-        "p is of the median runs' examples: how often swapping the answers of the two makes a difference as large. It "
-        "does not tell what another seed would do."
+        "p is for the median runs' examples: how often swapping the answers of the two gives a difference as large. "
+        "It does not show what another seed would do."
     )
-    if found.seeds >= PAIRED_SEEDS:
+    if comparison.seeds >= PAIRED_SEEDS:
         yield (
-            f"p over seeds is of the means over {found.seeds} seeds, paired by seed: with so many it cannot be below "
-            f"about {2 / 2**found.seeds:.2g}."
+            f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
+            f"below about {2 / 2**comparison.seeds:.2g}."
         )
 
 

@@ -26,7 +26,7 @@ Ids = Sequence[Any]
 def grouped(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Of a set that is judged so the scores, and what a `JudgedSplit` says of its rows; nothing of another.
+    """Return the scores of a set that is judged so, and what a `JudgedSplit` has of its rows; nothing for another.
 
     predictions: of the classes "0" and "1"
     """
@@ -46,23 +46,23 @@ def question_of(name: Any) -> str:
 
 def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     gold = [int(example.label) for example in examples]
-    said = [int(prediction.argmax()) for prediction in predictions]
+    answers = [int(prediction.argmax()) for prediction in predictions]
     questions = list(map(question_of, ids))
     counts: dict[str, list[float]] = {}
-    for question, wanted, found in zip(questions, gold, said, strict=True):
+    for question, wanted, answered in zip(questions, gold, answers, strict=True):
         row = counts.setdefault(question, [0.0, 0.0, 0.0, 1.0])
-        for place, added in enumerate((wanted and found, found, wanted)):
+        for place, added in enumerate((wanted and answered, answered, wanted)):
             row[place] += added
-        row[3] = float(row[3] and wanted == found)
+        row[3] = float(row[3] and wanted == answered)
     return {
-        "scores": option_scores(gold, said, questions),
+        "scores": option_scores(gold, answers, questions),
         "statistic": OPTIONS,
         "rows": tuple(map(tuple, counts.values())),
     }
 
 
 def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
-    """Of each query the id of the candidate with the greatest weight, the first of equal ones."""
+    """Return for each query the id of the candidate with the greatest weight, the first of equal ones."""
     best: dict[str, tuple[float, str]] = {}
     for name, weight in zip(ids, weights, strict=True):
         query = question_of(name)
@@ -73,8 +73,8 @@ def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
 
 def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
     best = chosen(ids, [float(prediction[1] - prediction[0]) for prediction in predictions])
-    told = candidates_of(file)
-    matches = [best_match(told[name]["gold"], told[name]["answer"]) for name in best.values()]
+    candidates = candidates_of(file)
+    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for name in best.values()]
     rows = tuple((match.f1, match.exact) for match in matches)
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     names = ("f1", "exact")
@@ -82,11 +82,11 @@ def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction])
 
 
 def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
-    """ReCoRD's candidates by id: the text, and the gold ones where they are known."""
+    """Return ReCoRD's candidates by id: the text, and the gold ones where they are known."""
     return dict(_read(file))
 
 
 def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    told = replace(file, max_unusable=1.0)
-    for record in read_records(told, RowCounts(), ("id", "answer"), ("gold",)):
+    lenient = replace(file, max_unusable=1.0)
+    for record in read_records(lenient, RowCounts(), ("id", "answer"), ("gold",)):
         yield str(record.values["id"]), record.values

@@ -1,10 +1,10 @@
-"""What is kept of a split's answers: scores, and numbers of each example from which a score is drawn again.
+"""The record of a split's answers: scores, and numbers of each example from which a score is drawn again.
 
-A score is a function of rows, one an example: of classes the gold one and the answered one, of numbers and similarities
-the same, of tagged sentences their counts, of texts what their tokens cost, of choices, summaries and answers in a text
-the example's own score, where the whole score is the mean of these; of rankings a row is a query. So intervals and
-tests between two models need neither the models nor the texts. Of a task that is none of these, and of vectors cut to a
-smaller width, nothing is drawn, and the table says so.
+A score is a function of rows, one an example: for classes the gold one and the answered one, for numbers and
+similarities the same, for tagged sentences their counts, for texts the cost of their tokens, for choices, summaries and
+answers in a text the example's own score, where the whole score is the mean of these; for rankings a row is a query. So
+intervals and tests between two models need neither the models nor the texts. For any other task, and for vectors cut to
+a smaller width, nothing is drawn, and the table notes it.
 """
 
 import json
@@ -49,7 +49,7 @@ SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSplit:
-    """How good answers are.
+    """The scores of answers.
 
     sha256:    of the file that was answered
     examples:  that were answered; unusable: records that could not be
@@ -73,7 +73,7 @@ class JudgedSplit:
     is_grouped: bool = False
 
     def can_draw(self, metric: str) -> bool:
-        """Whether a metric can be had of rows."""
+        """Tells whether a metric can be computed from rows."""
         columns = self.columns if self.statistic == MEANS else DRAWN.get(self.statistic, tuple(self.scores))
         return bool(self.statistic) and metric in columns
 
@@ -114,10 +114,10 @@ def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence
 def _rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The statistic of a task, and its rows."""
+    """Return the statistic of a task, and its rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
-        return {"statistic": NUMBERS, "rows": _paired(gold, [float(said[0]) for said in predictions])}
+        return {"statistic": NUMBERS, "rows": _paired(gold, [float(answer[0]) for answer in predictions])}
     if isinstance(task, ClassesTask):
         return _classes(task, examples, predictions)
     if isinstance(task, TagsTask):
@@ -126,32 +126,32 @@ def _rows(
         return _vectors(task, examples, predictions)
     if isinstance(task, NextTask):
         costs = [
-            (*map(float, said), float(len(text.encode()))) for text, said in zip(examples, predictions, strict=True)
+            (*map(float, answer), float(len(text.encode()))) for text, answer in zip(examples, predictions, strict=True)
         ]
         return {"statistic": COSTS, "rows": tuple(costs)}
-    known = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
-    return _means(task, examples, predictions, scores) if known else {}
+    has_means = isinstance(task, (ChoiceTask, SpanTask, SummaryTask))
+    return _means(task, examples, predictions, scores) if has_means else {}
 
 
 def _vectors(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Of rankings those of each query; of scores and cosines pairs; of classes these."""
+    """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
-        gold, said = task.gold_and_said(examples, predictions)
-        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), said.tolist())}
+        gold, answers = task.gold_and_said(examples, predictions)
+        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
     if task.metrics[0] in DRAWN[NUMBERS]:
         ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
         cosines = similarities(ones, others, task.by).tolist()
         return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
     columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
     each = own_ranking_by_query(examples, predictions, task.by, columns)
-    rows = tuple(tuple(found[name] for name in columns) for found in each)
+    rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
 
-def _paired(gold: Sequence[float], said: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    return tuple(zip(gold, said, strict=True))
+def _paired(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    return tuple(zip(gold, answered, strict=True))
 
 
 def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -160,18 +160,18 @@ def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequen
         rows = np.concatenate([gold, np.stack(predictions) > 0], axis=1).astype(np.float64)
         return {"statistic": LABELS, "classes": len(task.labels), "rows": tuple(map(tuple, rows.tolist()))}
     places = [task.labels.index(example.label) for example in examples]
-    said = [int(prediction.argmax()) for prediction in predictions]
-    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, said)}
+    answered = [int(prediction.argmax()) for prediction in predictions]
+    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, answered)}
 
 
 def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Of each sentence how many spans are right, answered and gold; or how many tags are right, of how many."""
+    """Return each sentence's numbers of right, answered and gold spans, or its right tags and all tags."""
     gold = [list(task.learnt_tags(example)) for example in examples]
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, span_counts(gold, predictions).astype(float).tolist()))}
     right = [
-        float(sum(tag == other for tag, other in zip(tags, said, strict=True)))
-        for tags, said in zip(gold, predictions, strict=True)
+        float(sum(tag == other for tag, other in zip(tags, answered, strict=True)))
+        for tags, answered in zip(gold, predictions, strict=True)
     ]
     return {"statistic": TOKENS, "rows": _paired(right, [float(len(tags)) for tags in gold])}
 
@@ -179,8 +179,8 @@ def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Pre
 def _means(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Each example's own scores, of the metrics that are their mean."""
-    own = [task.scores([example], [said]) for example, said in zip(examples, predictions, strict=True)]
+    """Return each example's own scores, of the metrics that are their mean."""
+    own = [task.scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)]
     everywhere = [name for name in scores if all(name in each for each in own)]
     columns = [name for name in everywhere if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= SAME]
     rows = tuple(tuple(each[name] for name in columns) for each in own) if columns else ()
@@ -194,15 +194,15 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """What `write_judged` wrote; None where nothing was. Raises InputError where it is not whole."""
+    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
     if not path.is_file():
         return None
     try:
-        found = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
-    if found.rows and not found.is_grouped and len(found.rows) != found.examples:
+    if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:
         raise InputError(
-            f"{path} has {len(found.rows):,} answers to {found.examples:,} examples: remove it, and it is made again."
+            f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
         )
-    return found
+    return judged

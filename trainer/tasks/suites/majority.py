@@ -1,4 +1,4 @@
-"""What one answer to everything would have: the least that a model must beat."""
+"""The scores of one answer to everything: the least that a model must beat."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 def majority_answers(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """The most frequent class of the training examples, or the most frequent tag; of numbers their mean, which
-    correlates with nothing. None for other tasks, of which none is known.
+    """Return the most frequent class of the training examples, or the most frequent tag; for numbers their mean, which
+    correlates with nothing. None for other tasks, which have no such answer.
     """
     if isinstance(task, NumberTask):
         return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)

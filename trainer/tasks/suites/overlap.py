@@ -1,9 +1,9 @@
-"""Which items of a split are in the documents that a model was pre-trained on, as a share next to its score.
+"""Overlap of a split's items with the documents that a model was pre-trained on, as a share next to its score.
 
 An item is met where one of its texts shares `n` words in a row with a document (13, as Brown et al. 2020, appendix C,
 compare), or is in it as a whole where it has 8 to 12; one whose texts are all shorter is met by chance in any large
-corpus and is not looked for: how many there are is told. What is a meeting is `corpora.judging.steps.contamination`'s
-alone. That step names of a document the first item that it meets; here every item is asked for, so the two change
+corpus and is not looked for: their number is reported. The rule of a match is `corpora.judging.steps.contamination`'s
+alone. That step names for a document the first item that it meets; here every item is asked for, so the two change
 places: documents that meet anything become items, and the texts are looked up in these.
 
 Cost: the corpus is read once, at 100 MB a second; documents that meet something are indexed at 2.6 MB a second.
@@ -43,18 +43,18 @@ class CorpusOverlap:
 
     @property
     def share(self) -> float | None:
-        """Of those that were looked for; None where none was."""
+        """The share of those that were looked for; None where none was."""
         return self.met / self.sought if self.sought else None
 
 
 def item_texts(task: Task, file: FileSettings) -> list[list[str]]:
-    """Of each record of a file the texts that a model reads; what is learnt is not among them."""
+    """Return for each record of a file the texts that a model reads; what is learnt is not among them."""
     roles = [role for role in task.roles if role not in task.learnt]
     needed = [role for role in roles if role not in task.optional]
     optional = [role for role in roles if role in task.optional]
     counts = RowCounts()
-    found = read_records(replace(with_format(task, file), max_unusable=1.0), counts, needed, optional)
-    return [[text for role, value in record.values.items() for text in _texts(role, value)] for record in found]
+    records = read_records(replace(with_format(task, file), max_unusable=1.0), counts, needed, optional)
+    return [[text for role, value in record.values.items() for text in _texts(role, value)] for record in records]
 
 
 def _texts(role: str, value: Any) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _texts(role: str, value: Any) -> Iterator[str]:
 
 
 def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> CorpusOverlap:
-    """Of items, by the texts that were met."""
+    """Return the overlap of items, by the texts that were met."""
     sought = [any(len(words(text)) >= COMPARED.min_words for text in texts) for texts in items]
     return CorpusOverlap(
         items=len(items), sought=sum(sought), met=sum(any(text in met for text in texts) for texts in items)
@@ -79,14 +79,14 @@ def overlap_of(items: Sequence[Sequence[str]], met: frozenset[str]) -> CorpusOve
 
 
 def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[str]:
-    """Those of some texts that are met by a document. documents: batches of large_string without nulls"""
+    """Return those of some texts that a document meets. documents: batches of large_string without nulls"""
     wanted = sorted({*texts})
     lengths = np.array([len(words(text)) for text in wanted], np.int64)
     index = index_items([Item("", place, text) for place, text in enumerate(wanted)], COMPARED)
-    found = np.zeros(len(wanted), np.bool_)
+    is_met = np.zeros(len(wanted), np.bool_)
     for some in _meeting(documents, index) if index.items else ():
-        found |= _met_by(wanted, lengths, found, some)
-    return frozenset(text for text, met in zip(wanted, found.tolist(), strict=True) if met)
+        is_met |= _met_by(wanted, lengths, is_met, some)
+    return frozenset(text for text, met in zip(wanted, is_met.tolist(), strict=True) if met)
 
 
 def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[list[str]]:
@@ -101,14 +101,14 @@ def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[
         yield some
 
 
-def _met_by(texts: Sequence[str], lengths: Int64s, known: Bools, documents: Sequence[str]) -> Bools:
-    """Which texts documents meet, but for those that are known to be met."""
-    found = np.zeros(len(texts), np.bool_)
+def _met_by(texts: Sequence[str], lengths: Int64s, already: Bools, documents: Sequence[str]) -> Bools:
+    """Mark the texts that documents meet, except those already met."""
+    is_met = np.zeros(len(texts), np.bool_)
     items = [Item("", place, text) for place, text in enumerate(documents)]
     for n in range(COMPARED.min_words, COMPARED.n + 1):
-        places = np.flatnonzero(~known & ((lengths == n) if n < COMPARED.n else (lengths >= n)))
+        places = np.flatnonzero(~already & ((lengths == n) if n < COMPARED.n else (lengths >= n)))
         if places.size:
             index = index_items(items, ContaminationSettings(n=n, min_words=n))
             column = pa.array([texts[place] for place in places.tolist()], pa.large_string())
-            found[places] = [met is not None for met in meet(column, index)]
-    return found
+            is_met[places] = [met is not None for met in meet(column, index)]
+    return is_met

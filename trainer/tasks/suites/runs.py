@@ -1,7 +1,7 @@
-"""The runs of a suite: one for each task and seed, in a folder that what is asked for names.
+"""The runs of a suite: one for each task and seed, in a folder that its settings name.
 
     OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
-                                    SPLIT.json         how good its answers are (`judged`)
+                                    SPLIT.json         the scores of its answers (`judged`)
                                     SPLIT.jsonl        its answers, a line a record
 
 The digest is of the model, the task, its settings and the bytes of its files: the same question finds what was done,
@@ -37,7 +37,7 @@ class SuiteRun:
     splits: tuple[SuiteSplit, ...]
 
     def answers(self, split: SuiteSplit) -> Path:
-        """The file of what is said of a split."""
+        """Return the path of the answers to a split."""
         return Path(self.folder) / f"{_bare(split.name)}.jsonl"
 
     def judged(self, split: SuiteSplit) -> Path:
@@ -72,23 +72,23 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Whether a split was answered, and its file is the same still. Raises InputError where that is not whole."""
-    found = read_judged(run.judged(split))
-    return found is not None and run.answers(split).is_file() and found.sha256 == digest_of(split)
+    """Tells whether a split was answered and its file has not changed. Raises InputError where that is incomplete."""
+    judged = read_judged(run.judged(split))
+    return judged is not None and run.answers(split).is_file() and judged.sha256 == digest_of(split)
 
 
 def digest_of(split: SuiteSplit) -> str:
-    """Of the bytes of its file; of a folder, its name alone."""
+    """Return the digest of the bytes of its file; for a folder, its name alone."""
     path = Path(split.file.path)
     return sha256_of(str(path)) if path.is_file() else path.name
 
 
 def model_digest(model: Path) -> str:
-    """Of the files of a model that decide what it says. Raises InputError where it has no weights."""
+    """Return the digest of a model's files that decide its answers. Raises InputError where it has no weights."""
     files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(
-            f"{model} holds no weights (*.safetensors), so it is no model: give a model's folder, an artifact of a "
+            f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
             "store, a release, or a store."
         )
     named = [(path.name, sha256_of(str(path))) for path in files]

@@ -1,7 +1,7 @@
 """Answers to a benchmark's test splits as the files in which it takes them, by the median run of each task.
 
-Promise: a file has every record of its split, or is not written and the reason is told. Of ReCoRD's candidates for a
-query the one that is most surely right is handed in.
+Promise: a file has every record of its split, or is not written and the reason is reported. Of ReCoRD's candidates for
+a query the one that is most surely right is handed in.
 """
 
 import json
@@ -22,7 +22,7 @@ PLACES = 3  # decimals of a number, as GLUE's own
 
 
 class SubmissionFile(NamedTuple):
-    """A file to hand in. lines: none where it cannot be made, as `why` says"""
+    """A file to hand in. lines: none where it cannot be made, for the reason in `why`"""
 
     name: str
     lines: tuple[str, ...]
@@ -30,7 +30,7 @@ class SubmissionFile(NamedTuple):
 
 
 def submission_files(runs: Mapping[str, SuiteRun]) -> Iterator[SubmissionFile]:
-    """Of each set that has one, for its test split. runs: by task its median run"""
+    """Yield the file of each set that has one, for its test split. runs: by task its median run"""
     for run in runs.values():
         for split in run.splits:
             asked = published_set(split.set).submission if split.set and _is_asked(split) else None
@@ -39,14 +39,14 @@ def submission_files(runs: Mapping[str, SuiteRun]) -> Iterator[SubmissionFile]:
 
 
 def _is_asked(split: SuiteSplit) -> bool:
-    """Whether a benchmark takes the answers: where there are no labels, and of diagnostic sets that have them."""
+    """Tells whether a benchmark takes the answers: without labels, and for diagnostic sets that have them."""
     return not split.labelled or (split.name.split()[-1] == TEST and "id" in split.file.columns)
 
 
 def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile:
     judged = read_judged(run.judged(split))
     if judged is None:
-        return SubmissionFile(asked.file, (), f"what was answered of {split.name} is gone: give the command once more")
+        return SubmissionFile(asked.file, (), f"the answers to {split.name} are gone: run the command again")
     if judged.unusable:
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
@@ -55,7 +55,7 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
         if len(rows) != judged.examples:
             raise InputError(
                 f"{run.answers(split)} has {len(rows):,} answers, and {judged.examples:,} records were answered: "
-                "remove it, and give the command once more."
+                "remove it, and run the command again."
             )
         answers = _best(rows, split) if split.set == RECORD else _answers(rows, run.answers(split))
         return SubmissionFile(asked.file, tuple(asked.lines(answers)))
@@ -64,30 +64,30 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
 
 
 def _answers(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[tuple[str, str | int | float]]:
-    """The id and the answer of every line of a file. Raises InputError where one has none."""
+    """Yield the id and the answer of every line of a file. Raises InputError where one has none."""
     for row in rows:
         called = next((name for name in SAID if name in row), None)
         if called is None:
             raise InputError(f"{path.name}: a line has no answer that can be handed in.")
-        said = row[called]
-        yield row["id"], round(said, PLACES) if isinstance(said, float) else said
+        answer = row[called]
+        yield row["id"], round(answer, PLACES) if isinstance(answer, float) else answer
 
 
 def _best(rows: Sequence[Mapping[str, Any]], split: SuiteSplit) -> Iterator[tuple[str, str]]:
-    """The number of every query, and the text of the candidate that is most surely right."""
-    told = candidates_of(split.file)
+    """Yield the number of every query, and the text of the candidate that is most surely right."""
+    candidates = candidates_of(split.file)
     best = chosen([row["id"] for row in rows], [row["probabilities"]["1"] for row in rows])
-    yield from ((query.rpartition(".")[2], told[name]["answer"]) for query, name in best.items())
+    yield from ((query.rpartition(".")[2], candidates[name]["answer"]) for query, name in best.items())
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of answers, their ids as texts. Raises InputError where one has none, or is not whole."""
+    """Yield lines of answers, their ids as texts. Raises InputError where one has none, or is incomplete."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise InputError(f"{path}, line {number}, is not whole: remove the file, and answer again.") from error
+                raise InputError(f"{path}, line {number}, is incomplete: remove the file, and answer again.") from error
             if "id" not in row:
                 raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
             yield {**row, "id": str(row["id"])}

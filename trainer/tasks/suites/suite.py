@@ -1,9 +1,9 @@
-"""A suite: tasks, seeds and settings, as a TOML file says them.
+"""A suite: tasks, seeds and settings, as a TOML file gives them.
 
     name = "GLUE"
     seeds = [42, 43, 44]
     tasks = ["glue/cola", "glue/mnli", "mine"]
-    average = true                  # tell the mean over tasks, each by the mean of its metrics
+    average = true                  # report the mean over tasks, each by the mean of its metrics
 
     [settings]                      # of fine-tuning, for all tasks
     max_length = 128
@@ -60,7 +60,7 @@ class SuiteSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTask:
-    """What is learnt, from what, and what is answered then. task: `kind`, and settings of the kind"""
+    """A task to learn, its training data, and the splits to answer. task: `kind`, and settings of the kind"""
 
     name: str
     task: Mapping[str, Any]
@@ -152,7 +152,7 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return toml_table(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path} is not TOML ({error}): mend it, or name each task's table once.") from error
+        raise InputError(f"{path} is not TOML ({error}): fix it, or name each task's table once.") from error
 
 
 def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
@@ -174,19 +174,19 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
 
 
 def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
-    """One task of a suite. Raises InputError."""
+    """Return one task of a suite. Raises InputError."""
     where = f"{path.name}: task.{name}"
-    said = {**table.settings, **table.task.get(name, {})}
+    given = {**table.settings, **table.task.get(name, {})}
     of_table = field_names(SuiteTaskTable)
-    own = bind(SuiteTaskTable, {key: value for key, value in said.items() if key in of_table}, where)
+    own = bind(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
-    found = _published(of_set, root / own.folder, where) if of_set else None
-    kind = found.published.kind if found else own.kind
-    splits = _splits_of_set(found, own) if found else _splits_of_files(own, root, where)
-    training = found.files[TRAIN] if found else _file(own, own.train, root, where, TRAIN)
-    more = {key: value for key, value in said.items() if key not in of_table}
-    known = settings_of_set(found.published) if found else {}
-    task, settings = task_and_settings(kind, more, where, known, of_table, without=("seed",))
+    dataset = _published(of_set, root / own.folder, where) if of_set else None
+    kind = dataset.published.kind if dataset else own.kind
+    splits = _splits_of_set(dataset, own) if dataset else _splits_of_files(own, root, where)
+    training = dataset.files[TRAIN] if dataset else _file(own, own.train, root, where, TRAIN)
+    more = {key: value for key, value in given.items() if key not in of_table}
+    defaults = settings_of_set(dataset.published) if dataset else {}
+    task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
     also = [split for other in own.also for split in _also(other, root, where)]
@@ -194,7 +194,7 @@ def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
 
 
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
-    """A published set. Raises InputError that says which task it is of."""
+    """Return a published set. Raises InputError that names its task."""
     if name not in PUBLISHED:
         raise InputError(
             f"{where}: {unknown_key(name, list(PUBLISHED), 'The table of published sets')} A task of your own names "
@@ -213,48 +213,48 @@ def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRA
 
 
 def settings_of_set(published: PublishedSet) -> dict[str, Any]:
-    """Settings of a task that a published set gives: its labels, and its first metric where the task has it."""
+    """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
     kind = task_class(published.kind)
-    known: dict[str, Any] = {"labels": published.labels} if published.labels else {}
-    if published.metrics[0] in kind(**known).metrics:
-        known["metric"] = published.metrics[0]
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}
+    values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
+    if published.metrics[0] in kind(**values).metrics:
+        values["metric"] = published.metrics[0]
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 # Splits.
 
 
-def _splits_of_set(found: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
-    """All but that for training, the one by which epochs are judged first."""
-    names = [DEV, *(name for name in found.files if name not in (TRAIN, DEV))]
-    return tuple(_split(found, name, name, own.metrics) for name in names)
+def _splits_of_set(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
+    """Return all splits but that for training, the one by which epochs are judged first."""
+    names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
+    return tuple(_split(dataset, name, name, own.metrics) for name in names)
 
 
-def _split(found: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
-    file = found.files[split]
-    hidden = split == TEST and found.published.submission is not None and "label" not in file.columns
+def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
+    file = dataset.files[split]
+    hidden = split == TEST and dataset.published.submission is not None and "label" not in file.columns
     return SuiteSplit(
         name=name,
         file=file,
         labelled=not hidden,
-        metrics=metrics or found.published.metrics,
+        metrics=metrics or dataset.published.metrics,
         averaged=split == DEV,
-        set=found.name,
+        set=dataset.name,
     )
 
 
 def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """The splits of another set that a task's model answers. Raises InputError where its files are not there."""
-    known = published_set(name)
-    wanted = {split for layout in known.layouts for split in layout.files} - {TRAIN}
-    found = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
+    """Yield the splits of another set that a task's model answers. Raises InputError where its files are missing."""
+    entry = published_set(name)
+    wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
+    dataset = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
     for split in (DEV, TEST):
-        if split in found.files:
-            yield _split(found, split, f"{name} {split}")
+        if split in dataset.files:
+            yield _split(dataset, split, f"{name} {split}")
 
 
 def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Of a task that is not published: all its files have labels."""
+    """Return the splits of a task that is not published: all its files have labels."""
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(

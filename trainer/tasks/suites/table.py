@@ -36,7 +36,7 @@ class SuiteRow:
 
     scores:   by seed, in the suite's order
     run:      the seed of the task's median run
-    interval: of that run's score, over its examples; None where they do not tell
+    interval: of that run's score, over its examples; None where it cannot be drawn
     majority: of one answer to everything; None where that is not known
     overlap:  with the pre-training corpus; None where that is not known
     """
@@ -74,7 +74,7 @@ class SuiteResult:
     began_elsewhere: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document says it."""
+        """Return the result as a JSON document."""
         rows = [
             {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
             for row in self.rows
@@ -93,22 +93,22 @@ class SuiteResult:
 def result_of(
     suite: Suite,
     model: str,
-    found: Found,
+    results: Found,
     overlaps: Mapping[tuple[str, str], CorpusOverlap],
     began_elsewhere: bool = False,
 ) -> SuiteResult:
-    """What was judged, added up. overlaps: by task and split, as far as they are known"""
+    """Add up the judged splits. overlaps: by task and split, as far as they are known"""
     rows = list[SuiteRow]()
     for task in suite.tasks:
-        run = median_run(task, suite.seeds, found)
+        run = median_run(task, suite.seeds, results)
         for split in task.splits:
-            judged = found[task.name, run, split.name]
+            judged = results[task.name, run, split.name]
             rows += [
                 SuiteRow(
                     task=task.name,
                     split=split.name,
                     metric=metric,
-                    scores=tuple(found[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
+                    scores=tuple(results[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
                     run=run,
                     interval=bounds_of(judged, metric),
                     majority=judged.majority.get(metric),
@@ -129,23 +129,23 @@ def result_of(
 
 
 def bounds_of(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
-    """The interval of a score over its examples; None where its rows are not kept."""
+    """Return the interval of a score over its examples; None where its rows are not kept."""
     if not judged.can_draw(metric):
         return None
-    found = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
-    return found.low, found.high
+    interval = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
+    return interval.low, interval.high
 
 
-def median_run(task: SuiteTask, seeds: Sequence[int], found: Found) -> int:
-    """Its seed; of two in the middle that of the lower score, of equal scores the first seed."""
+def median_run(task: SuiteTask, seeds: Sequence[int], results: Found) -> int:
+    """Return the seed of the median run; of two in the middle that of the lower score, of equal scores the first."""
     split = task.splits[0]
-    scores = [found[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
+    scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
     middle = statistics.median_low(scores)
     return next(seed for seed, score in zip(seeds, scores, strict=True) if score == middle)
 
 
 def mean_over_tasks(rows: Sequence[SuiteRow]) -> float:
-    """Of medians; see the module."""
+    """Return the mean of medians; see the module."""
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if row.averaged:
@@ -161,7 +161,7 @@ HEAD = ("task", "split", "metric", "median", "lowest to highest", "95 % interval
 
 
 def table_lines(result: SuiteResult) -> Iterator[str]:
-    """The table for a terminal, and what must be known to read it."""
+    """Yield the table for a terminal, and the notes that its reader needs."""
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
     yield from aligned([HEAD, *map(cells_of, result.rows)])
@@ -207,7 +207,7 @@ def hundredfold(score: float) -> str:
 
 
 def overlap_cell(overlap: CorpusOverlap | None) -> str:
-    """A share with what it is of.
+    """Return a share with its numbers.
 
     >>> overlap_cell(CorpusOverlap(items=20, sought=8, met=1)), overlap_cell(None)
     ('12.5 % (1 of 8)', 'not known')
@@ -227,18 +227,18 @@ def average_line(result: SuiteResult) -> str:
 
 
 def notes(result: SuiteResult) -> Iterator[str]:
-    """What must be known to read the table."""
+    """Yield the notes that a reader of the table needs."""
     yield HUNDREDFOLD
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "
-        "again with replacement (bootstrap): it does not tell how much another seed would change."
+        "again with replacement (bootstrap): it does not show how much another seed would change."
     )
     yield CHOSEN
-    yield "Majority is what the most frequent class of the training examples, as the answer to everything, would have."
+    yield "Majority is the score of the most frequent class of the training examples as the answer to everything."
     if all(row.overlap is None for row in result.rows):
         yield (
-            "In corpus: not known, for the model is no artifact of a store that has its pre-training corpus. Whether "
-            "it has read these examples before nobody can say from here."
+            "In corpus: not known, because the model is not an artifact of a store that has its pre-training corpus. "
+            "It may have read these examples before."
         )
         return
     yield (
@@ -246,6 +246,6 @@ def notes(result: SuiteResult) -> Iterator[str]:
         "pre-trained on, of those long enough to be looked for."
     )
     if result.began_elsewhere:
-        yield "It began with weights of another model, or learnt from one: what that one has read is not counted."
+        yield "It began with weights of another model, or learnt from one: what that one read is not counted."
     if any(row.overlap is None for row in result.rows):
         yield "Where that is not known, the split could not be compared."

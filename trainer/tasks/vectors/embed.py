@@ -4,8 +4,8 @@
 
 Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
 are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
-goes on after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
-computes only what there is not. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
+resumes after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
+computes only what is missing. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
 however long the file is.
 """
 
@@ -69,7 +69,7 @@ Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 
 def main(arguments: list[str]) -> int:
-    """`embed JOB.json`: write the vectors that an `EmbedJob` asks for, tell events; 0. Raises InputError."""
+    """Run `embed JOB.json`: write the vectors of an `EmbedJob`, report events; return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
     with joined() as ranks:
         embedder = Embedder.of(Path(job.model), job.settings, ranks.device)
@@ -89,7 +89,7 @@ class Embedder:
 
     @staticmethod
     def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
-        """The encoder of a folder. Raises InputError for layers and lengths that it has not."""
+        """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have."""
         check_weights(folder)
         record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
         own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
@@ -107,9 +107,9 @@ class Embedder:
             raise InputError(
                 f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
             )
-        found = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
+        resolved = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
         depth = encoder.shape.layers
-        wrong = [layer for layer in found.layers if not -depth - 1 <= layer <= depth]
+        wrong = [layer for layer in resolved.layers if not -depth - 1 <= layer <= depth]
         if wrong:
             raise InputError(
                 f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
@@ -117,18 +117,18 @@ class Embedder:
             )
         made = VectorsMade(
             model=sha256_of(str(folder / WEIGHTS)),
-            by=found.by,
-            pooling=found.pooling,
-            layers=tuple(layer % (depth + 1) for layer in found.layers),
-            combine=found.combine if len(found.layers) > 1 else "",
-            side=found.side if vectors is not None and not vectors.shared else "first",
+            by=resolved.by,
+            pooling=resolved.pooling,
+            layers=tuple(layer % (depth + 1) for layer in resolved.layers),
+            combine=resolved.combine if len(resolved.layers) > 1 else "",
+            side=resolved.side if vectors is not None and not vectors.shared else "first",
             similarity=vectors.by if vectors is not None else "cosine",
             max_length=length,
         )
         return Embedder(
             encoder=encoder.to(device).eval(),
             texts=TextEncoder.of(folder, inputs, length),
-            settings=found,
+            settings=resolved,
             made=made,
             device=device,
         )
@@ -140,14 +140,14 @@ class Embedder:
         return self.encoder.shape.hidden_size * (len(layers) if self.settings.combine == "concat" else 1)
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        """Of each text the vectors of what is asked for, float32 [1 or words or tokens, H]; in their order."""
+        """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
         order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
-        found = dict[int, Float32s]()
+        by_place = dict[int, Float32s]()
         for places in _cut(order, [len(encodings[place]) for place in order]):
             some = [encodings[place] for place in places]
             for place, rows in zip(places, self._batch(some), strict=True):
-                found[place] = rows
-        return [found[place] for place in range(len(encodings))]
+                by_place[place] = rows
+        return [by_place[place] for place in range(len(encodings))]
 
     @torch.inference_mode()
     def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
@@ -189,10 +189,10 @@ class _Piece(NamedTuple):
 
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
-    """The words of a text as its tokenizer tells them, or its tokens; special ones are left out."""
+    """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
     word, places, begin, end = None, list[int](), 0, 0
-    told = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
-    for place, (number, special, (first, last)) in enumerate(told):
+    tokens = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
+    for place, (number, special, (first, last)) in enumerate(tokens):
         if special:
             continue
         if places and (by == "token" or number is None or number != word):
@@ -235,30 +235,30 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
 def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Make the vectors of all windows that no part has; how many texts and tokens all have."""
+    """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
     kept, rows = parts.windows, parts.rows
     done = tokens = 0
-    said = saved = time.monotonic()
+    reported = saved = time.monotonic()
     for number, (texts, encodings) in enumerate(windows):
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            found = vector_table(_rows(embedder, texts, encodings), schema)
-            parts.add(found)
-            rows += len(found)
+            table = vector_table(_rows(embedder, texts, encodings), schema)
+            parts.add(table)
+            rows += len(table)
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
-        if time.monotonic() - said >= SAY_SECONDS:
-            said = time.monotonic()
+        if time.monotonic() - reported >= SAY_SECONDS:
+            reported = time.monotonic()
             say(line({"event": "step", "step": done, "rows": rows}))
     parts.save()
     return done, tokens
 
 
 def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
-    """What must be the same where a run goes on: all that the vectors and their order follow from."""
+    """Return what must be the same where a run resumes: all that the vectors and their order follow from."""
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
         "made": asdict(embedder.made),
@@ -267,14 +267,14 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
         "device": embedder.device.type,
         "windows": [TEXTS_AT_ONCE, WINDOW_TOKENS, BATCH_TOKENS],
         "file": {**asdict(file), "path": ""},
-        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never goes on
+        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never resumes
     }
 
 
 def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
-    """Of a window."""
-    found = embedder.vectors(encodings)
-    vectors = np.concatenate(found)
+    """Return the rows of a window."""
+    arrays = embedder.vectors(encodings)
+    vectors = np.concatenate(arrays)
     if embedder.settings.by == "text":
         return VectorRows([text.id for text in texts], vectors)
     pieces = [
@@ -282,8 +282,8 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
         for text, encoding in zip(texts, encodings, strict=True)
         for place, piece in enumerate(_pieces(encoding, embedder.settings.by))
     ]
-    ids, places, said = zip(*pieces, strict=True) if pieces else ((), (), ())
-    return VectorRows(ids, vectors, places, said)
+    ids, places, words = zip(*pieces, strict=True) if pieces else ((), (), ())
+    return VectorRows(ids, vectors, places, words)
 
 
 def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
@@ -302,14 +302,14 @@ def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Windo
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
-    """The records of a file with their ids; `documents` and `queries` are read as retrieval has them.
+    """Yield the records of a file with their ids; `documents` and `queries` are read as retrieval has them.
 
     Raises InputError.
     """
     if file.format in COLLECTIONS:
         counts.unit = file.format
-        found = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
-        for name, text in found:
+        named = read_documents(file.path) if file.format == "documents" else iter(read_queries(file.path).items())
+        for name, text in named:
             counts.rows += 1
             counts.given += 1
             yield NamedText(name, text)
@@ -320,5 +320,5 @@ def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
         return None if name is None else as_label(name, "id"), as_text(values["text"], "text")
 
     check_columns(file, ("text", "id"), "`cloze embed`")
-    for number, (said, text) in read_examples(file, counts, ("text",), made, ("id",)):
-        yield NamedText(str(number) if said is None else said, text)
+    for number, (own_id, text) in read_examples(file, counts, ("text",), made, ("id",)):
+        yield NamedText(str(number) if own_id is None else own_id, text)

@@ -1,12 +1,12 @@
-"""Vectors of a long run, part by part: a run that was killed goes on after the last part that it has written. No torch.
+"""Vectors of a long run, part by part: a run that was killed resumes after the last part that it wrote. No torch.
 
     OUTPUT's unfinished folder/   asked.json     what is asked for, with digests of what is read
                                   parts.json     the parts: their windows and rows, sizes and digests
                                   part-0.arrow   a batch of rows for each window that has any
 
-Promise: only whole parts are taken: one that no longer is goes, with those after it, and all go where something else is
-asked for. The file that is made of them has the same bytes however often the run was ended. One process at a time has
-the folder; it goes with the run, unless that ended in between and has a part.
+Promise: only complete parts are used: a damaged one is removed, with those after it, and all are removed where the
+settings differ. The file that is made of them has the same bytes however often the run was ended. One process at a time
+has the folder; it is removed at the end of the run, unless that ended early and has a part.
 Cost: the vectors are on the disk twice, until the file has its name.
 """
 
@@ -38,7 +38,7 @@ class VectorPart(NamedTuple):
 
 
 class VectorParts:
-    """What a run has written so far."""
+    """The parts that a run has written so far."""
 
     def __init__(self, folder: Path, output: Path, schema: pa.Schema, parts: Sequence[VectorPart]) -> None:
         self._folder, self._output, self._schema, self._parts = folder, output, schema, [*parts]
@@ -65,7 +65,7 @@ class VectorParts:
         self._windows, self._rows = self._windows + 1, self._rows + len(rows)
 
     def save(self) -> None:
-        """What was added since is a part, and is not made again. Raises InputError for a full disk."""
+        """Close what was added since as a part, which is not made again. Raises InputError for a full disk."""
         if self._writer is None:
             return
         path = self._path(len(self._parts))
@@ -77,7 +77,7 @@ class VectorParts:
         self._writer, self._windows, self._rows = None, 0, 0
 
     def close(self) -> None:
-        """What is no part is lost."""
+        """Close the writer; what is not in a part is lost."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
@@ -96,7 +96,7 @@ class VectorParts:
 
 @contextmanager
 def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
-    """What the same run that was ended has left, or nothing.
+    """Open the parts that the same run left when it ended, or none.
 
     asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
     """
@@ -105,13 +105,13 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
         with refusing(output):
             folder.mkdir(exist_ok=True)
             if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
-                raise InputError(f"Another process writes {output} now: wait for it, or name another file.")
+                raise InputError(f"Another process is writing {output}: wait for it, or name another file.")
         same = _read(folder / ASKED) == json.loads(json.dumps(asked))
-        found = _left(folder) if same else []
-        parts = VectorParts(folder, output, schema, found)
+        kept = _left(folder) if same else []
+        parts = VectorParts(folder, output, schema, kept)
         try:
             with refusing(output):
-                _begin(folder, asked, found)
+                _begin(folder, asked, kept)
             yield parts
             ended_well = True
         finally:
@@ -121,7 +121,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
 
 
 def _is_ours(file: IO[Any]) -> bool:
-    """Whether no other process has an open file; where the file system knows no locks, nobody can say."""
+    """Tells whether no other process holds a file; true where the file system has no locks."""
     try:
         return try_lock(file)
     except OSError as error:
@@ -130,30 +130,30 @@ def _is_ours(file: IO[Any]) -> bool:
         return True
 
 
-def _begin(folder: Path, asked: Mapping[str, Any], found: Sequence[VectorPart]) -> None:
-    """Write down what is asked for and what there is of it; all else goes."""
-    kept = {LOCK, ASKED, LEDGER, *(name for part in found for name in part.file)}
+def _begin(folder: Path, asked: Mapping[str, Any], parts: Sequence[VectorPart]) -> None:
+    """Write the settings and the parts that exist; remove all else."""
+    kept = {LOCK, ASKED, LEDGER, *(name for part in parts for name in part.file)}
     for path in folder.iterdir():
         if path.name not in kept:
             path.unlink()
-    _write(folder / LEDGER, [part._asdict() for part in found])
+    _write(folder / LEDGER, [part._asdict() for part in parts])
     _write(folder / ASKED, asked)
 
 
 def _left(folder: Path) -> list[VectorPart]:
-    """The parts that are whole, up to the first that is not."""
-    found = list[VectorPart]()
-    for told in _read(folder / LEDGER) or ():
+    """Return the complete parts, up to the first that is not."""
+    parts = list[VectorPart]()
+    for entry in _read(folder / LEDGER) or ():
         try:
-            check_files(folder, told["file"])
+            check_files(folder, entry["file"])
         except Damaged:
             break
-        found.append(VectorPart(**told))
-    return found
+        parts.append(VectorPart(**entry))
+    return parts
 
 
 def _read(path: Path) -> Any:
-    """What a file of ours holds; None where it is not there, or not whole."""
+    """Return the content of a file of ours; None where it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -3,8 +3,8 @@
     collection, queries ─► vectors (`embed`) ─► the best of each query (`search`) ─► scored again as pairs ─► a run
                                                 judgements ─► measures; training rows with mined negatives
 
-Promise: a run has the best `top` documents of every query in TREC's form; what is written appears in one step. Queries
-without judgements are counted and not scored; judged ones that found nothing score 0 (`scores.ranking`).
+Promise: a run has the best `top` documents of every query in TREC's form; files appear in one step. Queries without
+judgements are counted and not scored; judged ones without results score 0 (`scores.ranking`).
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ RUN_NAME = "cloze"
 
 
 def main(arguments: list[str]) -> int:
-    """`search JOB.json`: search, write, tell events; 0. Raises InputError."""
+    """Run `search JOB.json`: search, write, report events; return 0. Raises InputError."""
     job = read_job(SearchJob, arguments)
     with joined() as ranks, tempfile.TemporaryDirectory() as scratch:
         speak(line({"event": "done", **Search(job, ranks, Path(scratch)).done()}))
@@ -54,18 +54,18 @@ class Search:
         self.texts = dict[str, str]()
 
     def _queries(self) -> dict[str, str]:
-        """The queries' texts by id; empty texts where only vectors are given. Raises InputError."""
+        """Return the queries' texts by id; empty texts where only vectors are given. Raises InputError."""
         if is_vector_file(Path(self.job.queries.path)):
             return dict.fromkeys(VectorFile(Path(self.job.queries.path)).whole()[0], "")
         read = [*named_texts(self.job.queries, RowCounts())]
-        found = {query.id: query.text for query in read}
-        if len(found) < len(read):
+        queries = {query.id: query.text for query in read}
+        if len(queries) < len(read):
             raise InputError(f"{self.job.queries.path} has two queries with the same id: give each one of its own.")
-        judged = judged_queries(found, self.judgements, self.job.queries.path) if self.judgements else {}
-        return found if judged.keys() <= found.keys() else judged
+        judged = judged_queries(queries, self.judgements, self.job.queries.path) if self.judgements else {}
+        return queries if judged.keys() <= queries.keys() else judged
 
     def done(self) -> dict[str, Any]:
-        """Search, rerank, write; what was done."""
+        """Search, rerank, write; return a summary."""
         corpus, queries = self._vectors()
         by = check_comparable(corpus, queries)
         ids, vectors = queries.whole()
@@ -76,12 +76,12 @@ class Search:
             run = indexed_search(corpus, ids, vectors, by, self.job.top)
         else:
             run = exact_search(corpus.blocks(), ids, vectors, by, self.job.top)
-        self._read_texts({name for found in run.values() for name in found})
+        self._read_texts({name for documents in run.values() for name in documents})
         first = self._scores(run)
         if self.job.rerank:
             run = self._reranked(run)
         self._write(run)
-        told = {} if self.job.output else {"found": [*self._told(run)]}
+        listed = {} if self.job.output else {"found": [*self._listed(run)]}
         return {
             "queries": len(ids),
             "documents": corpus.num_rows,
@@ -89,11 +89,11 @@ class Search:
             "unjudged": len(ids) - len(self.judgements.keys() & {*ids}) if self.judgements else 0,
             "scores": self._scores(run),
             "before": first if self.job.rerank else {},
-            **told,
+            **listed,
         }
 
     def _vectors(self) -> tuple[VectorFile, VectorFile]:
-        """Of the collection and of the queries; made where they are not given."""
+        """Return the vectors of the collection and of the queries; made where they are not given."""
         corpus, queries = Path(self.job.vectors or self.job.corpus.path), Path(self.job.queries.path)
         whole = VectorFile(corpus) if is_vector_file(corpus) else self._embedded(self.job.corpus, "second")
         if is_vector_file(queries):
@@ -113,20 +113,20 @@ class Search:
         embed_file(embedder, file, output, speak)
         return VectorFile(output, name)
 
-    def _read_texts(self, found: set[str]) -> None:
-        """The texts of documents that were found or judged, where they are needed."""
+    def _read_texts(self, retrieved: set[str]) -> None:
+        """Read the texts of documents that were retrieved or judged, where they are needed."""
         job = self.job
         if is_vector_file(Path(job.corpus.path)):
             if job.rerank or job.training or job.pairs:
                 raise InputError(
-                    f"{job.corpus.path} holds vectors, and texts are needed: give the collection's texts, and the "
-                    "vectors besides (--vectors FILE)."
+                    f"{job.corpus.path} holds vectors, but texts are needed: give the collection's texts, and the "
+                    "vectors as well (--vectors FILE)."
                 )
             return
         if not (job.rerank or job.training or job.pairs) and job.output:
             return
         judged = {name for levels in self.judgements.values() for name in levels}
-        wanted = found | (judged if job.training or job.pairs else set())
+        wanted = retrieved | (judged if job.training or job.pairs else set())
         self.texts = {text.id: text.text for text in named_texts(job.corpus, RowCounts()) if text.id in wanted}
 
     def _scores(self, run: Run) -> dict[str, float]:
@@ -135,27 +135,27 @@ class Search:
     # Reranking.
 
     def _reranked(self, run: Run) -> Run:
-        """The same documents, scored as pairs with their query."""
+        """Return the same documents, scored as pairs with their query."""
         loaded = load_task(Path(self.job.rerank))
         place = _relevant_class(loaded, self.job)
         loaded.model.to(self.ranks.device)
         length = min(loaded.max_length or loaded.settings.positions, loaded.settings.positions)
         encoder = TextEncoder.of(Path(self.job.rerank), loaded.inputs, length)
-        return {query: self._paired(loaded, encoder, query, [*found], place) for query, found in run.items()}
+        return {query: self._paired(loaded, encoder, query, [*documents], place) for query, documents in run.items()}
 
     def _paired(
         self, loaded: Loaded, encoder: TextEncoder, query: str, names: Sequence[str], place: int | None
     ) -> dict[str, float]:
         if not self.queries[query]:
-            raise InputError(f"{self.job.queries.path} holds vectors, and the queries' texts are needed: give these.")
+            raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
         items = loaded.task.items(examples, encoder, False)
         with torch.inference_mode():
             answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
-        said = loaded.task.predictions(examples, items, answers)
+        predictions = loaded.task.predictions(examples, items, answers)
         if place is None:
-            return {name: float(each[0]) for name, each in zip(names, said, strict=True)}
-        shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in said]
+            return {name: float(each[0]) for name, each in zip(names, predictions, strict=True)}
+        shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in predictions]
         return dict(zip(names, shares, strict=True))
 
     # What is written.
@@ -185,10 +185,10 @@ class Search:
                 yield json.dumps(row, ensure_ascii=False) + "\n"
 
     def _mined(self, run: Run) -> Iterator[tuple[str, list[str], list[str]]]:
-        """For each judged query its relevant documents, and those found that are not, in the order of the run.
+        """Yield for each judged query its relevant documents, and the retrieved others, in the order of the run.
 
-        Documents without text, and those judged that the collection lacks, are left out; so are those found that have
-        the text of a relevant one.
+        Documents without text, and judged ones that the collection lacks, are left out; so are retrieved ones that
+        have the text of a relevant one.
         """
         for query, levels in self.judgements.items():
             positives = [name for name, level in levels.items() if level > 0 and self.texts.get(name, "").strip()]
@@ -200,31 +200,31 @@ class Search:
             if positives:
                 yield query, positives, negatives
 
-    def _told(self, run: Run) -> Iterator[Mapping[str, Any]]:
-        """The documents of each query, the best first, for people."""
-        for query, found in run.items():
-            ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    def _listed(self, run: Run) -> Iterator[Mapping[str, Any]]:
+        """Yield the documents of each query, the best first, for people."""
+        for query, scores in run.items():
+            ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
             documents = [{"id": name, "score": score, "text": self.texts.get(name, "")} for name, score in ranked]
             yield {"query": query, "text": self.queries.get(query, ""), "documents": documents}
 
 
 def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
-    """Which class says that a document answers; None of a model that says a number. Raises InputError."""
+    """Return the class for a document that answers; None for a model that predicts a number. Raises InputError."""
     task = loaded.task
     if isinstance(task, ClassesTask | NumberTask) and task.pairs is False:
         raise InputError(
-            f"{job.rerank} was fine-tuned on single texts, and query and document are scored as a pair: give a model "
+            f"{job.rerank} was fine-tuned on single texts, but query and document are scored as a pair: give a model "
             "of pairs (--pairs makes its rows)."
         )
     if isinstance(task, NumberTask) and not task.num_columns:
         return None
     if not isinstance(task, ClassesTask) or task.multi_label or task.num_columns:
         raise InputError(
-            f"{job.rerank} is of the task {task.kind!r}, and pairs of query and document are scored by a model of the "
-            "task `classes` (one label of several) or `number`, without further columns: fine-tune one (--pairs makes "
-            "its rows)."
+            f"{job.rerank} is of the task {task.kind!r}, but pairs of query and document are scored by a model of the "
+            "task `classes` (one label of several) or `number`, without further columns: fine-tune one (--pairs "
+            "makes its rows)."
         )
     relevant = job.relevant or task.labels[-1]
     if relevant not in task.labels:
-        raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, and not {relevant!r}: name one.")
+        raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, not {relevant!r}: name one of them.")
     return task.labels.index(relevant)

@@ -1,10 +1,10 @@
-"""Search: of each query the vectors most like it, by all of them or by an index. No torch.
+"""Search: for each query the vectors most like it, among all of them or by an index. No torch.
 
     vectors in blocks ─► float32 product with all queries ─► candidates ─► float64 similarity ─► the best, ties by id
 
-Promise: `exact_search` gives what sorting all similarities (in float64) would give, equal ones by rising id, whatever
-the size of blocks: the product in float32 only says who is looked at, with a margin for its rounding. `indexed_search`
-looks at those that an index of usearch finds: nearly all of the best, much sooner.
+Promise: `exact_search` gives what sorting all similarities (in float64) would give, equal ones by rising id, for any
+size of blocks: the product in float32 only selects candidates, with a margin for its rounding. `indexed_search` looks
+at those that an index of usearch finds: nearly all of the best, much sooner.
 Cost: 100 queries in a million vectors of 128 numbers: 4.2 s exactly. To make an index of 100,000 such vectors takes
 62 s, and it finds 91 % of the best hundred of vectors in clusters: it pays where many searches are made (one x86-64
 core, 2026-11-23). Memory: a block, the similarities of its rows to 1,024 queries, and all ids: 690 MB for that million.
@@ -24,15 +24,15 @@ from trainer.tasks.kinds.vectors import similarities, unit_rows
 Run = dict[str, dict[str, float]]
 QUERIES_AT_ONCE = 1_024
 MARGIN = 1e-4  # of the largest similarity there may be, by which a product in float32 may be off
-MORE = 4  # times as many as are wanted, which an index is asked for
+MORE = 4  # times as many as are wanted, requested from an index
 
 
 def exact_search(
     blocks: Iterable[tuple[Sequence[str], Float32s]], ids: Sequence[str], queries: Float32s, by: str, top: int
 ) -> Run:
-    """For each query its `top` most similar vectors and their similarity. ids: of the queries; by: cosine or dot
+    """Return for each query its `top` most similar vectors and their similarity. ids: of the queries; by: cosine or dot
 
-    Raises InputError where an id stands twice.
+    Raises InputError where an id occurs twice.
     """
     best = [_Best(top) for _ in ids]
     seen = set[str]()
@@ -40,8 +40,8 @@ def exact_search(
         _check_new(names, seen)
         for start in range(0, len(ids), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
-            for place, found in enumerate(_near(some, vectors, by, top), start):
-                best[place].add(names, found, similarities(_repeated(queries[place], found), vectors[found], by))
+            for place, near in enumerate(_near(some, vectors, by, top), start):
+                best[place].add(names, near, similarities(_repeated(queries[place], near), vectors[near], by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
@@ -82,31 +82,32 @@ class _Best:
 
 
 def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: str, top: int) -> Run:
-    """The same by an index of usearch, which is made once and kept beside the file, as FILE.cosine.usearch.
+    """Return the same by an index of usearch, which is made once and kept next to the file, as FILE.cosine.usearch.
 
-    Raises InputError where usearch is not installed. Memory: ids, and to make it all vectors with their neighbours.
+    Raises InputError where usearch is not installed. Memory: ids, and to make it all vectors with their neighbors.
     """
     names = file.ids()
     _check_new(names, set())
     index = _index_of(file, by)
     count = min(top * MORE, len(names))
     places = [sorted({int(match.key) for match in index.search(query, count)}) for query in queries]
-    vectors = file.at({place for found in places for place in found})
+    vectors = file.at({place for near in places for place in near})
     best = [_Best(top) for _ in ids]
-    for each, query, found in zip(best, queries, places, strict=True):
-        rows = np.stack([vectors[place] for place in found])
-        each.add(names, np.array(found), similarities(_repeated(query, found), rows, by))
+    for each, query, near in zip(best, queries, places, strict=True):
+        rows = np.stack([vectors[place] for place in near])
+        each.add(names, np.array(near), similarities(_repeated(query, near), rows, by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
 def _index_of(file: VectorFile, by: str) -> Any:
-    """The index beside a file, unless the file is younger or another; then a new one."""
+    """Return the index next to a file, unless the file is newer or another; then a new one."""
     try:
         from usearch.index import Index  # an extra: only who searches millions needs it
     except ImportError as error:
         raise InputError(
-            f"{file.path} has {file.num_rows:,} vectors, which an index finds sooner, and usearch is not installed: "
-            'install it (`pip install "cloze-pipeline[retrieval]"`), or compare all of them (--index-above 1000000000).'
+            f"{file.path} has {file.num_rows:,} vectors, which an index searches faster, but usearch is not "
+            'installed: install it (`pip install "cloze-pipeline[retrieval]"`), or compare all of them '
+            "(--index-above 1000000000)."
         ) from error
     path = file.path.with_name(f"{file.path.name}.{by}.usearch")
     if path.is_file() and path.stat().st_mtime_ns >= file.path.stat().st_mtime_ns:
@@ -129,8 +130,8 @@ def _check_new(names: Sequence[str], seen: set[str]) -> None:
     before = len(seen)
     seen.update(names)
     if len(seen) < before + len(names):
-        told = {*names}
-        twice = next((name for name in names if names.count(name) > 1), None) if len(told) < len(names) else None
+        distinct = {*names}
+        twice = next((name for name in names if names.count(name) > 1), None) if len(distinct) < len(names) else None
         raise InputError(
             f"Two of the vectors have the same id{f', {twice!r}' if twice else ''}: a result could not say which it "
             "is. Give each record an id of its own (column `id`), and embed texts, not words."
@@ -138,7 +139,7 @@ def _check_new(names: Sequence[str], seen: set[str]) -> None:
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """How the vectors of two files are compared. Raises InputError where they are of two models, or two widths."""
+    """Return the similarity for two files' vectors. Raises InputError where they are of two models, or two widths."""
     if corpus.width != queries.width:
         raise InputError(
             f"The vectors of {corpus.name} have {corpus.width} numbers, and those of {queries.name} {queries.width}: "
@@ -147,8 +148,8 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     ours, theirs = corpus.made, queries.made
     if ours is not None and theirs is not None and ours.comparable() != theirs.comparable():
         raise InputError(
-            f"The vectors of {corpus.name} and of {queries.name} were not made alike (another model, other layers or "
-            "another pooling), and cannot be compared: name the model of both, or embed one of them again."
+            f"The vectors of {corpus.name} and of {queries.name} were made differently (another model, other layers "
+            "or another pooling), and cannot be compared: name the model of both, or embed one of them again."
         )
-    known = ours or theirs
-    return known.similarity if known is not None else "cosine"
+    made = ours or theirs
+    return made.similarity if made is not None else "cosine"

@@ -1,4 +1,4 @@
-"""What `embed` and `search` are asked for. No torch."""
+"""The settings of `embed` and `search`. No torch."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ MOST_NEGATIVES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSettings:
-    """What vectors are asked for.
+    """The vectors that are asked for.
 
     by:         "text", "word" or "token": what has a vector
     layers:     of which layers: 1 is the first, -1 the last, 0 what enters the first
@@ -57,7 +57,7 @@ class EmbedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchJob:
-    """What is searched.
+    """The settings of a search.
 
     model:       a model's folder; "": both files hold vectors
     corpus, queries: texts, or vectors that `embed` wrote
@@ -92,7 +92,9 @@ class SearchJob:
         check_range("top", self.top, 1, 1_000_000)
         check_range("negatives", self.negatives, 0, MOST_NEGATIVES)
         if (self.training or self.pairs) and not self.judgements:
-            raise InputError("Training rows are made of judgements, and none are given: name them (--judgements FILE).")
+            raise InputError(
+                "Training rows are made from judgements, but none are given: name them (--judgements FILE)."
+            )
         if self.settings.by != "text":
             raise InputError('Texts are searched, not their words: leave `by` at "text".')
 

@@ -47,7 +47,7 @@ def test_columns_of_conll_are_chosen_by_number(tmp_path: Path) -> None:
         assert read(path, columns={"tags": column})[0] == [{"words": ["EU", "rejects"], "tags": ["NNP", "VBZ"]}]
     with pytest.raises(InputError, match="1 fewer than 7 columns"):
         read(path, columns={"tags": "7"})
-    with pytest.raises(InputError, match="tags = 'upos' is no column"):
+    with pytest.raises(InputError, match="tags = 'upos' is not a column"):
         read(path, columns={"tags": "upos"})
 
 

@@ -285,10 +285,10 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
         ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
         ("rows.csv", 'text,label\n"a"b,1\n', {}, "line 2, .*is not CSV"),
-        ("rows.json", '{"data": []}', {}, r"line 1, is no list of objects: .*\.jsonl .*squad"),
+        ("rows.json", '{"data": []}', {}, r"line 1, is not a list of objects: .*\.jsonl .*squad"),
         ("rows.json", '[\n{"text": "a", "label": 1},\n{"text": "b"', {}, "begins in line 3 is not JSON"),
         ("rows.json", '[{"text": "a", "label": 1}', {}, "line 1, lacks a comma or the end of the list"),
-        ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 2, goes on after its list"),
+        ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 2, continues after its list"),
         ("rows.json", "[" * 100_000, {}, "begins in line 1 is nested too deeply"),
         ("rows.jsonl", '\n[{"text": "a"},\n{"text": "b"}]', {}, r"line 2, begins a list, .* name it \.json"),
     ],
@@ -312,7 +312,7 @@ def test_a_folder_is_no_table(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("codec", "name"), [("utf-16", "UTF-16-LE"), ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
 def test_another_encoding_is_refused(tmp_path: Path, codec: str, name: str) -> None:
     (tmp_path / "rows.tsv").write_text("text\tlabel\na\t1\n", encoding=codec)
-    with pytest.raises(InputError, match=f"is {name}.*, and UTF-8 is read: convert it"):
+    with pytest.raises(InputError, match=f"is {name}.*, but must be UTF-8: convert it"):
         read(tmp_path / "rows.tsv")
 
 
@@ -325,12 +325,12 @@ def test_a_file_of_latin_1_is_to_be_converted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        (b"\x1f\x8b\x08" + b"0" * 9, r"packed, and its name does not say so: end it in \.gz"),
+        (b"\x1f\x8b\x08" + b"0" * 9, r"packed, but its name does not show it: end it in \.gz"),
         (b"BZh91AY&SY", r"end it in \.bz2"),
         (b"\xfd7zXZ\x00" + b"0" * 9, r"end it in \.xz"),
         (b"\x28\xb5\x2f\xfd" + b"0" * 9, r"end it in \.zst"),
         (b"PK\x03\x04", "is a ZIP archive, as sheets of Excel are"),
-        (b"PAR1\x15\x04", r"is Parquet: let its name end in \.parquet"),
+        (b"PAR1\x15\x04", r"is Parquet: end its name in \.parquet"),
     ],
 )  # fmt: skip
 def test_a_packed_file_with_the_name_of_a_table_is_refused(tmp_path: Path, packed: bytes, message: str) -> None:

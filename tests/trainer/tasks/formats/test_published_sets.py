@@ -236,7 +236,7 @@ def test_mrpc_as_its_authors_publish_it(tmp_path: Path) -> None:
     found = published("glue/mrpc", str(tmp_path), ("train", "test"))
     assert [len(read(file, "classes")) for file in found.files.values()] == [1, 1]
     with pytest.raises(
-        InputError, match=r"or a dev split beside msr_paraphrase_train\.txt and msr_paraphrase_test\.txt"
+        InputError, match=r"or a dev split next to msr_paraphrase_train\.txt and msr_paraphrase_test\.txt"
     ):
         published("glue/mrpc", str(tmp_path))
 
@@ -296,8 +296,8 @@ def test_answers_to_superglue_are_handed_in() -> None:
     ]  # fmt: skip
     for name, answers, message in (
         ("boolq", [("0", "true"), ("0", "false")], "Record 0 is answered twice"),
-        ("boolq", [("x", "true")], "'x' is no record of the benchmark"),
-        ("multirc", [("7", "1")], "'7' is no answer of MultiRC"),
+        ("boolq", [("x", "true")], "'x' is not a record of the benchmark"),
+        ("multirc", [("7", "1")], "'7' is not an answer of MultiRC"),
     ):
         with pytest.raises(InputError, match=message):
             lines(name, *answers)

@@ -73,7 +73,7 @@ def test_every_unusable_question_is_counted(tmp_path: Path) -> None:
         "not UTF-8": 1,
     }  # fmt: skip
     assert counts.account.unit == "questions" and counts.account.total == 13
-    with pytest.raises(InputError, match=r"2 an answer that is not .* \(first in line 3, question b\).*mend them, or"):
+    with pytest.raises(InputError, match=r"2 an answer that is not .* \(first in line 3, question b\).*fix them, or"):
         read(path, max_unusable=0.1)
 
 
@@ -93,10 +93,10 @@ def test_answers_as_lists() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1, is no SQuAD"),
-        ("[]", "line 1, is no SQuAD"),
+        ("", "line 1, is not SQuAD"),
+        ("[]", "line 1, is not SQuAD"),
         ("{}", 'no list of articles under "data"'),
-        ('{"data": 7}', '"data" is no list'),
+        ('{"data": 7}', '"data" is not a list'),
         ('{"data": []}', "has no questions"),
         ('{"data": [7]}', 'begins in line 1 lacks "paragraphs"'),
         ('{"data": [\n{"paragraphs": [{"qas": []}]}, {"paragraphs": [{"qas": [{}]}]}]}', "begins in line 2 lacks"),
@@ -120,7 +120,7 @@ def test_a_json_of_questions_is_squad_or_a_list(tmp_path: Path) -> None:
     for path, answers in ((squad, [(7, "Oslo")]), (flat, [])):
         (record,) = read_records(FileSettings(path=str(path)), RowCounts(), ROLES[:4])
         assert record.values["answers"] == answers
-    with pytest.raises(InputError, match=r'is no list of objects: .* say format = "squad"'):
+    with pytest.raises(InputError, match=r'is not a list of objects: .* set format = "squad"'):
         list(read_records(FileSettings(path=str(squad)), RowCounts(), ("text", "label")))
 
 

@@ -107,10 +107,10 @@ def test_a_run_that_is_written_is_whole_and_in_order(run: dict[str, dict[str, fl
         ("x.tsv", "", "is empty"),
         ("x.tsv", "ID\ttext\n1\ta\n", "line 1, is a header, and MS MARCO's files have none: name the format of the"),
         ("x.tsv", "1\ta\n2\tb\tc\n", "line 2, has 3 columns: MS MARCO's files have an id and a text"),
-        ("x.tsv", "a\tb\nc\n", "line 2, is no id and text with a tab between"),
+        ("x.tsv", "a\tb\nc\n", "line 2, is not an id and a text with a tab between"),
         ("x.tsv", "a\tb\0\n", "line 1, is not UTF-8"),
-        ("x.jsonl", '{"_id": 1, "text": "a"}\n{"_id": 2}\n', "line 2, is no JSON object with _id and text"),
-        ("x.jsonl", "[" * 100_000, "line 1, is no JSON object"),
+        ("x.jsonl", '{"_id": 1, "text": "a"}\n{"_id": 2}\n', "line 2, is not a JSON object with _id and text"),
+        ("x.jsonl", "[" * 100_000, "line 1, is not a JSON object"),
         ("x.jsonl", '{"_id": 1, "text": 7}\n', "line 1, has a text that is none"),
     ],
 )
@@ -123,11 +123,11 @@ def test_documents_that_are_refused(tmp_path: Path, name: str, text: str, messag
     ("text", "message"),
     [
         ("", "is empty"),
-        ("1 0 a\n", "line 1, is no judgement"),
-        ("1 a 1\n", "line 1, is no judgement"),
-        ("1 0 a 1\n1 0 b x\n", "line 2, is no judgement"),
-        ("1 0 a 1\n1 0 a 2\n", "line 2, judges document a of query 1 otherwise"),
-        ("1 0 a 1 x\n", "line 1, is no judgement"),
+        ("1 0 a\n", "line 1, is not a judgement"),
+        ("1 a 1\n", "line 1, is not a judgement"),
+        ("1 0 a 1\n1 0 b x\n", "line 2, is not a judgement"),
+        ("1 0 a 1\n1 0 a 2\n", "line 2, judges document a of query 1 differently from an earlier line"),
+        ("1 0 a 1 x\n", "line 1, is not a judgement"),
     ],
 )
 def test_judgements_that_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -104,7 +104,7 @@ class PaddedFile:
 
     def __init__(self, source: PortableModel, number: int) -> None:
         self.source, self.per_token = source, source.unit != "sequence"
-        self.padded = PaddedModel(source.graphs[number].said, self.per_token)
+        self.padded = PaddedModel(source.graphs[number].module, self.per_token)
 
     def rows(self, sequences: Any, per_token: bool) -> list[Any]:
         """As `OnnxModel`'s."""
@@ -232,7 +232,7 @@ def check_predicting(folder: Path, file: str, told: dict[str, Any]) -> None:
     rows = [json.loads(line) for line in (folder.parent / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 60 and {row["label"] for row in rows} == {"bad", "good"}
     task, smaller = answered(folder, FileSettings(path=file), labelled=True, int8=True)
-    assert task.scores(smaller.found.examples, smaller.predictions) == told["models"][2]["scores"]
+    assert task.scores(smaller.file.examples, smaller.predictions) == told["models"][2]["scores"]
 
 
 def check_damaged(folder: Path) -> None:
@@ -250,7 +250,7 @@ def check_damaged(folder: Path) -> None:
     with pytest.raises(InputError, match="is missing"):
         read_folder(folder, int8=False)
     for changed, message in [
-        ({"files": {"float32": ["model.onnx"], "int8": []}}, "no weights of eight bits"),
+        ({"files": {"float32": ["model.onnx"], "int8": []}}, "no eight-bit weights"),
         ({"special_ids": {}}, "special_ids"),
         ({"sha256": None}, "does not tell"),
         ({"task": None}, "an encoder without a task"),
@@ -295,7 +295,7 @@ def test_what_wants_weights_of_a_folder_of_onnx_says_who_reads_it(tmp_path: Path
     """Fails where it is told to import the folder."""
     folder = write_model(tmp_path)
     (folder / "model.safetensors").rename(folder / "model.onnx")
-    with pytest.raises(InputError, match=r"holds files of ONNX and no model\.safetensors: `cloze predict` reads it"):
+    with pytest.raises(InputError, match=r"holds ONNX files and no model\.safetensors: `cloze predict` reads it"):
         read_source(folder)
 
 

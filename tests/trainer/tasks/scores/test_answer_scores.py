@@ -134,5 +134,5 @@ def test_answers_to_other_questions_are_refused(golds: list[list[str]], said: st
 
 
 def test_a_score_of_no_answer_is_a_number() -> None:
-    with pytest.raises(InputError, match=r"1 of 4 scores of no answer are no finite numbers, first number 3"):
+    with pytest.raises(InputError, match=r"1 of 4 scores of no answer are not finite numbers, first number 3"):
         optional_answer_scores(GOLDS, ANSWERS, [0.1, 0.5, float("nan"), 0.9])

@@ -141,9 +141,9 @@ def test_options_by_hand() -> None:
     [
         ([0, 1, 1], [0, 1], r"3 gold rows and 2 answers.*after the first 2"),
         ([], [], "There are no rows"),
-        ([0, 2], [0, 1], r"1 of 2 labels are none of the 2 classes, first number 2, which is 2"),
-        ([0, 1], [0, -1], r"1 of 2 answers are none of the 2 classes, first number 2, which is -1"),
-        ([0, 1], [0.0, float("nan")], "answers are no numbers of classes"),
+        ([0, 2], [0, 1], r"1 of 2 labels are not among the 2 classes, first number 2, which is 2"),
+        ([0, 1], [0, -1], r"1 of 2 answers are not among the 2 classes, first number 2, which is -1"),
+        ([0, 1], [0.0, float("nan")], "answers are not class numbers"),
     ],
 )
 def test_what_is_no_answer_is_refused(labels: list[int], answers: list[float], said: str) -> None:
@@ -155,9 +155,9 @@ def test_what_is_no_answer_is_refused(labels: list[int], answers: list[float], s
     ("labels", "answers", "said"),
     [
         ([[0, 1]], [[0, 1, 1]], "2 classes and the answers 3"),
-        ([[0, 2]], [[0, 1]], "labels are no table of 0 and 1"),
-        ([[0, 1]], [0, 1], "answers are no table of 0 and 1"),
-        ([[0, 1]], [[0, float("nan")]], "answers are no table of 0 and 1"),
+        ([[0, 2]], [[0, 1]], "labels are not a table of 0 and 1"),
+        ([[0, 1]], [0, 1], "answers are not a table of 0 and 1"),
+        ([[0, 1]], [[0, float("nan")]], "answers are not a table of 0 and 1"),
         ([[]], [[]], "labels are an empty table"),
     ],
 )

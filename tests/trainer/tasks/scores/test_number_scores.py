@@ -55,8 +55,8 @@ def test_a_constant_answer_tells_nothing(number: float) -> None:
     [
         ([1.0, 2.0], [1.0], "2 gold rows and 1 answers"),
         ([], [], "There are no rows"),
-        ([1.0, 2.0], [1.0, float("nan")], r"1 of 2 answers are no finite numbers, first number 2, which is nan"),
-        ([float("inf")], [1.0], "1 of 1 labels are no finite numbers"),
+        ([1.0, 2.0], [1.0, float("nan")], r"1 of 2 answers are not finite numbers, first number 2, which is nan"),
+        ([float("inf")], [1.0], "1 of 1 labels are not finite numbers"),
         ([1.0], ["one"], "answers are not all numbers"),
     ],
 )

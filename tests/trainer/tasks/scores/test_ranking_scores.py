@@ -104,10 +104,10 @@ def _gain(levels: list[int]) -> float:
     [
         (QRELS, {"x": {"a": 1.0}}, ["map"], r"Not one of the 2 judged queries .* \(judged: 'q1'; run: 'x'\)"),
         ({}, {}, ["map"], r"Not one of the 0 judged queries"),
-        (QRELS, RUN, ["ndgc@10"], "'ndgc@10' is no measure of rankings"),
-        (QRELS, RUN, ["ndcg@0"], "'ndcg@0' is no measure"),
-        (QRELS, RUN, ["ndcg@"], "'ndcg@' is no measure"),
-        (QRELS, {"q1": {"a": 1.0, "b": float("nan")}}, ["map"], r"1 of 2 scores of query 'q1' are no finite numbers"),
+        (QRELS, RUN, ["ndgc@10"], "'ndgc@10' is not a measure of rankings"),
+        (QRELS, RUN, ["ndcg@0"], "'ndcg@0' is not a measure"),
+        (QRELS, RUN, ["ndcg@"], "'ndcg@' is not a measure"),
+        (QRELS, {"q1": {"a": 1.0, "b": float("nan")}}, ["map"], r"1 of 2 scores of query 'q1' are not finite numbers"),
         ({"q1": {"a": 0.5}}, RUN, ["map"], r"relevance of query 'q1' is a whole number"),
     ],
 )

@@ -70,7 +70,7 @@ def test_the_randomisation_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
 def test_what_cannot_be_resampled_is_refused() -> None:
     for said, call in (
         ("no rows to resample", lambda: bootstrap_interval([], seed=1)),
-        ("1 of 2 rows are no finite numbers", lambda: bootstrap_interval([1.0, float("nan")], seed=1)),
+        ("1 of 2 rows are not finite numbers", lambda: bootstrap_interval([1.0, float("nan")], seed=1)),
         ("rounds = 0", lambda: bootstrap_interval([1.0], seed=1, rounds=0)),
         ("level = 95", lambda: bootstrap_interval([1.0], seed=1, level=95)),
         ("2 gold examples of the first system and 1 answers", lambda: paired_randomisation([1, 0], [1], seed=1)),

@@ -47,7 +47,7 @@ def test_what_is_told_apart_is_said_and_what_is_not() -> None:
     assert any(
         line.startswith("far dev: mine is better by 58.3 (p 0.0003 after Holm's correction for 3") for line in lines
     )
-    assert any(line.startswith("Not told apart at 0.05: near dev, same dev. Chance alone") for line in lines)
+    assert any(line.startswith("Not distinguished at 0.05: near dev, same dev. Chance alone") for line in lines)
     assert any("over 2 seeds, paired by seed: with so many it cannot be below about 0.5" in line for line in lines)
     back = replace(told, tasks=(replace(far, first=far.second, second=far.first),))
     assert any(line.startswith("far dev: theirs is better by 58.3") for line in comparison_lines(back))

@@ -55,7 +55,7 @@ def test_a_file_of_answers_that_was_cut_is_not_handed_in(tmp_path: Path) -> None
         path.write_text(cut(path.read_text()))
         [file] = submission_files({"rte": run})
         assert not file.lines and ("has 2 answers, and 3 records" in file.why) == (name == "line")
-        assert ("line 3, is not whole" in file.why) == (name == "part")
+        assert ("line 3, is incomplete" in file.why) == (name == "part")
     run.judged(run.splits[0]).unlink()
     [file] = submission_files({"rte": run})
     assert not file.lines and "is gone" in file.why

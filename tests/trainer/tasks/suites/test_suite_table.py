@@ -51,7 +51,7 @@ def test_the_text_says_what_is_known_and_what_is_not() -> None:
     plain = list(table_lines(result_of(SUITE, "model", FOUND, {})))
     assert plain[0] == "two: model, seeds 1, 2, 3"
     assert plain[3].split("  ")[0] == "pairs" and "50.0 to 90.0" in plain[3] and "not known" in plain[3]
-    assert any("not known, for the model is no artifact" in line for line in plain)
+    assert any("not known, because the model is not an artifact" in line for line in plain)
     overlaps = {("f1", "dev"): CorpusOverlap(items=9, sought=8, met=2)}
     drawn = replace(FOUND["f1", 1, "dev"], statistic=MEANS, columns=("f1",), rows=((0.5,),) * 4)
     known = list(table_lines(result_of(SUITE, "model", {**FOUND, ("f1", 1, "dev"): drawn}, overlaps)))

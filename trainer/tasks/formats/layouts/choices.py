@@ -47,7 +47,7 @@ def _copa_item(item: Mapping[str, str]) -> dict[str, Any] | Unusable:
 def _question(
     name: Any, context: Any, question: Any, choices: Any, label: Any, **more: Any
 ) -> dict[str, Any] | Unusable:
-    """A question by role, or why it is none."""
+    """Return a question by role, or the reason it is unusable."""
     where = "" if name is None else f"question {name}"
     if not isinstance(choices, list) or len(choices) < 2:
         return Unusable("fewer than two choices", where)
@@ -58,8 +58,8 @@ def _question(
         return Unusable("a label that is none of the choices", where)
     if not isinstance(context, str):
         return Unusable("no context", where)
-    known = None if name is None else str(name)
-    return {"id": known, "context": context, "question": question, "choices": choices, "label": label, **more}
+    question_id = None if name is None else str(name)
+    return {"id": question_id, "context": context, "question": question, "choices": choices, "label": label, **more}
 
 
 def _xml_items(path: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -82,7 +82,7 @@ def _xml_items(path: str) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             parser.Parse(stream.buffer.read(), True)
         except ExpatError as error:
-            raise InputError(f"{path} is not XML: {error}. Mend it, or get the file again.") from error
+            raise InputError(f"{path} is not XML: {error}. Fix it, or get the file again.") from error
     yield from items
 
 
@@ -116,8 +116,8 @@ def _race_questions(page: Any, file: Path) -> Iterator[dict[str, Any] | Unusable
     level = next((level for level in ("middle", "high") if level in f"{file.parent.name} {name}"), None)
     for number, (question, choices, answer) in enumerate(asked):
         label = None if answer is None else LETTERS.find(answer) if isinstance(answer, str) and answer else -1
-        known = f"{name.removesuffix('.txt')}-{number}"
-        yield _question(known, article, question, choices, label, level=level)
+        question_id = f"{name.removesuffix('.txt')}-{number}"
+        yield _question(question_id, article, question, choices, label, level=level)
 
 
 def swag_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:

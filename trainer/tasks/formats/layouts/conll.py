@@ -81,34 +81,35 @@ def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[s
         return names.index(name) + 1
     if not name.removeprefix("-").isdecimal() or not int(name):
         raise InputError(
-            f"{settings.path}: {role} = {name!r} is no column of it: give its number from 1, or from -1 for the last."
+            f"{settings.path}: {role} = {name!r} is not a column of it: give its number from 1, or from -1 for the "
+            "last."
         )
     return int(name)
 
 
 class Marks:
-    """What the lines between sentences say: the document, None where none is marked, and the sentence's id."""
+    """The marks between sentences: the document, None where none is marked, and the sentence's id."""
 
     def __init__(self) -> None:
         self.document: int | None = None
         self.id: str | None = None
 
     def read(self, line: str) -> None:
-        """Take what a comment or a mark says."""
+        """Read a comment or a mark."""
         if line.startswith(("-DOCSTART-", "# newdoc")):
             self.document = (self.document or 0) + 1
         elif line.startswith("# sent_id"):
             self.id = line.partition("=")[2].strip() or None
 
     def given(self) -> dict[str, Any]:
-        """What is known of the sentence that ends; the id is its own."""
-        known = {"document": self.document, "id": self.id}
+        """Return the marks of the sentence that ends; the id is its own."""
+        marks = {"document": self.document, "id": self.id}
         self.id = None
-        return known
+        return marks
 
 
 def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """The lines of each sentence, and what its marks say. comments: `#` begins one anywhere. Raises InputError."""
+    """Yield the lines of each sentence, and its marks. comments: `#` begins one anywhere. Raises InputError."""
     marks, lines = Marks(), list[Line]()
     with opened(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
@@ -153,12 +154,12 @@ def _may_be_comment(line: str) -> bool:
 
 
 def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
-    """The words and tags of a sentence; without tags where the file has only one column."""
+    """Return the words and tags of a sentence; without tags where the file has only one column."""
     number = lines[0][0]
     width = width or len(lines[0][1])
-    for line, found in lines:
-        if len(found) != width:
-            return line, Unusable("uneven columns", f"{len(found)} of {width}")
+    for line, cells in lines:
+        if len(cells) != width:
+            return line, Unusable("uneven columns", f"{len(cells)} of {width}")
     if max(map(_reach, columns)) > width and not (width == 1 and columns[1] > 1):
         return number, Unusable(f"fewer than {max(map(_reach, columns))} columns")
     words = _column(lines, columns[0])

@@ -5,8 +5,7 @@
     10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: where it is in both, its text, its type
 
 A word is a run of letters and digits, and each other character but spaces is a word. A sentence ends with the title,
-and after `.`, `!` or `?` before a space and a character that is no small letter, but never within a mention. Tags are
-BIO.
+and after `.`, `!` or `?` before a space and anything but a lowercase letter, but never within a mention. Tags are BIO.
 
 Promise: every sentence is given with the place of each word in its document, or counted: where a mention in it does not
 begin and end with words, lies over another, or has another text. Memory: one document.
@@ -28,7 +27,7 @@ HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 class Mention(NamedTuple):
-    """A span of a document's characters. line: where the file says it."""
+    """A span of a document's characters. line: its line in the file."""
 
     start: int
     end: int
@@ -61,7 +60,7 @@ def _documents(path: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def _sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[Found]:
-    """The sentences of a document, or why there are none."""
+    """Yield the sentences of a document, or the reason there are none."""
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]
     if len(heads) < 2 or heads["t"][1] != heads["a"][1]:
@@ -94,7 +93,7 @@ def _sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iter
 
 
 def _bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """Where each sentence that has words begins and ends."""
+    """Yield the begin and end of each sentence that has words."""
     ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
     start = 0
     for end in ends:
@@ -106,7 +105,7 @@ def _bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tupl
 
 
 def _tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
-    """A tag for each word. Raises Unusable."""
+    """Return a tag for each word. Raises Unusable."""
     begins = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}
     tags = ["O"] * len(words)

@@ -59,15 +59,15 @@ def as_answers(value: Any, context: str) -> list[Span]:
 
 
 def _articles(text: JsonText) -> Iterator[tuple[int, Any]]:
-    """The items of the list `data`, each with the line where it begins. Raises InputError."""
-    text.expect("{", 'is no SQuAD: it is an object with a list of articles in "data"')
-    found = False
+    """Yield the items of the list `data`, each with the line where it begins. Raises InputError."""
+    text.expect("{", 'is not SQuAD: that is an object with a list of articles in "data"')
+    has_data = False
     while not text.follows("}"):
         _, name = text.item()
         text.expect(":", "lacks a colon")
         if name == "data":
-            found = True
-            text.expect("[", 'is no SQuAD: "data" is no list')
+            has_data = True
+            text.expect("[", 'is not SQuAD: "data" is not a list')
             while not text.follows("]"):
                 yield text.item()
                 if not text.follows(","):
@@ -78,8 +78,8 @@ def _articles(text: JsonText) -> Iterator[tuple[int, Any]]:
         if not text.follows(","):
             text.expect("}", "lacks a comma or the end of an object: is the file cut off?")
             break
-    if not found:
-        raise InputError(f'{text.path} is no SQuAD: it has no list of articles under "data".')
+    if not has_data:
+        raise InputError(f'{text.path} is not SQuAD: it has no list of articles under "data".')
 
 
 def _questions(article: Any, path: str, line: int) -> Iterator[dict[str, Any] | Unusable]:

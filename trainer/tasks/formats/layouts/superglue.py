@@ -37,13 +37,13 @@ def record_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 
 
 def wic_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Two sentences with a word in common. label: "true" where it means the same."""
+    """Yield pairs of sentences with a word in common. label: "true" where it means the same."""
     keys = ("sentence1", "sentence2", "start1", "end1", "start2", "end2", "idx", "label")
     return _lines(settings, keys, _wic_pair)
 
 
 def wsc_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """A text with a noun and a pronoun. label: "true" where the pronoun stands for the noun."""
+    """Yield texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun."""
     return _lines(settings, ("text", "target", "idx", "label"), _wsc_text)
 
 
@@ -53,15 +53,15 @@ def _lines(settings: FileSettings, keys: tuple[str, ...], rows: Callable[[Mappin
             yield line, values
             continue
         try:
-            found = list(rows(values))
+            records = list(rows(values))
         except (KeyError, TypeError, AttributeError, ValueError, IndexError):
-            found = [Unusable("a line that lacks what the task has")]
-        for row in found:
+            records = [Unusable("a line that lacks what the task has")]
+        for row in records:
             yield line, row
 
 
 def _label(value: Any) -> str | None:
-    """0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
+    """Return 0, 1, false and true as the names of classes; None where there is no label. Raises TypeError."""
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):
@@ -122,14 +122,14 @@ def _wsc_text(values: Mapping[str, Any]) -> Rows:
     words = [match.span() for match in re.finditer(r"\S+", text)]
     marks = list[tuple[int, int, str]]()
     for number, mark in (("1", "*"), ("2", "#")):
-        first, said = target[f"span{number}_index"], target[f"span{number}_text"]
-        place = words[first : first + len(said.split())]
-        if not place or _letters(said) not in _letters(text[place[0][0] : place[-1][1]]):
+        first, span_text = target[f"span{number}_index"], target[f"span{number}_text"]
+        place = words[first : first + len(span_text.split())]
+        if not place or _letters(span_text) not in _letters(text[place[0][0] : place[-1][1]]):
             yield Unusable("a span that is not at its place", f"text {values['idx']}")
             return
         start, end = place[0][0], place[-1][1]
-        at = text.lower().find(said.strip().lower(), start, end)  # without the comma after it
-        marks.append((start, end, mark) if at < 0 else (at, at + len(said.strip()), mark))
+        at = text.lower().find(span_text.strip().lower(), start, end)  # without the comma after it
+        marks.append((start, end, mark) if at < 0 else (at, at + len(span_text.strip()), mark))
     yield {"id": str(values["idx"]), "text": _marked(text, marks), "second": None, "label": _label(values["label"])}
 
 

@@ -5,9 +5,9 @@
     judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
     runs                `query Q0 document rank score name` (TREC), which are written
 
-TREC's files are no XML: tags of any case, several roots, fields that are not closed. What is not a letter of a text is
-one space in it, and a title that a text begins with is not said twice (Cranfield). Of a document its headline and its
-text are read, with what newspapers have as a lead; of a topic the title.
+TREC's files are not XML: tags of any case, several roots, fields that are not closed. Tags and blanks between letters
+of a text are one space, and a title that a text begins with is not repeated (Cranfield). Of a document its headline and
+its text are read, with what newspapers have as a lead; of a topic the title.
 
 Promise: every document is given, one without text as an empty text; what cannot be read is refused with its line, for
 a document or a judgement that is left out would change every score. Memory: a document; all queries and judgements.
@@ -58,32 +58,35 @@ def read_judgements(path: str) -> Judgements:
             continue  # BEIR's header
         if len(columns) != (3 if columns is tabbed else 4) or not _is_whole(columns[-1]):
             raise InputError(
-                f"{path}, line {number}, is no judgement: it must be a query, 0, a document and its relevance, or "
+                f"{path}, line {number}, is not a judgement: it must be a query, 0, a document and its relevance, or "
                 "without the 0 and with tabs between."
             )
         judged = judgements.setdefault(columns[0], {})
         document, relevance = columns[-2], int(columns[-1])
         if judged.setdefault(document, relevance) != relevance:
-            raise InputError(f"{path}, line {number}, judges document {document} of query {columns[0]} otherwise.")
+            raise InputError(
+                f"{path}, line {number}, judges document {document} of query {columns[0]} differently from an earlier "
+                "line."
+            )
     return judgements
 
 
 def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
-    """A run as the lines of its file, the best document of a query first, of equals the first by id.
+    """Yield a run as the lines of its file, the best document of a query first, of equals the first by id.
 
     >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
     ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
     """
-    for query, found in run.items():
-        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    for query, scores in run.items():
+        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         for rank, (document, score) in enumerate(ranked, 1):
             yield f"{query} Q0 {document} {rank} {score!r} {name}\n"
 
 
 def judged_queries(queries: Mapping[str, str], judgements: Judgements, path: str) -> dict[str, str]:
-    """The queries that were judged, by the ids of the judgements. Raises InputError where some are not there.
+    """Return the queries that were judged, by the ids of the judgements. Raises InputError where some are missing.
 
-    Where the judgements' ids are none of the queries' they are places from 1: so it is in Cranfield's files, whose
+    Where no id of the judgements is one of the queries' they are places from 1, as in Cranfield's files, whose
     queries have the numbers 1, 2, 4, 8 and are judged as 1, 2, 3, 4.
 
     path: of the queries
@@ -128,11 +131,11 @@ def _of_lines(path: str, read: Callable[[str], Text | str]) -> Iterator[tuple[in
 def _tabbed(line: str) -> Text | str:
     name, *texts = line.rstrip("\r\n").split("\t")
     if not name or not texts:
-        return "is no id and text with a tab between"
+        return "is not an id and a text with a tab between"
     if len(texts) not in (1, 3):
         return (
-            f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, address, "
-            "title and text; name the format of another table (tsv), whose header tells its columns"
+            f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, "
+            "address, title and text; name the format of another table (tsv), whose header names its columns"
         )
     if (name.lower(), texts[-1].lower()) in HEADERS:
         return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
@@ -144,22 +147,22 @@ def _object(line: str) -> Text | str:
         value = json.loads(line)
         name, title, text = str(value["_id"]), value.get("title") or "", value["text"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "is no JSON object with _id and text"
+        return "is not a JSON object with _id and text"
     if not isinstance(title, str) or not isinstance(text, str):
         return "has a text that is none"
     return name, f"{title} {text}".strip()
 
 
 def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]) -> Iterator[tuple[int, Text]]:
-    """The blocks between tags as texts. Raises InputError where one has no id, or there is none."""
+    """Yield the blocks between tags as texts. Raises InputError where one has no id, or there is none."""
     empty = True
     for line, block in _blocks(path, mark):
         empty = False
-        found = _field(block, (name,)).removeprefix("Number:").strip()
-        if not found:
+        own_id = _field(block, (name,)).removeprefix("Number:").strip()
+        if not own_id:
             raise InputError(f"{path}, line {line}: the <{mark}> that begins there has no <{name}>.")
         text = _joined([_field(block, names) for names in fields])
-        yield line, (found, text.removeprefix("Topic:").strip() if mark == "top" else text)
+        yield line, (own_id, text.removeprefix("Topic:").strip() if mark == "top" else text)
     if empty:
         raise InputError(
             f"{path} has no <{mark}>: is it a file of TREC? Files of id and text must be named .tsv, those of BEIR "
@@ -168,7 +171,7 @@ def _tagged(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...]
 
 
 def _blocks(path: str, mark: str) -> Iterator[tuple[int, str]]:
-    """What is between each opening tag and its closing one, or the next opening one, and the line where it begins."""
+    """Yield what is between each opening tag and its closing one, or the next opening one, and its first line."""
     tag = re.compile(rf"<(/?){mark}>", re.IGNORECASE)
     parts: list[str] | None = None
     first = 1
@@ -214,7 +217,7 @@ def _joined(texts: list[str]) -> str:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers. Raises InputError where there is none."""
+    """Yield the lines that are not blank, with their numbers. Raises InputError where there is none."""
     empty = True
     with opened(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):

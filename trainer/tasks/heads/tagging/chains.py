@@ -1,4 +1,4 @@
-"""Points of several sentences, sentence by sentence, as they are met step by step: no step holds a place for none.
+"""Points of several sentences, sentence by sentence, and step by step as they are read: no step has an empty place.
 
 Sentences are taken longest first, so those that are read at a step are the first ones of those at the step before.
 """
@@ -27,7 +27,7 @@ class Chains(NamedTuple):
 
     @staticmethod
     def of(lengths: Tensor) -> "Chains":
-        """lengths: int64 [S], none of them 0"""
+        """Return the chains of sentences. lengths: int64 [S], none of them 0"""
         order = lengths.argsort(descending=True, stable=True)
         longest_first = lengths[order]
         steps = torch.arange(int(longest_first[0]) if len(lengths) else 0, device=lengths.device)

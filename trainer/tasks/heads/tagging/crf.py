@@ -1,6 +1,6 @@
 """A linear-chain conditional random field: the tags of a sentence are judged and chosen together.
 
-A sentence's score is the sum of what the emissions say of its tags, of each pair of neighbours, of the first and of the
+A sentence's score is the sum of the emissions of its tags, of the scores of each pair of neighbors, of the first and
 last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have in the scores of
 all, summed over sentences; the answer is what has the highest score, by Viterbi's algorithm.
 
@@ -24,7 +24,7 @@ NEVER = -1e4  # the score of what is forbidden: its share is zero in float32
 
 
 class Forbidden(NamedTuple):
-    """What may not be: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
+    """The forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
 
     first: Tensor
     last: Tensor
@@ -44,14 +44,14 @@ class LinearChain(nn.Module):
         self.end = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-SPREAD, SPREAD))
         none = torch.zeros(num_tags, dtype=torch.bool)
-        found = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
-        for name, masked in found._asdict().items():
+        barred = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
+        for name, masked in barred._asdict().items():
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
     def loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """Of all sentences, summed: float32 [].
+        """Return the loss of all sentences, summed: float32 [].
 
-        inner_S2: bool [S, 2], whether a sentence goes on before its first point, and after its last
+        inner_S2: bool [S, 2], whether a sentence continues before its first point, and after its last
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + silent(self)
@@ -62,14 +62,14 @@ class LinearChain(nn.Module):
         goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
         goes_on_P[ends_S] = False
         before = goes_on_P.nonzero()[:, 0]
-        said = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
-        said = said + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
-        return whole_S.sum() - said - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
+        score = emissions_PC.gather(1, tags_P[:, None]).sum() + transitions_CC[tags_P[before], tags_P[before + 1]].sum()
+        score = score + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
+        return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
     def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Of first tags and of last ones [S, C], none where a sentence goes on there; of neighbours [C, C].
+        """Return the scores of first and last tags [S, C], none where a sentence continues there; of neighbors [C, C].
 
-        dtype: in which they are added up, whatever the precision of matrices
+        dtype: in which they are added up, in any precision of matrices
         """
         start_C = self.start.to(dtype).masked_fill(self.forbidden_first, NEVER)
         end_C = self.end.to(dtype).masked_fill(self.forbidden_last, NEVER)

@@ -1,4 +1,4 @@
-"""What is read of an encoder that learns nothing, and a bidirectional LSTM over the words of a sentence.
+"""Features of an encoder that learns nothing, and a bidirectional LSTM over the words of a sentence.
 
 As in Devlin et al. 2018, section 5.3 and table 7: vectors of first pieces from one or several layers, and two layers of
 LSTM before the matrix. The weights of a weighted sum come from a softmax, with one factor for all (Peters et al. 2018,
@@ -24,11 +24,11 @@ LAYERS = {
     "concat-last-four": slice(-4, None),
     "weighted-last-four": slice(-4, None),
     "weighted": slice(1, None),
-}  # of what `hidden_states` says
+}  # of what `hidden_states` returns
 
 
 class LayerFeatures(nn.Module):
-    """One vector for each word of what all layers say of it. layers: of the encoder. Raises InputError for too few."""
+    """One vector for each word from those of all layers. layers: of the encoder. Raises InputError for too few."""
 
     def __init__(self, kind: str, layers: int, hidden_size: int) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class SentenceLSTM(nn.Module):
         self.lstm = nn.LSTM(width, size, layers, dropout=between, bidirectional=True)
 
     def forward(self, words_PW: Tensor, chains: Chains) -> Tensor:
-        """[P, 2 x size]."""
+        """Return [P, 2 x size]."""
         if not len(chains.lengths):
             return words_PW.new_zeros(0, self.width) + words_PW.sum() * 0 + silent(self)
         packed = PackedSequence(words_PW[chains.by_step], torch.tensor(chains.sizes))
-        said: Tensor = self.lstm(packed)[0].data
-        return said[chains.by_step.argsort()]
+        outputs: Tensor = self.lstm(packed)[0].data
+        return outputs[chains.by_step.argsort()]

@@ -2,9 +2,9 @@
 
     encoder, second encoder ─► features of layers ─► LSTM ─► matrix ─► softmax, or a chain
 
-Only the points of a batch are read, so neither special tokens nor further pieces of a word have a say or a loss. With a
-chain (`crf`) what the matrix says are its emissions; the LSTM and features of several layers are there where they are
-asked for.
+Only the points of a batch are read, so neither special tokens nor further pieces of a word have a tag or a loss. With a
+chain (`crf`) the outputs of the matrix are its emissions; the LSTM and features of several layers are there where the
+settings ask for them.
 """
 
 from collections.abc import Mapping
@@ -77,11 +77,11 @@ class TagModel(TaskModel):
         return logits_PC
 
     def word_features(self, batch: Batch) -> Tensor:
-        """What all encoders say of the points: [P, W]."""
+        """Return the vectors of all encoders at the points: [P, W]."""
         return torch.cat([self._said(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
 
     def _said(self, encoder: TransformerEncoder, number: int, batch: Batch) -> Tensor:
-        """What an encoder says of the points: [P, W]."""
+        """Return an encoder's vectors at the points: [P, W]."""
         if self.learns:
             words_PW: Tensor = encoder(batch).index_select(0, batch.points)
             return words_PW
@@ -91,7 +91,7 @@ class TagModel(TaskModel):
         return words_PW
 
     def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of each word's tag, or of each sentence's tags together, summed: [1, 2]."""
+        """Return the cross-entropy of each word's tag, or of each sentence's tags together, summed: [1, 2]."""
         tags_P = batch.targets[TAG.name]
         if self.chain is None:
             return torch.stack([sum_loss(outputs, tags_P)])
@@ -106,21 +106,21 @@ class TagModel(TaskModel):
 
 
 def _second_encoder(task: TagsTask, inputs: ModelInputs) -> TransformerEncoder:
-    """Raises InputError."""
+    """Return the second encoder of a task. Raises InputError."""
     if not task.second_encoder:
         raise InputError("The task has two encoders, and its folder has one: copy it again, with its folder `second`.")
-    found = load_pretrained(Path(task.second_encoder))
-    theirs = (found.inputs.vocab_size, found.inputs.special_ids)
+    pretrained = load_pretrained(Path(task.second_encoder))
+    theirs = (pretrained.inputs.vocab_size, pretrained.inputs.special_ids)
     if theirs != (inputs.vocab_size, inputs.special_ids):
         raise InputError(
             f"second_encoder = {task.second_encoder!r} has another vocabulary than the model ({theirs[0]} tokens, and "
             f"{inputs.vocab_size}): both read the same ids, so name a model that was trained with the same vocabulary."
         )
-    return pretrained_encoder(*found)
+    return pretrained_encoder(*pretrained)
 
 
 def forbidden_tags(task: TagsTask) -> Forbidden:
-    """What is no sentence of the task's scheme."""
+    """Return the tags that no sentence of the task's scheme has."""
     labels, scheme = task.labels, task.scheme
     return Forbidden(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),
