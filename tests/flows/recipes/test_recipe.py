@@ -231,7 +231,7 @@ def test_a_phase_reads_a_mixture() -> None:
         (BY_STEP + PHASE + "batch = 16\n" + SOURCE, "phase 1.batch = 16, but the masks of the shards that it reads"),
         (BY_STEP + PHASE + "batch = 8\nmixture = { '' = 1 }\n" + SOURCE, "in a mixture, but their masks change by the"),
         (SETS + PHASE + "mixture = 3\n" + SOURCE, "mixture must be a table, not 3"),
-        (SETS + PHASE + "mixture.one.tokens = '3X'\n" + SOURCE, "tokens = '3X' is not a number of tokens: write a whole"),
+        (SETS + PHASE + "mixture.one.tokens='3X'\n" + SOURCE, "tokens = '3X' is not a number of tokens: write a whole"),
         (SETS + PHASE + "mixture = { one = 1, two = { tokens = 3 } }\n" + SOURCE, "has weights and quotas of tokens"),
         (SETS + PHASE + "shards = 'one'\nmixture = { two = 1 }\n" + SOURCE, "has `shards` = 'one' and a `mixture`"),
         (SETS + "[[training.phase]]\nmixture = { one = 1 }\n" + SOURCE, "training.phase.steps is 0: set the length"),
