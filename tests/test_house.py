@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
+from lines_of_code import BUDGETS, count_room
 from parsed_sources import PACKAGES, ROOT, nodes_of, sources, tree_of
 
 from flows.command.cli import app
@@ -222,7 +223,39 @@ def test_files_are_named_after_what_they_hold() -> None:
     assert [path for path in sources() if path.stem in NAMES_TO_BE_FOUND] == []
 
 
-MOST_FILES = 12
+FRAGMENTS = {"Of", "What", "Whether", "Where", "Who"}
+DIALECT = {"found", "said", "known", "told", "there", "born"}
+MOST_FRAGMENTS, MOST_DIALECT, MOST_FILES = 300, 100, 12
+
+
+def test_rooms_keep_to_their_budgets() -> None:
+    """Fails if a room holds more lines of code than docs/lines_of_code.py allows it."""
+    over = {room: lines for room, budget in BUDGETS.items() if (lines := count_room(room)) > budget}
+    assert over == {}
+    assert re.search(r"^\| flows \| [\d,]{6} \|", architecture(), re.MULTILINE), "python docs/lines_of_code.py"
+
+
+def test_docstrings_are_sentences() -> None:
+    """Fails if many docstrings begin as fragments: "Of what ...", "Whether ..."."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [
+        text for path in sources() for node in ast.walk(tree_of(path)) if isinstance(node, documented)
+        if (text := ast.get_docstring(node))
+    ]  # fmt: skip
+    assert len(docstrings) > 5_000
+    assert sum(text.split()[0].rstrip(",:") in FRAGMENTS for text in docstrings) < MOST_FRAGMENTS
+
+
+def test_values_are_named_for_what_they_hold() -> None:
+    """Fails if many values are named found, said, known, told, there or born."""
+    names = [
+        node.id if isinstance(node, ast.Name) else node.arg
+        for path in sources()
+        for node in nodes_of(path)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    ]
+    assert len(names) > 10_000
+    assert sum(name in DIALECT for name in names) < MOST_DIALECT
 
 
 def test_a_room_holds_at_most_a_dozen_files() -> None:
