@@ -342,8 +342,8 @@ def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
         ({"warmup": 1.5}, "warmup = 1.5"),
         ({"batch": 0}, "batch = 0"),
         ({"precision": "float8"}, "precision = 'float8'"),
-        ({"freeze": ("embedding",)}, "freeze: 'embedding' is none of"),
-        ({"freeze": ("5-2",)}, "freeze: '5-2' is none of"),
+        ({"freeze": ("embedding",)}, "freeze: 'embedding' is not one of"),
+        ({"freeze": ("5-2",)}, "freeze: '5-2' is not one of"),
         ({"restarts": 3, "keep": "last"}, "restarts are compared by their best epochs"),
     ],
 )
