@@ -10,7 +10,7 @@
 
 Counted are real tokens, at their own lengths: what fills a batch is waste. A layer that is shared counts each time it
 is gone through; a window counts the pairs inside it, a causal layer the pairs of a token with those it may see. Not
-counted are biases, norms, activations, softmax, looking up embeddings, the optimiser and what activation checkpointing
+counted are biases, norms, activations, softmax, looking up embeddings, the optimizer and what activation checkpointing
 or FlashAttention compute again: as in Chowdhery et al. 2022, appendix B, whose name MFU is.
 
 Promise: without windows and causal layers these are exactly the products that torch's `FlopCounterMode` counts in

@@ -192,7 +192,7 @@ class Family:
     shape:             further fields of `EncoderShape` that are other than BERT's
     every_global:      every so many layers, the first included, have no window; the others `window`
     rope_bases:        of rotations: of layers that see everything, and of those with a window
-    pooling:           what a whole text is told by, its first token ("cls") or the "mean" of all
+    pooling:           what represents a whole text, its first token ("cls") or the "mean" of all
     generators:        of a generator of each size, its hidden size as a share of the model's
     class_head:        of a text as a whole
     choice_head:       of a text that is one of several to choose from; None: as of a text as a whole

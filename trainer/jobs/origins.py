@@ -22,7 +22,7 @@ from trainer.settings.model import ModelSettings, model_json
 from trainer.settings.rates import decays_begin
 from trainer.settings.training import TrainingSettings
 
-SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides how the state of an optimiser looks
+SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides the form of an optimizer's state
 _PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time
 
 
@@ -50,7 +50,7 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 
     models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
     vocabulary: the content of the vocabulary
-    Raises InputError where there is no such checkpoint, or where it is of another model or optimiser.
+    Raises InputError where there is no such checkpoint, or where it is of another model or optimizer.
     """
     if not training.continue_from:
         return None

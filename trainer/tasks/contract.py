@@ -198,7 +198,7 @@ class PlainTask:
         raise NotImplementedError
 
     def fitted(self, examples: Sequence[Example], where: str) -> Self:
-        """As it is."""
+        """Return the task as it is."""
         return self
 
     def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:

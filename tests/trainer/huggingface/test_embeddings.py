@@ -191,7 +191,7 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     [length] = struct.unpack("<Q", good[:8])
     header = json.loads(good[8 : 8 + length])
     for content, message in (
-        (good[:-1], "is not whole"),
+        (good[:-1], "is incomplete"),
         (good[:5], "is not a safetensors file"),
         (b"\xff" * 100, "is not a safetensors file"),
         (good.replace(b"word_embeddings", b"word_EMBEDDINGS"), "has no tensor embeddings.word_embeddings.weight"),

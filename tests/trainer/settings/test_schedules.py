@@ -116,7 +116,7 @@ def test_what_says_nothing_new_has_the_fingerprint_of_before() -> None:
         ({"schedule": "wds"}, "schedule.kind = 'wds' is not known"),
         ({"schedule": {"kind": "cosine", "power": 2.0}}, "schedule.power has no meaning for the kind 'cosine'"),
         ({"schedule": {"kind": "wsd", "decay_steps": 2, "decay_share": 0.1}}, "leave out one of them"),
-        ({"schedule": {"kind": "wsd", "decay_steps": 8}, "warmup_steps": 3}, r"decay \(decay_steps = 8\) does not go"),
+        ({"schedule": {"kind": "wsd", "decay_steps": 8}, "warmup_steps": 3}, r"decay \(decay_steps = 8\) does not fit"),
         ({"schedule": {"kind": "wsd", "decay": "steep"}}, "schedule.decay = 'steep' is not known"),
         ({"schedule": {"knd": "wsd"}}, "did you mean 'kind'"),
         ({"warmup_steps": 11}, "warmup_steps = 11"),

@@ -102,7 +102,7 @@ class RowCounts:
 
     @property
     def reasons(self) -> str:
-        """Why records cannot be used, the most frequent reason first: `3 empty text (first in line 99)`."""
+        """The reasons why records cannot be used, the most frequent first: `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(
             f"{number} {reason} (first in line {self.first[reason]}{self.where[reason]})" for reason, number in most

@@ -65,7 +65,7 @@ class NextTask(PlainTask):
 
     @property
     def side(self) -> Side | None:
-        """That a token sees; None: both."""
+        """The side that a token sees; None: both."""
         if self.leaky:
             return None
         return "right" if self.direction == "right" else "left"

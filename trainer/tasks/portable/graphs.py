@@ -79,7 +79,7 @@ def _vectors(encoder: nn.Module, batch: Batch, pooling: str, by: str) -> tuple[T
 
 
 def _pooled_rows(hidden_TH: Tensor, batch: PaddedBatch, pooling: str) -> Tensor:
-    """As `pooled`, of padded rows."""
+    """Pool padded rows, as `pooled` does."""
     if pooling == "mean":
         return batch.means(hidden_TH)
     present_BS = batch.boundaries

@@ -58,4 +58,4 @@ def test_a_file_of_answers_that_was_cut_is_not_handed_in(tmp_path: Path) -> None
         assert ("line 3, is incomplete" in file.why) == (name == "part")
     run.judged(run.splits[0]).unlink()
     [file] = submission_files({"rte": run})
-    assert not file.lines and "is gone" in file.why
+    assert not file.lines and "are gone" in file.why
