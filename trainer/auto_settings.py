@@ -1,11 +1,11 @@
-"""What "auto" means on the machine that a training runs on, and which settings are slow there. No torch.
+"""Decides what "auto" means on the machine that a training runs on, and lists settings that are slow there. No torch.
 
     precision   bfloat16 where the card has it, with TF32 for what is left in float32; else float32
     compile     on a GPU, where there is what torch's compiler needs: a C compiler and Python's headers
     padding     none inside attention where FlashAttention over boundaries takes the heads, else rows to the longest
 
-A precision that is named is exactly that: "float32" is no TF32. The choice is made at the start of a training by all of
-its processes together (`weakest`), and kept: a checkpoint says what was chosen.
+A precision that is named is exactly that: "float32" is without TF32. The choice is made at the start of a training by
+all of its processes together (`weakest`), and kept: a checkpoint records what was chosen.
 """
 
 import os
@@ -27,7 +27,7 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What one process runs on.
+    """The hardware that one process runs on.
 
     device:     "cuda" or "cpu"
     name:       of the card
@@ -42,7 +42,7 @@ class Hardware:
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the card computes in bfloat16, and does not only imitate it."""
+        """True if the card computes in bfloat16 and does not only emulate it."""
         return self.device == "cuda" and self.capability >= AMPERE
 
 
@@ -57,12 +57,12 @@ class Computing:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Computing":
-        """What a checkpoint says."""
+        """Return what a checkpoint records."""
         return Computing(**data)
 
 
 def weakest(machines: Iterable[Hardware]) -> Hardware:
-    """What all processes of a training can do."""
+    """Return the hardware that all processes of a training have in common."""
     every = list(machines)
     lacking = next((machine.lacks for machine in every if machine.lacks), "")
     least = min(every, key=lambda machine: (machine.device == "cuda", machine.capability))
@@ -70,9 +70,9 @@ def weakest(machines: Iterable[Hardware]) -> Hardware:
 
 
 def choose(training: TrainingSettings, machine: Hardware, before: Computing | None = None) -> Computing:
-    """What the settings come to on a machine. before: what the checkpoint was trained with that training goes on from
+    """Resolve the settings on a machine. before: what the checkpoint that training resumes from was trained with
 
-    Raises InputError where this machine cannot go on as it was begun, or lacks what a setting asks for.
+    Raises InputError where this machine cannot continue as training began, or lacks what a setting asks for.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -141,7 +141,7 @@ def padding_reason(precision: str, machine: Hardware, attention_dropout: float, 
 
 
 def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int) -> list[str]:
-    """What makes training slow on a card, a line for each setting, with what to say instead."""
+    """Return what makes training slow on a card, a line for each setting, with what to set instead."""
     if machine.device != "cuda" or training.device == "cpu":
         return []
     found = []
@@ -168,7 +168,7 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
 
 
 def compiler_lacks(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """What torch's compiler does not find on this machine; empty where it finds all."""
+    """Return what torch's compiler is missing on this machine; empty where it finds everything."""
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]
     named = [environ[variable].split()[0]] if environ.get(variable, "").split() else usual

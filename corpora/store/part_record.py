@@ -47,7 +47,7 @@ class PartRecord:
 
 
 def record_path(artifact: str, name: str) -> str:
-    """Where the record of a part is, relative to the folder of the stage. artifact: the fingerprint of who built it
+    """Return the path of a part's record, relative to the stage's folder. artifact: the fingerprint of its builder
 
     >>> record_path("77d5", "00000")
     '77d5/parts/00000.json'
@@ -56,7 +56,7 @@ def record_path(artifact: str, name: str) -> str:
 
 
 def is_record(path: str) -> bool:
-    """Whether a path of a store is the record of a finished part.
+    """True if a path of a store is the record of a finished part.
 
     >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
     (True, False)

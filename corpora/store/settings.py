@@ -103,7 +103,7 @@ def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Settings:
-    """A settings dataclass from a table of a recipe: strict about keys and types.
+    """Make a settings dataclass from a table of a recipe: strict about keys and types.
 
     where: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
@@ -125,7 +125,7 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
 
 
 def unknown_key(key: str, existing: Sequence[str], where: str) -> str:
-    """The message for an unknown key, with the nearest known one."""
+    """Return the message for an unknown key, with the nearest existing one."""
     nearest = difflib.get_close_matches(key, existing, 1, 0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known keys: {', '.join(sorted(existing))}."
     return f"{where} has no key {key!r}: {hint}"

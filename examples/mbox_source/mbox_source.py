@@ -63,11 +63,11 @@ class MboxSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return the settings that determine the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The archives, sorted by name. Raises InputError where there are none."""
+        """Return the archives, sorted by name. Raises InputError where there are none."""
         wanted = "an .mbox file, a folder of them, or a glob"
         return matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
 
@@ -76,7 +76,7 @@ class MboxSource:
         return [whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
+        """Yield the messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
         file = piece.file
         with open_raw(Path(file.path)) as stream, refusing_damage(Path(file.path)):
             lines = read_lines(stream, 0, None, self.max_record_bytes)
@@ -88,7 +88,7 @@ class MboxSource:
         return read_again(file, locator.offset, locator.length)
 
     def message(self, found: Line, file: RawFile) -> Record:
-        """The record of a message's bytes."""
+        """Return the record of a message's bytes."""
         locator = unpacked_place(file, found.offset, found.length)
         if found.data is None:
             return too_large(locator, self.max_record_bytes)
@@ -146,7 +146,7 @@ def join_messages(lines: Iterator[Line], max_bytes: int, path: str, tally: Tally
 
 
 def _text(mail: EmailMessage) -> tuple[str, Drop | None]:
-    """The plain text of a message, or why it has none."""
+    """Return the plain text of a message, or why it has none."""
     body = mail.get_body(("plain",))
     if body is None:
         return "", Drop("no plain text", mail.get_content_type())

@@ -27,7 +27,7 @@ TOGETHER = 1_000  # examples that are encoded in one call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileExamples:
-    """Of one file.
+    """The examples of one file.
 
     lines:    where each begins
     ids:      what the file calls each; None where it does not
@@ -57,7 +57,7 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
-    """The examples of a file. Raises InputError, also for a column that is named for no role of the task."""
+    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     read = [role for role in task.roles if labelled or role not in task.learnt]
@@ -79,17 +79,17 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """With the task's format, where the file does not tell its own."""
+    """Return the settings with the task's format, where the file does not name its own."""
     return replace(file, format=task.format) if task.format and not _is_told(file) else file
 
 
 def _is_told(file: FileSettings) -> bool:
-    """Whether a file's format is named, or known by its ending."""
+    """True if a file's format is named, or follows from its ending."""
     return bool(file.format) or unpacked_ending(file.path) in ENDINGS
 
 
 def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """FileExamples as items of a model. Raises InputError where none of them can be learnt or judged."""
+    """Return the examples of a file as items of a model. Raises InputError where none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
     items = encoded_items(task, found.examples, encoder, found.labelled)
     if items is None:
@@ -106,7 +106,7 @@ def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExam
 
 
 def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems | None:
-    """The items of examples, about TOGETHER of them at a time; None where there is none."""
+    """Return the items of examples, made about TOGETHER at a time; None where there are none."""
     parts = list[PackedItems]()
     for some in _parts(task, examples):
         items = task.items(examples[some.start : some.stop], encoder, labelled, some.start)
@@ -139,7 +139,7 @@ def _check_numbers(task: Task, some: range, packed: PackedItems) -> None:
 
 
 def sha256_of(path: str) -> str:
-    """Of a file; of a folder (RACE) that of the names and digests of all files below it."""
+    """Return the sha256 of a file; for a folder (RACE), of the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{sha256_of(str(file))}  {file.relative_to(path)}\n" for file in files]

@@ -57,7 +57,7 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where nobody says"""
+    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where no record says"""
 
     task: Task
     settings: ModelSettings
@@ -89,7 +89,7 @@ def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> se
 
 
 def _sides(side: Side | None) -> dict[str, Any]:
-    """What a configuration says of an encoder that sees one side."""
+    """Return a configuration's entries for an encoder that sees one side."""
     return {} if side is None else {"direction": side, **({"is_decoder": True} if side == "left" else {})}
 
 
@@ -100,7 +100,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 def load_task(folder: Path) -> Loaded:
-    """The fine-tuned model of a folder. Raises InputError where it is none, or not as it was written."""
+    """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
     check_weights(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     settings, inputs, state = load_pretrained(folder)
@@ -181,7 +181,7 @@ def _check_tuned(folder: Path, told: Any) -> None:
 
 
 def _check_stored(folder: Path, manifest: Manifest) -> None:
-    """Of an artifact in a store: of each file the content is told."""
+    """Compare files of weights with an artifact's manifest. Raises InputError where one differs."""
     files = [file for part in manifest.parts for file in part.files if file.path.endswith(f"/{WEIGHTS}")]
     for file in files:
         name = file.path.removeprefix(f"{manifest.fingerprint}/")
@@ -195,7 +195,7 @@ def _check_stored(folder: Path, manifest: Manifest) -> None:
 
 
 def _content(path: Path, name: str) -> Content:
-    """Of a file as a store tells it: that of a row of its name and its bytes. It is mapped, not read at once."""
+    """Return a file's content as a store records it: a row of its name and its bytes. The file is memory-mapped."""
     data = pa.memory_map(str(path)).read_buffer()
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])

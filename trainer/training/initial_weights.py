@@ -39,14 +39,14 @@ from trainer.settings.model import ModelSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunModel:
-    """A model as it is before the first step. said: where its weights are from, in words; "" for first ones"""
+    """A model as it is before the first step. message: where its weights are from; "" for first ones"""
 
     model: Objective
     said: str = ""
 
 
 def first_model(job: TrainingJob) -> Objective:
-    """The model with its first weights, which are made on the processor: the same for any number of processes."""
+    """Return a model with its first weights, which are made on the processor: the same for any number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -55,7 +55,7 @@ def first_model(job: TrainingJob) -> Objective:
 
 
 def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
-    """The model with the weights that the job begins with, and its teacher, where it has one.
+    """Return the model with the weights that the job begins with, and its teacher, where it has one.
 
     resumes: its weights come from a checkpoint afterwards
     Raises InputError where a folder is not what it was.
@@ -74,9 +74,9 @@ def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
 
 
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The state of the folder's model under our names with the rows that `inputs` ask for, and the heads it lacks.
+    """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
 
-    Raises InputError where a tensor of the encoder is missing, or one is there that is of no head.
+    Raises InputError where a tensor of the encoder is missing, or one belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -94,7 +94,7 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
 
 
 def _part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
-    """Of a part what its file holds. model: as the folder's, on the meta device"""
+    """Return what a part's file holds. model: as the folder's, on the meta device"""
     family = model.family
     tensors = _below_name(read_weights(path), next(iter(family.names.encoder.values()))[0])
     lacking = heads_without(tensors.keys(), part, family)
@@ -115,13 +115,13 @@ def _below_name(tensors: dict[str, Tensor], example: str) -> dict[str, Tensor]:
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """A row for each of `size` tokens: those that there were, the means of new ones, none of the padding after them."""
+    """Return a row for each of `size` tokens: existing rows, means for new tokens, none of the padding after them."""
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
 def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a model the teacher of its job, where it has one; what is said of it.
+    """Give a model the teacher of its job, where it has one; return a message about it.
 
     begins: whether the model has first weights, and takes those of its teacher
     Raises InputError where the folder is not what it was, or of another vocabulary.
@@ -139,7 +139,7 @@ def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def teacher_in(folder: Path) -> MaskedModel:
-    """The model in a folder. Raises InputError where it guesses no words."""
+    """Return the model in a folder. Raises InputError where it does not guess words."""
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):
@@ -149,7 +149,7 @@ def teacher_in(folder: Path) -> MaskedModel:
 
 
 def _tokens(job: TrainingJob) -> list[str]:
-    """Of the job's vocabulary, by id."""
+    """Return the tokens of the job's vocabulary, by id."""
     files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
     ids = check_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
     return sorted(ids, key=ids.__getitem__)

@@ -22,7 +22,7 @@ GROWTH_STEPS = 2_000  # good steps after which the scale is doubled, as in Micik
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """The optimiser that the settings name, of all parameters that learn; `set_rates` says the rates of its steps."""
+    """Return the optimizer that the settings name, for all parameters that learn; `set_rates` sets its rates."""
     groups = parameter_groups(model, settings)
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw" and settings.bias_correction:
@@ -51,7 +51,7 @@ def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """The factor on the rate of each parameter: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+    """Return the factor on each parameter's rate: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
 
     Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
     parameters (ALBERT) are one.
@@ -67,7 +67,7 @@ def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
 
 
 def _above(name: str, layers: Mapping[str, int]) -> int:
-    """How many depths are above that of a parameter. layers: of each encoder"""
+    """Return how many depths are above that of a parameter. layers: of each encoder"""
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
@@ -84,7 +84,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def set_weight_decay(optimizer: torch.optim.Optimizer, weight_decay: float) -> None:
-    """What matrices lose in the steps to come."""
+    """Set the weight decay of matrices for the steps to come."""
     for group in optimizer.param_groups:
         group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 

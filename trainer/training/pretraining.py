@@ -52,7 +52,7 @@ from trainer.training.shard_check import ShardCheck
 
 
 def main(arguments: list[str]) -> int:
-    """Train as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it).
+    """Train as a job's file says; 0, or 2 where the user can fix what is wrong (a line of the output says it).
 
     Stopped by a signal: 128 and the signal, after a checkpoint.
     """
@@ -100,7 +100,7 @@ class Phases(Course):
         """settings: the job's, without "auto"; computes: the choice in a line; resumes: from a checkpoint"""
         self.job, self.settings, self.ranks, self.log = job, settings, ranks, log
         self.identity = job.identity
-        self.kept = decays_begin(job.training)  # other runs may go on from here, before the rate falls
+        self.kept = decays_begin(job.training)  # other runs may continue from here, before the rate falls
         self._begun = begun_model(job, resumes)
         self.learner = Learner.of(self._begun.model, settings.in_phase(0), ranks)
         self.first_steps = FirstSteps.of(job, self.learner.terms, ranks)
@@ -114,7 +114,7 @@ class Phases(Course):
 
     @property
     def feed(self) -> Feed:
-        """What the phase reads."""
+        """Return the feed of the phase."""
         if self._feed is None:
             self._feed = Feed(self.job, self._phase, self.ranks, self.learner.flops)
         return self._feed
@@ -132,7 +132,7 @@ class Phases(Course):
         set_weight_decay(self.learner.optimizer, settings.weight_decay)
 
     def begin(self, checkpoints: Checkpoints) -> None:
-        """Take the weights and the optimizer of another run, where the job goes on from one."""
+        """Take the weights and the optimizer of another run, where the job continues from one."""
         begins = {"message": self._begun.said} if self._begun.said else {}
         if self.job.origin is not None:
             checkpoints.go_on_from(self.job.origin, self.learner)
@@ -190,7 +190,7 @@ class Phases(Course):
         if self.ranks.rank == 0 and whole.guessed.any():
             guessed = {
                 "unigram_entropy": cross_entropy(whole.guessed, whole.guessed),
-                "unigram_loss": cross_entropy(whole.guessed, feed.token_counts + 1),  # none is taken for impossible
+                "unigram_loss": cross_entropy(whole.guessed, feed.token_counts + 1),  # no token is impossible
             }
             figures = {**self._figures(whole), **guessed}
             if len(parts) > 1:
@@ -211,7 +211,7 @@ class Phases(Course):
         return {**losses, **self.learner.model.figures(judged.measures), **of_words, **said(judged.named)}
 
     def wait(self, step: int) -> None:
-        """Wait until the shards are known to be sound."""
+        """Wait until the shards are verified."""
         self._shard_check.wait(step)
 
     def guarded(self) -> AbstractContextManager[Any]:
@@ -240,7 +240,7 @@ class Phases(Course):
         return {"counts": named(self._counts.tolist()), "seen": self._seen()}
 
     def _seen(self) -> Json:
-        """What was read of each shard set in each phase, over all processes, which must all call it."""
+        """Return what was read of each shard set in each phase, over all processes, which must all call it."""
         whole = [self.ranks.total(tallies.ravel().tolist()) for tallies in self._tallies]
         return [np.reshape(numbers, (-1, len(TALLIES))).tolist() for numbers in whole]
 
@@ -262,12 +262,12 @@ class Phases(Course):
 
 
 def listeners(job: TrainingJob, ranks: Ranks) -> list[MetricsListener]:
-    """Who is told what a run says, besides its log."""
+    """Return the listeners of a run's events, in addition to its log."""
     return [TensorBoard(Path(job.work))] if job.training.tensorboard and ranks.rank == 0 else []
 
 
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
-    """Where a run is after so many steps. Phases on the same shards read on, one where the other ended."""
+    """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
     phases, done = job.training.phase, step
     for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
@@ -278,7 +278,7 @@ def cursor_at(step: int, job: TrainingJob) -> Cursor:
 
 
 class EvaluationSums(NamedTuple):
-    """What an evaluation came to, over all processes.
+    """The sums of an evaluation over all processes.
 
     sums:    [terms, 2], counts: [STEP_COUNTS + terms], as of a step
     guessed: [vocabulary], how often each token was to be guessed

@@ -20,7 +20,7 @@ SECONDS = 10.0  # that all processes wait before they ask again: far below the t
 
 
 class Verdict(NamedTuple):
-    """What one process knows. damage: path and fault of a file."""
+    """The state of one process's check. damage: path and fault of a file."""
 
     finished: bool
     damage: tuple[str, str] | None = None
@@ -50,7 +50,7 @@ class ShardCheck:
             self._own.__exit__(kind, error, traceback)
 
     def wait(self, step: int) -> None:
-        """Until the shards are known to be sound. All processes must call it. Raises Damaged on all of them."""
+        """Wait until the shards are verified. All processes must call it. Raises Damaged on all of them."""
         told = False
         while not self._sound:
             verdicts = self._ranks.collect(self._verdict())

@@ -66,7 +66,7 @@ EXPORT = "export"
 
 
 def main(arguments: list[str]) -> int:
-    """Fine-tune as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it).
+    """Fine-tune as a job's file says; 0, or 2 where the user can fix what is wrong (a line of the output says it).
 
     Stopped by a signal: 128 and the signal, after a checkpoint.
     """
@@ -122,7 +122,7 @@ def _check_output(output: Path) -> None:
 def alone(output: Path) -> Iterator[None]:
     """Hold an output for the time of the block. Raises InputError where another process makes it.
 
-    Where the file system knows no locks, nobody can say.
+    On a file system without locks this cannot be detected.
     """
 
     def taken() -> None:
@@ -139,7 +139,7 @@ def alone(output: Path) -> Iterator[None]:
 
 
 def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Tokens of a sequence. Raises InputError where the model reads less than is asked for."""
+    """Return the most tokens of a sequence. Raises InputError where the model reads fewer than the settings ask for."""
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
@@ -208,7 +208,7 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
 
 
 def _digests(folder: Path) -> dict[str, Any]:
-    """Of the files of a model's folder that are read."""
+    """Return sizes and digests of those files in a model's folder that are read."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES)
     return described(folder, [name for name in names if (folder / name).is_file()])
 
@@ -226,7 +226,7 @@ def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return in what a run was asked otherwise; "" where in nothing."""
+    """Return how two runs differ in what they were asked for; "" where they do not."""
     if before["job"] != now["job"]:
         return "it was asked for something else"
     if before["model"] != now["model"]:

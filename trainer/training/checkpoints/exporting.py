@@ -2,7 +2,7 @@
 
     work/checkpoints/step-00003000 ─► config.json, model.safetensors, the vocabulary's files
 
-It may be done while the run goes on: a checkpoint that has its name is whole. Every byte of it is compared with its
+This works while the run continues: a checkpoint that has its name is whole. Every byte of it is compared with its
 digest first. The folder appears whole or not at all.
 
 Cost: the weights twice in main memory, and a third time where files are written; the optimiser's state is not read.
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 
 def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
-    """Write the checkpoint of a step, or the newest one, to a folder; its step.
+    """Write the checkpoint of a step, or the newest one, to a folder; return its step.
 
     store: holds the vocabulary, if not where the job says
     Raises InputError where there is no such checkpoint or it is damaged, or the folder holds something.
@@ -64,7 +64,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """The job that is done in a work folder. Raises InputError where none is."""
+    """Return the job of a work folder. Raises InputError where it has none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -74,7 +74,7 @@ def read_job(work: Path) -> TrainingJob:
 
 
 def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
-    """The checkpoint of a step, or the newest. Raises InputError where there is none."""
+    """Return the checkpoint of a step, or the newest. Raises InputError where there is none."""
     found = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
     chosen = max(found, default=None) if step is None else step
     if chosen in found:
