@@ -12,15 +12,15 @@ class InputError(ValueError):
 class UnreadableFile(InputError):
     """A raw file whose content cannot be read: reading the same bytes in the same way fails in the same way.
 
-    said: the paragraph without it; source, file, sha256: which file of which source; path: where it lies
+    reason: the paragraph without it; source, file, sha256: which file of which source; path: where it lies
     """
 
-    def __init__(self, said: str, source: str, file: str, sha256: str, path: str) -> None:
-        super().__init__(said, source, file, sha256, path)
-        self.said, self.source, self.file, self.sha256, self.path = said, source, file, sha256, path
+    def __init__(self, reason: str, source: str, file: str, sha256: str, path: str) -> None:
+        super().__init__(reason, source, file, sha256, path)
+        self.reason, self.source, self.file, self.sha256, self.path = reason, source, file, sha256, path
 
     def __str__(self) -> str:
         return (
-            f'{self.said} To go on without the file, set on_damage = "skip" in the [[source]] {self.source!r}: '
+            f'{self.reason} To go on without the file, set on_damage = "skip" in the [[source]] {self.source!r}: '
             "it is then left out, counted and named, and read again once it is another file."
         )

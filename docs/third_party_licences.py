@@ -134,10 +134,10 @@ def needed(requirements: Iterable[Requirement]) -> set[str]:
     todo = [pair for requirement in requirements for pair in _wanted(requirement)]
     while todo:
         pair = todo.pop()
-        found = None if pair in reached else installed(pair[0])
-        if found:
+        distribution = None if pair in reached else installed(pair[0])
+        if distribution:
             reached.add(pair)
-            inner = map(Requirement, found.requires or [])
+            inner = map(Requirement, distribution.requires or [])
             todo += [more for one in inner if _applies(one, pair[1]) for more in _wanted(one)]
     return {name for name, _ in reached}
 
@@ -166,8 +166,8 @@ def installed(name: str) -> Distribution | None:
 
 def version_here(name: str) -> str | None:
     """Return the version that is installed, without the mark of a local build such as +cpu."""
-    found = installed(name)
-    return found.version.partition("+")[0] if found else None
+    distribution = installed(name)
+    return distribution.version.partition("+")[0] if distribution else None
 
 
 def is_for_gpus(name: str) -> bool:
@@ -187,12 +187,12 @@ def canonical(name: str) -> str:
 # The page's text
 
 
-def licence(found: Distribution) -> str:
+def licence(distribution: Distribution) -> str:
     """Return what a package names as its licence: an expression; else by classifier, and in its own words where short.
 
     If it has the whole text and nothing else, return its first line.
     """
-    metadata = found.metadata
+    metadata = distribution.metadata
     for expression in metadata.get_all("License-Expression") or []:
         return str(expression)
     classifiers = [line for line in metadata.get_all("Classifier") or [] if line.startswith("License ::")]
@@ -207,14 +207,14 @@ def licence(found: Distribution) -> str:
 
 def row(name: str) -> str:
     """Return the page's row of a package."""
-    found = installed(name)
-    return f"| {name} | {pins()[name]} | {licence(found) if found else LATER_PYTHONS[name]} |"
+    distribution = installed(name)
+    return f"| {name} | {pins()[name]} | {licence(distribution) if distribution else LATER_PYTHONS[name]} |"
 
 
 def gnu_rows(name: str) -> list[str]:
     """Return a row for each library of GNU that a package's wheel brings."""
-    found = installed(name)
-    files = {path.name for path in (found and found.files) or ()}
+    distribution = installed(name)
+    files = {path.name for path in (distribution and distribution.files) or ()}
     held = [library for library in GNU_LIBRARIES if any(re.match(rf"{library}\b", file) for file in files)]
     return [f"| {name} | {library} | {GNU_LIBRARIES[library]} |" for library in held]
 

@@ -95,8 +95,8 @@ def plan_model(
     origin = find_origin(training, models, model, vocabulary.content)
     if origin is not None and start is not None:
         raise InputError(
-            "model.start and training.continue_from both say what the training begins with: leave out the one (weights "
-            "alone) or the other (weights, optimiser and place in the shards)."
+            "model.start and training.continue_from both set what the training begins with: leave out one of them. "
+            "The first brings weights alone, the second weights, optimizer and place in the shards."
         )
     settled = settle(training, shards, {} if origin is None else origin.read)
     facts = settled.shards[0].facts
@@ -124,10 +124,10 @@ class _Begins:
     @property
     def named(self) -> dict[str, Json]:
         """Return this as a fingerprint names it."""
-        found = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
+        contents = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
         return {
             **({} if self.origin is None else {"origin": self.origin.identity}),
-            **{role: content for role, content in found.items() if content is not None},
+            **{role: content for role, content in contents.items() if content is not None},
         }
 
 
@@ -231,8 +231,8 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
     size = vocabulary.rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
         raise InputError(
-            f"The shards {shards.name!r} of {what} are of another vocabulary ({shards.facts['vocab_size']} tokens) "
-            f"than {vocabulary.name!r} ({size} tokens), with which the model is to be trained: all phases of a "
+            f"The shards {shards.name!r} of {what} have a different vocabulary ({shards.facts['vocab_size']} tokens) "
+            f"from {vocabulary.name!r} ({size} tokens), which the model is to be trained with: all phases of a "
             "training must read shards of one vocabulary."
         )
     if shards.facts["length"] > model.positions:
@@ -264,19 +264,19 @@ def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
     data = (job.export / name).read_bytes()
     if described_bytes(data) != facts["files"].get(name, described_bytes(data)):
         raise InputError(
-            f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again, "
-            "which writes it again from the newest checkpoint."
+            f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again: "
+            "it rewrites the file from the newest checkpoint."
         )
     return data
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:
     """Return the logged steps and evaluations without times; for a mixture, also each component's evaluation."""
-    said = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
+    logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
-        {"step": event["step"], "phase": event["phase"], **found, "event": called}
-        for event in said
-        for called, found in [
+        {"step": event["step"], "phase": event["phase"], **figures, "event": called}
+        for event in logged
+        for called, figures in [
             *((f"{COMPONENT}{name}", part) for name, part in event.get("components", {}).items()),
             (event["event"], event),
         ]

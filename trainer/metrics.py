@@ -37,7 +37,7 @@ METRICS_FILE = "metrics.jsonl"
 class MetricsListener(Protocol):
     """A listener that receives what the log receives, and keeps it in a form of its own."""
 
-    def begin(self, step: int, said: Iterable[Event]) -> None:
+    def begin(self, step: int, events: Iterable[Event]) -> None:
         """Discard what was reported of later steps; -1: all steps. events: those up to this one"""
         ...
 
@@ -69,17 +69,17 @@ class MetricsLog:
     def say(self, event: str, step: int, **fields: Any) -> None:
         """Write one event to standard output and to the file."""
         if self._speaks:
-            told = {"event": event, "step": step, **fields}
-            said = line(told)
+            record = {"event": event, "step": step, **fields}
+            text = line(record)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(said)
-            speak(said)
+                file.write(text)
+            speak(text)
             for listener in self._listeners:
-                listener.hear(told)
+                listener.hear(record)
 
     def tells(self, event: str, step: int) -> bool:
         """True if an event of a step is in the file."""
-        return any(said["event"] == event and said["step"] == step for said in read_metrics(self._path))
+        return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
         """Have the system write what was logged to the disk, as a checkpoint presumes."""
@@ -98,9 +98,9 @@ def line(event: Event) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def speak(said: str) -> None:
+def speak(text: str) -> None:
     """Write a line to standard output in one call, so that lines of several processes do not mix."""
-    sys.stdout.write(said)
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
@@ -108,4 +108,4 @@ def read_metrics(path: Path) -> Iterator[Event]:
     """Yield the events of a file, if it exists. A last line that a killed process left unfinished is skipped."""
     if path.exists():
         with path.open(encoding="utf-8") as file:
-            yield from (json.loads(said) for said in file if said.endswith("\n"))
+            yield from (json.loads(text) for text in file if text.endswith("\n"))

@@ -288,9 +288,9 @@ def open_document(data: bytes, path: str) -> dict[str, Json]:
     if not digest_in(data):
         _refuse_format_1(data, path)
     fields = unseal(data, path)
-    if (found := fields.pop("format_version")) != FORMAT_VERSION:
+    if (version := fields.pop("format_version")) != FORMAT_VERSION:
         raise InputError(
-            f"{path} has format version {found}, and this version of the program reads {FORMAT_VERSION}: use the "
+            f"{path} has format version {version}, and this version of the program reads {FORMAT_VERSION}: use the "
             "version that wrote it, or another store."
         )
     return fields
@@ -315,7 +315,7 @@ def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
     for part in parts:
         for file in part.files:
             contents.setdefault(file.table, []).append(file.content)
-    return {table: sum_contents(found) for table, found in sorted(contents.items())}
+    return {table: sum_contents(of_table) for table, of_table in sorted(contents.items())}
 
 
 def _tables_json(tables: Mapping[str, Content]) -> dict[str, str]:

@@ -97,10 +97,10 @@ def checks_of(place: Place, stage_folder: str, part: Part) -> Mapping[str, Table
 def _read_checks(place: Place, stage_folder: str, record: RecordAddress) -> Mapping[str, TableChecks]:
     path = f"{stage_folder}/{record.path}"
     try:
-        found = read_record(place, stage_folder, record.path)
+        stored = read_record(place, stage_folder, record.path)
     except FileNotFoundError as error:
         raise Damaged(path, "it is gone") from error
-    assert found.part.record is not None
-    if found.part.record.digest != record.digest:
+    assert stored.part.record is not None
+    if stored.part.record.digest != record.digest:
         raise Damaged(path, "its digest is not the one that the manifest names")
-    return found.checks
+    return stored.checks

@@ -85,14 +85,14 @@ def _plain(value: Any) -> Json:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def check_range(key: str, value: float, low: float, high: float = math.inf, said: str = "") -> None:
+def check_range(key: str, value: float, low: float, high: float = math.inf, text: str = "") -> None:
     """Raise InputError unless low <= value <= high.
 
-    said: what the message says after the key and the value, where the bounds do not make clear what to do
+    text: what the message says after the key and the value, where the bounds do not make clear what to do
     """
     if not low <= value <= high:
-        if said:
-            raise InputError(f"{key} is {value}{said}")
+        if text:
+            raise InputError(f"{key} is {value}{text}")
         raise InputError(f"{key} = {value} is out of range: it must be between {low} and {high}.")
 
 

@@ -87,13 +87,13 @@ class MboxSource:
         """The bytes of a message, its `From ` line included."""
         return read_again(file, locator.offset, locator.length)
 
-    def message(self, found: Line, file: RawFile) -> Record:
+    def message(self, line: Line, file: RawFile) -> Record:
         """Return the record of a message's bytes."""
-        locator = unpacked_place(file, found.offset, found.length)
-        if found.data is None:
+        locator = unpacked_place(file, line.offset, line.length)
+        if line.data is None:
             return too_large(locator, self.max_record_bytes)
         try:
-            return self._read(found, locator)
+            return self._read(line, locator)
         except (
             AttributeError,
             IndexError,
@@ -101,18 +101,18 @@ class MboxSource:
             TypeError,
             ValueError,
         ) as error:  # what Python's parser of mail raises
-            return damaged(locator, found.data, f"a message that cannot be read: {error}")
+            return damaged(locator, line.data, f"a message that cannot be read: {error}")
 
-    def _read(self, found: Line, locator: Locator) -> Record:
-        assert found.data is not None
-        mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", found.data.partition(b"\n")[2]), policy=policy.default)
+    def _read(self, line: Line, locator: Locator) -> Record:
+        assert line.data is not None
+        mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", line.data.partition(b"\n")[2]), policy=policy.default)
         text, drop = _text(mail)
         text = text if self.quotes else QUOTED.sub("", text)
         return Record(
             locator=locator,
             text=text,
             key=str(mail["message-id"] or "").strip() or None,
-            raw=found.data,
+            raw=line.data,
             title=str(mail["subject"] or "").strip() or None,
             date=_date(str(mail["date"] or "")),
             group=parseaddr(str(mail["from"] or ""))[1] or None,

@@ -81,8 +81,8 @@ class OrderedTask(TextTask):
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return scores of the classes as places in the order."""
         gold = [self.labels.index(example.label) for example in examples]
-        said = [_place(prediction) for prediction in predictions]
-        return {**class_scores(gold, said, len(self.labels)), **correlations(gold, said)}
+        predicted = [_place(prediction) for prediction in predictions]
+        return {**class_scores(gold, predicted, len(self.labels)), **correlations(gold, predicted)}
 
     def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The class."""

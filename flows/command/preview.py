@@ -93,7 +93,7 @@ def preview_source(
     def leave_out(fault: UnreadableFile) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {fault.said}")
+        tell(f"{entry.source.name}: left out as unreadable: {fault.reason}")
 
     for record in islice(sample_records(entry.source, files, leave_out), number):
         yield preview_record(record, entry)

@@ -70,7 +70,7 @@ class AdaptSettings:
     def __post_init__(self) -> None:
         check_choice("characters", self.characters, (LETTERS, LETTERS_AND_DIGITS))
         for name, least in (("min_count", 1), ("min_length", 1), ("max_length", self.min_length)):
-            check_range(name, getattr(self, name), least, said=f"; it must be {least} or more.")
+            check_range(name, getattr(self, name), least, text=f"; it must be {least} or more.")
 
     def allows(self, text: str) -> bool:
         """True if tokens may be drawn from this word, given without what marks its beginning."""

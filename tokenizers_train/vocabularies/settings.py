@@ -63,7 +63,7 @@ class VocabularySettings:
         if self.lowercase is None:
             object.__setattr__(self, "lowercase", self.algorithm != BYTE_BPE)
         for name, least in (("min_frequency", 1), ("limit_alphabet", 1), ("unused", 0), ("max_word_length", 1)):
-            check_range(f"vocabulary.{name}", getattr(self, name), least, said=f"; it must be {least} or more.")
+            check_range(f"vocabulary.{name}", getattr(self, name), least, text=f"; it must be {least} or more.")
         advice = ": it is a share of all characters, from 0.5 to 1 (ALBERT's is 0.99995)."
         check_range("vocabulary.character_coverage", self.character_coverage, 0.5, 1, advice)
         self._check_keys()

@@ -63,7 +63,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
     read = [role for role in task.roles if labelled or role not in task.learnt]
     needed = [role for role in read if role not in task.optional]
     optional = [role for role in read if role in task.optional]
-    found = read_examples(
+    rows = read_examples(
         with_format(task, file),
         counts,
         needed,
@@ -71,7 +71,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
         [*optional, ID],
     )
     lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in found:
+    for line, (name, example) in rows:
         lines.append(line)
         ids.append(name)
         examples.append(example)
@@ -80,29 +80,27 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
     """Return the settings with the task's format, where the file does not name its own."""
-    return replace(file, format=task.format) if task.format and not _is_told(file) else file
+    return replace(file, format=task.format) if task.format and not _names_format(file) else file
 
 
-def _is_told(file: FileSettings) -> bool:
+def _names_format(file: FileSettings) -> bool:
     """True if a file's format is named, or follows from its ending."""
     return bool(file.format) or unpacked_ending(file.path) in ENDINGS
 
 
-def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExamples:
+def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
     """Return the examples of a file as items of a model. Raises InputError where none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
-    items = encoded_items(task, found.examples, encoder, found.labelled)
+    items = encoded_items(task, file.examples, encoder, file.labelled)
     if items is None:
-        raise InputError(
-            f"{found.path} has nothing that can be read as the task {task.kind!r} asks: give another file."
-        )
+        raise InputError(f"{file.path} has no example that the task {task.kind!r} can use: give another file.")
     figures = {
         "tokens": len(items.ids.values),
         "texts_cut": encoder.num_cut - cut,
         "tokens_cut": encoder.tokens_cut - lost,
     }
-    ledger = Ledger(accounts=(found.counts.account,), figures=figures).check()
-    return EncodedExamples(examples=found.examples, items=items, ledger=ledger, labelled=found.labelled)
+    ledger = Ledger(accounts=(file.counts.account,), figures=figures).check()
+    return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 
 
 def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems | None:
@@ -134,7 +132,7 @@ def _check_numbers(task: Task, some: range, packed: PackedItems) -> None:
     if packed.numbers.min() < some.start or packed.numbers.max() >= some.stop:
         raise InputError(
             f"The task {task.kind!r} gives its items other numbers than those of their examples, which begin with "
-            "`first`: that is a fault in its package."
+            "`first`: this is a bug in its package."
         )
 
 

@@ -117,7 +117,7 @@ def load_task(folder: Path) -> Loaded:
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
-            "not whole. Give the folder that `cloze finetune` wrote, with all its files."
+            "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
         )
     read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
@@ -135,18 +135,18 @@ def _part(task: Task, settings: ModelSettings) -> ModelPart:
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
     if "task" in record and not isinstance(record["task"], Mapping):
-        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, and no table: copy the folder again.")
+        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, not a table: copy the folder again.")
     if "task" in record:
         own = {key: value for key, value in record["task"].items() if key != "package"}
         return read_task(own, str(folder / RECORD))
     config = read_config(folder / CONFIG)
-    found = task_of_config(config, settings.of_family.names.architectures)
-    if found is None:
+    task = task_of_config(config, settings.of_family.names.architectures)
+    if task is None:
         raise InputError(
-            f"{folder} is of no task: its {CONFIG} tells of {', '.join(config.get('architectures') or ('no class',))}. "
+            f"{folder} has no task: its {CONFIG} names {', '.join(config.get('architectures') or ('no class',))}. "
             "Fine-tune it first (`cloze finetune`), or give a folder that was."
         )
-    return found
+    return task
 
 
 # Whether weights are those that were written.
@@ -165,18 +165,19 @@ def check_weights(folder: Path) -> None:
         _check_stored(folder, Manifest.from_bytes(data, str(folder / MANIFEST)))
 
 
-def _check_tuned(folder: Path, told: Any) -> None:
+def _check_tuned(folder: Path, recorded: Any) -> None:
     try:
-        check_files(folder, {name: told[name] for name in told if (folder / name).is_file()})
+        check_files(folder, {name: recorded[name] for name in recorded if (folder / name).is_file()})
     except (TypeError, KeyError) as error:
         raise InputError(
-            f"{folder / RECORD}: `weights` is {told!r}, and not what fine-tuning writes there: copy the folder again."
+            f"{folder / RECORD}: `weights` is {recorded!r}, which is not what fine-tuning writes there: copy the "
+            "folder again."
         ) from error
     except Damaged as error:
         raise InputError(
-            f"{folder / error.path} is not the file that {RECORD} tells of: it is damaged, or was changed since. Copy "
-            "the folder again, or fine-tune again; to use a file that was changed on purpose, take it out of `weights` "
-            f"in {RECORD}."
+            f"{folder / error.path} is not the file that {RECORD} records: it is damaged, or was changed since. Copy "
+            "the folder again, or fine-tune again; to use a file that was changed on purpose, remove it from "
+            f"`weights` in {RECORD}."
         ) from error
 
 
@@ -188,8 +189,8 @@ def _check_stored(folder: Path, manifest: Manifest) -> None:
         path = folder / name
         if path.is_file() and not (path.stat().st_size == file.size_bytes and _content(path, name) == file.content):
             raise InputError(
-                f"{path} is not the file that the store's {MANIFEST} tells of: it is damaged, or was changed since. "
-                "`cloze verify --repair` on the store builds it again; a file that was changed on purpose belongs in a "
+                f"{path} is not the file that the store's {MANIFEST} records: it is damaged, or was changed since. "
+                "`cloze verify --repair` on the store rebuilds it; keep a file that was changed on purpose in a "
                 "folder of its own."
             )
 

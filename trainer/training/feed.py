@@ -123,8 +123,8 @@ class Feed:
         self._train = self._reader()
         if not len(self._train):
             raise InputError(
-                f"The shards {self.reading.inputs[0].folder} have no example to train on: give them more text, or a "
-                "smaller held-out share."
+                f"The shards {self.reading.inputs[0].folder} have no example to train on: build them from more text, "
+                "or a smaller held-out share."
             )
 
     def _reader(self) -> SlotReader:
@@ -282,9 +282,9 @@ def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
     >>> commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
     """
-    found = np.zeros(len(token_counts), bool)
-    found[np.argsort(-token_counts, kind="stable")[:number]] = True
-    return found
+    common = np.zeros(len(token_counts), bool)
+    common[np.argsort(-token_counts, kind="stable")[:number]] = True
+    return common
 
 
 def rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:

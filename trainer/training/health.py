@@ -45,7 +45,7 @@ NAMED = 16  # examples of a shard set
 PAIR = "pair"
 OF_TEACHER = {"soft", "cosine"}
 RECENT = 5  # lines of the log that a loss is averaged over
-OFF = "Where this is meant, set training.health_checks = false."
+OFF = "If this is intended, set training.health_checks = false."
 
 
 class Symptom(NamedTuple):
@@ -96,31 +96,31 @@ class Health:
                 yield from self._of_chance(name, losses[name], chance)
         if norm == 0 and any(counts.values()):
             yield Symptom(
-                "The gradient of the first step is zero: nothing would be learnt. Look at the weights of the "
+                "The gradient of the first step is zero: nothing would be learned. Check the weights of the "
                 f"objective's terms and at what is frozen. {OFF}",
                 True,
             )
         if math.isfinite(norm) and norm > MOST_NORM:
             yield Symptom(
-                f"The gradient of the first step has the norm {norm:,.0f}, where some 1 to 100 are usual: the weights "
-                f"that training begins with are not sound. {OFF}",
+                f"The gradient of the first step has the norm {norm:,.0f}, where 1 to 100 is usual: something is "
+                f"wrong with the weights that training begins with. {OFF}",
                 self.new_weights,
             )
 
     def _of_chance(self, name: str, loss: float, chance: float) -> Iterator[Symptom]:
         """Compare a first loss with guessing by chance."""
-        said = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
+        comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
         if not self.new_weights and loss > chance + FAR:
             yield Symptom(
-                f"{said}: the weights that training begins with are sure of wrong answers. Are they of this "
-                "vocabulary, with every token at its own row? If the text is far from what they learnt, the loss falls "
-                "soon.",
+                f"{comparison}: the weights that training begins with are sure of wrong answers. Do they belong to "
+                "this vocabulary, with every token at its own row? If the text only differs from what they were "
+                "trained on, the loss falls soon.",
                 False,
             )
         if self.new_weights and abs(loss - chance) > FAR:
             yield Symptom(
-                f"{said}: weights that know nothing are near that. Either they are not drawn as the family draws them, "
-                f"or the loss is not divided by what it is summed over. {OFF}",
+                f"{comparison}: new weights are near that. Either they are not drawn as the family draws them, or the "
+                f"loss is not divided by what it is summed over. {OFF}",
                 True,
             )
 
@@ -133,9 +133,9 @@ class Health:
             now = fmean(self._recent[name])
             if now > first - FLAT:
                 yield Symptom(
-                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing is "
-                    "learnt so far. Look at training.learning_rate (published ones are between 1e-4 and 1e-3 for new "
-                    "weights), at the warm-up, and at examples: cloze inspect shows the shards' masks.",
+                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing has "
+                    "been learned so far. Check training.learning_rate (published ones are between 1e-4 and 1e-3 for "
+                    "new weights), the warm-up, and some examples: cloze inspect shows the shards' masks.",
                     False,
                 )
 
@@ -152,10 +152,10 @@ class FirstTexts:
 
     def add(self, ids: npt.NDArray[np.int64], labels: npt.NDArray[np.int64] | None) -> None:
         """Count examples as the model reads them: masked tokens are left out, and so are labels below 0."""
-        known = self.special_ids
-        ordinary = np.isin(ids, [known.pad, known.cls, known.sep, known.mask], invert=True).sum()
+        special = self.special_ids
+        ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
         some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
-        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == known.unk).sum()])
+        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == special.unk).sum()])
 
 
 def judged_texts(counts: Sequence[int]) -> list[Symptom]:
@@ -168,7 +168,7 @@ def _balance(pairs: int, ones: int) -> Iterator[Symptom]:
     share = ones / max(1, pairs)
     if pairs >= ENOUGH_PAIRS and not BALANCED[0] <= share <= BALANCED[1]:
         same = share in (0.0, 1.0)
-        tells = "there is nothing to tell apart" if same else "half of them are expected"
+        tells = "there is nothing to distinguish" if same else "half of them are expected"
         yield Symptom(
             f"Of the first {pairs:,} pairs of segments {share:.0%} have the label 1: {tells}. Documents of a single "
             "segment have no second one that follows: give longer documents, or shards without pairs (shards.input = "
@@ -181,8 +181,8 @@ def _unknown(tokens: int, unknown: int) -> Iterator[Symptom]:
     share = unknown / max(1, tokens)
     if tokens >= ENOUGH_TOKENS and share > MANY_UNKNOWN:
         yield Symptom(
-            f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary does not know the characters of the "
-            "text. Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build the "
+            f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary lacks the characters of the text. "
+            "Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build the "
             f"shards again. {OFF}",
             share > MOST_UNKNOWN,
         )
@@ -196,16 +196,16 @@ def check_vocabulary(job: TrainingJob) -> None:
         of_another = made_with and job.vocabulary.folder.rsplit("/", 1)[-1] not in made_with
         if of_another or manifest.facts["vocab_size"] != job.inputs.vocab_size or ids != job.inputs.special_ids:
             raise InputError(
-                f"The shards {manifest.folder} are of another vocabulary ({manifest.facts['vocab_size']:,} tokens) "
-                f"than the model ({job.inputs.vocab_size:,} tokens, {job.vocabulary.name!r}): build shards with it, or "
-                "plan the training again."
+                f"The shards {manifest.folder} have a different vocabulary ({manifest.facts['vocab_size']:,} tokens) "
+                f"from the model ({job.inputs.vocab_size:,} tokens, {job.vocabulary.name!r}): build shards with the "
+                "model's, or plan the training again."
             )
 
 
-def joined_examples(found: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
+def joined_examples(by_process: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
     """Join the examples that processes name, by the folder of their shards."""
-    folders = dict.fromkeys(folder for named in found for folder in named)
-    return {folder: sorted(number for named in found for number in named.get(folder, ())) for folder in folders}
+    folders = dict.fromkeys(folder for named in by_process for folder in named)
+    return {folder: sorted(number for named in by_process for number in named.get(folder, ())) for folder in folders}
 
 
 def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bool) -> str:

@@ -42,7 +42,7 @@ class BegunModel:
     """A model as it is before the first step. message: where its weights are from; "" for first ones"""
 
     model: Objective
-    said: str = ""
+    message: str = ""
 
 
 def first_model(job: TrainingJob) -> Objective:
@@ -63,14 +63,14 @@ def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
     model = first_model(job)
     taught = teach(model, job, begins=job.start is None and not resumes)
     if job.start is None or resumes:
-        return BegunModel(model=model, said=taught)
+        return BegunModel(model=model, message=taught)
     job.start.check()
     state, new_heads = start_state(job.start, job.model, job.inputs)
     model.load_state_dict({**model.state_dict(), **state})
     heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
     rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
-    said = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
-    return BegunModel(model=model, said=said.rstrip())
+    message = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
+    return BegunModel(model=model, message=message.rstrip())
 
 
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -84,9 +84,9 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
         wider = build_model(model, replace(inputs, vocab_size=before + 1)).state_dict()
     state = dict[str, Tensor]()
     for part in begun_parts(start, model, inputs):
-        found = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
-        check_shared(state, found, str(Path(start.folder) / part.folder / WEIGHTS))
-        state |= found
+        tensors = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
+        check_shared(state, tensors, str(Path(start.folder) / part.folder / WEIGHTS))
+        state |= tensors
     of_tokens = [name for name, tensor in theirs.state_dict().items() if tensor.shape != wider[name].shape]
     rows = dict(start.rows)
     grown = {name: _with_rows(state[name], rows, inputs.vocab_size) for name in of_tokens if name in state}
@@ -128,7 +128,7 @@ def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
     """
     if job.teacher is None:
         return ""
-    job.teacher.check("A student needs its teacher until it has learnt.")
+    job.teacher.check("A student needs its teacher until training ends.")
     check_tokens(job.teacher, _tokens(job))
     teacher = teacher_in(Path(job.teacher.folder))
     assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
@@ -143,7 +143,7 @@ def teacher_in(folder: Path) -> MaskedModel:
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):
-        raise InputError(f"The teacher in {folder} guesses no masked words: give a model that does.")
+        raise InputError(f"The teacher in {folder} does not guess masked words: give a model that does.")
     model.load_state_dict(state)
     return model
 

@@ -1,4 +1,4 @@
-"""The learner: a sharded model and its optimiser, and what one step does to them, in pre-training and fine-tuning.
+"""The learner: a sharded model and its optimizer, and what one step does to them, in pre-training and fine-tuning.
 
 The loss of a step is the weighted sum of its terms, each the sum of losses over all processes and micro-batches divided
 by the number of what was judged: so neither the number of processes nor how a step was cut changes it.
@@ -141,11 +141,11 @@ class Learner:
         divisors = step.divisors.to(self.ranks.device, non_blocking=True)
         for number, micro_batch in enumerate(step.micro_batches):
             self.sharded.begin_micro_batch(is_last=number == last)
-            found = self.model(micro_batch.batch.to(self.ranks.device))
-            torch.autograd.backward((found[:, 0] * self.weights / divisors).sum() * self.scale.factor)
-            sums += found.detach()
+            batch_sums = self.model(micro_batch.batch.to(self.ranks.device))
+            torch.autograd.backward((batch_sums[:, 0] * self.weights / divisors).sum() * self.scale.factor)
+            sums += batch_sums.detach()
             if not self._scaled:
-                self.nonfinite.look_at_loss(found.detach(), step.number, number)
+                self.nonfinite.look_at_loss(batch_sums.detach(), step.number, number)
         return StepOutcome(sums=sums, norm=self._update(step.number, rate))
 
     @property

@@ -103,7 +103,7 @@ class Speed:
         self.totals = Totals(0, 0)
         self._ranks = ranks
         self._peak = known_peak(settings, ranks.device)
-        self._said = self.totals
+        self._reported = self.totals
         self._waited = 0.0
         self._since = time.monotonic()
 
@@ -124,19 +124,19 @@ class Speed:
         yield
         self._since += time.monotonic() - began
 
-    def said(self, totals: Totals) -> dict[str, float]:
+    def figures(self, totals: Totals) -> dict[str, float]:
         """Return the speed since the last line, up to a step that is done."""
         seconds = max(time.monotonic() - self._since, 1e-9)
-        tokens, flops = totals.tokens - self._said.tokens, totals.flops - self._said.flops
-        found: dict[str, float] = {
+        tokens, flops = totals.tokens - self._reported.tokens, totals.flops - self._reported.flops
+        figures: dict[str, float] = {
             "tokens_per_second": round(tokens / seconds, 1),
             "wait_seconds": round(self._waited, 4),
             "wait_share": round(min(self._waited / seconds, 1.0), 4),
         }
         if self._peak is not None and flops:
-            found["mfu"] = round(utilisation(flops, seconds, [self._peak] * self._ranks.count), 4)
-        self._said, self._waited, self._since = totals, 0.0, time.monotonic()
-        return {**found, "memory_bytes": memory_bytes(self._ranks.device)}
+            figures["mfu"] = round(utilisation(flops, seconds, [self._peak] * self._ranks.count), 4)
+        self._reported, self._waited, self._since = totals, 0.0, time.monotonic()
+        return {**figures, "memory_bytes": memory_bytes(self._ranks.device)}
 
 
 def known_peak(settings: TrainingSettings, device: torch.device) -> float | None:
@@ -156,7 +156,7 @@ def named(counts: list[int]) -> dict[str, int]:
     return dict(zip(STEP_COUNTS, counts, strict=False))
 
 
-def said(counts: dict[str, int]) -> dict[str, int]:
+def line_counts(counts: dict[str, int]) -> dict[str, int]:
     """The counts that a line of the log holds."""
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if counts["dummy_tokens"] else ()))
     return {name: counts[name] for name in names}
@@ -168,10 +168,10 @@ def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term
     >>> losses_of([[6.0, 1.0], [2.0, 1.0]], [2, 4], (Term("masked"), Term("pair", 2.0)))
     {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
     """
-    found, loss = dict[str, float](), 0.0
+    means, loss = dict[str, float](), 0.0
     for term, (summed, right), divisor in zip(terms, sums, divisors, strict=True):
-        found[f"{term.name}_loss"] = summed / max(divisor, 1)
+        means[f"{term.name}_loss"] = summed / max(divisor, 1)
         if term.has_rights:
-            found[f"{term.name}_accuracy"] = right / max(divisor, 1)
-        loss += term.weight * found[f"{term.name}_loss"]
-    return {"loss": loss, **found}
+            means[f"{term.name}_accuracy"] = right / max(divisor, 1)
+        loss += term.weight * means[f"{term.name}_loss"]
+    return {"loss": loss, **means}

@@ -218,7 +218,7 @@ class TrainingLoop:
             self.saved = self.step
             self.log.cut(self.step)
             self.course.resume(saved)
-        origin = "begins again: no whole checkpoint is left" if path is None else f"goes on from {path.name}"
+        origin = "starts over: no whole checkpoint is left" if path is None else f"resumes from {path.name}"
         for fault in faults:
             self.log.say("damaged", self.step, message=f"{fault} Training {origin}.")
 

@@ -28,7 +28,7 @@ from dataclasses import replace
 import torch
 
 from corpora.errors import InputError
-from trainer.auto_settings import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
+from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
 from trainer.launching.commands import CUBLAS_WORKSPACE
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
@@ -55,7 +55,7 @@ def settle(
     gain = speed_of(torch.bfloat16, ranks.device) / speed_of(torch.float32, ranks.device) if measured else None
     _, hidden_size, heads, _ = model.shape
     padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
-    line = told(training, choice, machine, padded, gain)
+    line = choice_line(training, choice, machine, padded, gain)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line
 
 
@@ -102,11 +102,11 @@ def mendable(settings: TrainingSettings, processes: int, device: str) -> Iterato
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one
-        said = str(error)
-        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in said:
+        message = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
             raise too_much(settings, processes, device) from error
-        if NOT_DETERMINISTIC in said:
-            raise not_deterministic(said) from error
+        if NOT_DETERMINISTIC in message:
+            raise not_deterministic(message) from error
         raise
 
 
@@ -119,8 +119,8 @@ def too_much(settings: TrainingSettings, processes: int, device: str) -> InputEr
         remedies.append('set training.gather = "layer"')
     return InputError(
         f"The {'GPU' if device == 'cuda' else 'machine'} has no memory left for what a process holds at once: "
-        f"{'; or '.join(remedies)}. What is learnt stays the same, up to rounding, and the same command goes on from "
-        "the newest checkpoint."
+        f"{'; or '.join(remedies)}. The trained model stays the same, up to rounding, and the same command resumes "
+        "from the newest checkpoint."
     )
 
 
@@ -139,13 +139,13 @@ def smaller(settings: TrainingSettings, processes: int) -> str:
         now = settings.micro_batch
         return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
     half = max(share // 2, 1)
-    return f"set training.micro_batch = {half} (now a process takes its whole share of a step, {share} examples)"
+    return f"set training.micro_batch = {half} (a process now takes its whole share of a step, {share} examples)"
 
 
-def not_deterministic(said: str) -> InputError:
+def not_deterministic(message: str) -> InputError:
     """Return the error for an operation without an algorithm that adds up in one order."""
-    operation = said[: said.index(NOT_DETERMINISTIC)].split()[-1]
+    operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
     return InputError(
-        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds up in one order. "
+        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed order. "
         "Leave training.deterministic out: weights then differ by rounding from run to run."
     )

@@ -72,8 +72,8 @@ class AdamW(Optimizer):
         eps: float,
         bias_correction: bool = True,
     ) -> None:
-        known = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
-        super().__init__(groups, {**known, "bias_correction": bias_correction, "steps": 0})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
+        super().__init__(groups, {**defaults, "bias_correction": bias_correction, "steps": 0})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
@@ -241,12 +241,12 @@ def squared_norms(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tenso
 
 def _processes_of(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
     """Return the groups over which the parameters are sharded: the same for all of them."""
-    [found] = {
+    [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters
     }
-    if found is None:
+    if layout is None:
         return []
-    mesh, placements = found
+    mesh, placements = layout
     assert all(placement.is_shard() or placement.is_replicate() for placement in placements), placements
     return [mesh.get_group(number) for number, placement in enumerate(placements) if placement.is_shard()]

@@ -1,4 +1,4 @@
-"""The optimiser over sharded parameters: which one, the groups of its parameters, and what keeps gradients in bounds.
+"""The optimizer over sharded parameters: which one, the groups of its parameters, and what keeps gradients in bounds.
 
 Norms are those of whole gradients, over all processes.
 """
@@ -59,10 +59,10 @@ def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
     >>> rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
     {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
     """
-    layers = [found for found in map(_LAYER.match, names) if found]
-    depths = {found["encoder"]: 0 for found in layers}
-    for found in layers:
-        depths[found["encoder"]] = max(depths[found["encoder"]], int(found["number"]) + 1)
+    layers = [match for match in map(_LAYER.match, names) if match]
+    depths = {match["encoder"]: 0 for match in layers}
+    for match in layers:
+        depths[match["encoder"]] = max(depths[match["encoder"]], int(match["number"]) + 1)
     return {name: layer_decay ** _above(name, depths) for name in names}
 
 
@@ -71,9 +71,9 @@ def _above(name: str, layers: Mapping[str, int]) -> int:
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
-    found = _LAYER.match(name)
-    if found:
-        return layers[encoder] + 1 - int(found["number"])
+    match = _LAYER.match(name)
+    if match:
+        return layers[encoder] + 1 - int(match["number"])
     return layers[encoder] + 2 if name.removeprefix(encoder).startswith("embedding") else 1
 
 
@@ -132,6 +132,6 @@ class LossScale:
             self.factor *= 2
         if self.factor < 2.0**-14:
             raise InputError(
-                'With training.precision = "float16" the gradient overflows however the loss is scaled: it has '
+                'With training.precision = "float16" the gradient overflows however the loss is scaled: training has '
                 'diverged. Lower training.learning_rate, or use "bfloat16" or "float32".'
             )

@@ -174,11 +174,11 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
 class PeersLost(Exception):
     """Processes that have not answered in time. late: the place that each had reached"""
 
-    def __init__(self, late: Mapping[int, str], said: str) -> None:
+    def __init__(self, late: Mapping[int, str], reason: str) -> None:
         named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
         super().__init__(
             f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
-            f"is cut: {said.splitlines()[0]}"
+            f"is cut: {reason.splitlines()[0]}"
         )
 
 
@@ -211,7 +211,7 @@ def _own_device(asked: str, number: int) -> torch.device:
     if number >= torch.cuda.device_count():
         raise InputError(
             f"training.processes asks for more than the {torch.cuda.device_count()} GPUs of this machine: every "
-            "process takes one. Lower it, or leave it out for one process a GPU."
+            "process needs one. Lower it, or leave it out for one process per GPU."
         )
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
@@ -221,13 +221,13 @@ def _own_device(asked: str, number: int) -> torch.device:
 def no_gpu() -> str:
     """Return the message for when a GPU is asked for and torch sees none."""
     why = (
-        "its driver or the card does not answer (`nvidia-smi` says why)"
+        "its driver or the card does not respond (`nvidia-smi` says why)"
         if torch.version.cuda
-        else f"the installed torch {torch.__version__} is made for processors alone"
+        else f"the installed torch {torch.__version__} is built for processors only"
     )
     return (
-        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Mend that, train on '
-        'a machine that has one, or leave training.device out ("auto"), and the processor is taken.'
+        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Fix that, train on a '
+        'machine that has one, or leave training.device out ("auto") to use the processor.'
     )
 
 
@@ -259,7 +259,7 @@ def shard_model(
             belongs to the root, and to it all of them where a single process gathers once a step
     shared: parts that are compiled and recomputed one by one, but belong to the root, since they are called repeatedly
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
-    optimiser keeps in float32. The settings are without "auto".
+    optimizer keeps in float32. The settings are without "auto".
     """
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # a second, for what trains alone
 

@@ -43,7 +43,7 @@ from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch, Step
 from trainer.training.health import FirstSteps, check_vocabulary, examples_said, joined_examples
 from trainer.training.initial_weights import BegunModel, begun_model
 from trainer.training.learner import Learner
-from trainer.training.log_lines import Noted, Numbers, Speed, losses_of, named, said
+from trainer.training.log_lines import Noted, Numbers, Speed, line_counts, losses_of, named
 from trainer.training.loop import Course, StopSignal, TrainingLoop
 from trainer.training.machine import compute_reproducibly, mendable, settle
 from trainer.training.optimizers import set_weight_decay
@@ -133,7 +133,7 @@ class Phases(Course):
 
     def begin(self, checkpoints: Checkpoints) -> None:
         """Take the weights and the optimizer of another run, where the job continues from one."""
-        begins = {"message": self._begun.said} if self._begun.said else {}
+        begins = {"message": self._begun.message} if self._begun.message else {}
         if self.job.origin is not None:
             checkpoints.go_on_from(self.job.origin, self.learner)
             begins = {"continues": self.job.origin.path, **begins}
@@ -174,7 +174,7 @@ class Phases(Course):
         """Return phase, losses, rates, counts and speed."""
         scale = {"loss_scale": self.learner.scale.factor} if self.learner.settings.precision == "float16" else {}
         rates = {"learning_rate": noted.rate, "gradient_norm": numbers.norm, **scale}
-        counts, fast = said(named(noted.step.counts.tolist())), speed.said(noted.totals)
+        counts, fast = line_counts(named(noted.step.counts.tolist())), speed.figures(noted.totals)
         return {"phase": self._phase, **losses, **rates, **counts, **fast}
 
     def evaluate(self, step: int, stop: StopSignal) -> None:
@@ -208,7 +208,7 @@ class Phases(Course):
         right, words = judged.words.tolist()
         of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
         losses = losses_of(judged.sums.tolist(), divisors, self.learner.terms)
-        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **said(judged.named)}
+        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **line_counts(judged.named)}
 
     def wait(self, step: int) -> None:
         """Wait until the shards are verified."""
@@ -225,10 +225,10 @@ class Phases(Course):
         mine = self.feed.examples(*place, micro_batch) if micro_batch >= 0 else {}
         of_loss = joined_examples(self.ranks.collect(mine))
         return InputError(
-            f"The gradient is not finite any more at step {step} (learning rate "
+            f"The gradient is no longer finite at step {step} (learning rate "
             f"{learning_rate(step - 1, self.settings):.3g}, precision {self.learner.settings.precision}): lower "
-            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
-            f"before. {examples_said(self.job.store, of_loss or self.feed.examples(*place), bool(of_loss))}"
+            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are from "
+            f"before this step. {examples_said(self.job.store, of_loss or self.feed.examples(*place), bool(of_loss))}"
         )
 
     def cursor(self, step: int) -> Cursor:

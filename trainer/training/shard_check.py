@@ -51,16 +51,16 @@ class ShardCheck:
 
     def wait(self, step: int) -> None:
         """Wait until the shards are verified. All processes must call it. Raises Damaged on all of them."""
-        told = False
+        announced = False
         while not self._sound:
             verdicts = self._ranks.collect(self._verdict())
             for verdict in verdicts:
                 if verdict.damage is not None:
                     raise Damaged(*verdict.damage)
             self._sound = all(verdict.finished for verdict in verdicts)
-            if not (self._sound or told):
-                self._log.say("waiting", step, message="The shards are read through before anything is written.")
-                told = True
+            if not (self._sound or announced):
+                self._log.say("waiting", step, message="The shards are verified before anything is written.")
+                announced = True
 
     def _verdict(self) -> Verdict:
         if self._own is None:

@@ -53,7 +53,7 @@ class LanguageSettings:
                 )
         check_range("language.min_confidence", self.min_confidence, 0, 1, ": it is a share, from 0 to 1, such as 0.5.")
         remedy = f": a language cannot be told from fewer than {SHORTEST} bytes, use that or more, such as 65536."
-        check_range("language.sample_bytes", self.sample_bytes, SHORTEST, said=remedy)
+        check_range("language.sample_bytes", self.sample_bytes, SHORTEST, text=remedy)
 
 
 def detect(texts: pa.Array, settings: LanguageSettings) -> list[str]:

@@ -73,7 +73,7 @@ class LineSettings:
 
     def __post_init__(self) -> None:
         for name in ("min_words", "max_word_characters"):
-            check_range(f"lines.{name}", getattr(self, name), 0, said=": use 0 (rule off) or more.")
+            check_range(f"lines.{name}", getattr(self, name), 0, text=": use 0 (rule off) or more.")
 
 
 # The definition, in plain Python.

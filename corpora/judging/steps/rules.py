@@ -123,7 +123,7 @@ class C4Rules:
 
     def __post_init__(self) -> None:
         for name in ("min_sentences", "min_long_lines"):
-            check_range(f"rules.c4.{name}", getattr(self, name), 0, said=": use 0 (rule off) or more.")
+            check_range(f"rules.c4.{name}", getattr(self, name), 0, text=": use 0 (rule off) or more.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class PageLimits:
 
     def __post_init__(self) -> None:
         for name in ("max_characters", "max_nodes", "max_depth", "max_text"):
-            check_range(f"The limit {name} of a page", getattr(self, name), 1, said=": set it to 1 or more.")
+            check_range(f"The limit {name} of a page", getattr(self, name), 1, text=": set it to 1 or more.")
 
 
 class Refused(NamedTuple):

@@ -46,7 +46,7 @@ def entry_of(recipe: Recipe, fault: UnreadableFile) -> LeftOut:
         name=fault.file,
         sha256=fault.sha256,
         settings=settings_digest(_entry(recipe, fault.source).source),
-        why=visible(fault.said.replace(fault.path, fault.file), DETAIL_CHARACTERS),
+        why=visible(fault.reason.replace(fault.path, fault.file), DETAIL_CHARACTERS),
     )
 
 

@@ -102,9 +102,9 @@ def test_settings_check_themselves_when_they_are_bound() -> None:
 
 
 def test_a_range_may_have_no_upper_bound_and_words_of_its_own() -> None:
-    check_range("min_words", 10**9, 0, said=": use 0 (rule off) or more.")
+    check_range("min_words", 10**9, 0, text=": use 0 (rule off) or more.")
     with pytest.raises(InputError, match=r"^min_words is -1: use 0 \(rule off\) or more\.$"):
-        check_range("min_words", -1, 0, said=": use 0 (rule off) or more.")
+        check_range("min_words", -1, 0, text=": use 0 (rule off) or more.")
 
 
 @given(st.floats(allow_nan=True))

@@ -126,8 +126,8 @@ class PackedItems(Sequence[TaskItem]):
 
     def lengths(self, places: Int64s) -> Int64s:
         """Return how many tokens the items at some places have: int64."""
-        found: Int64s = self.ids.begins[self.begins[places + 1]] - self.ids.begins[self.begins[places]]
-        return found
+        counts: Int64s = self.ids.begins[self.begins[places + 1]] - self.ids.begins[self.begins[places]]
+        return counts
 
 
 def lengths_of(items: Sequence[TaskItem], places: Int64s) -> Int64s:

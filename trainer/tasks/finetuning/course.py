@@ -268,8 +268,8 @@ class TaskCourse(Course):
     def diverged(self, step: int, micro_batch: int) -> InputError:
         """Return the refusal."""
         return InputError(
-            f"At step {step} the loss or the gradient is not finite any more: it has diverged. Lower learning_rate, "
-            "raise warmup, or set clip_norm."
+            f"At step {step} the loss or the gradient is no longer finite: training has diverged. Lower "
+            "learning_rate, raise warmup, or set clip_norm."
         )
 
     def export(self, step: int) -> None:

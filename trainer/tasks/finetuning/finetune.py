@@ -110,7 +110,7 @@ def _refusing(output: Path) -> Iterator[None]:
         refusal = disk_refusal(error, "name an output on another disk") if ours else None
         if refusal is None:
             raise
-        raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then goes on.") from error
+        raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then resumes.") from error
 
 
 def _check_output(output: Path) -> None:
@@ -126,7 +126,7 @@ def alone(output: Path) -> Iterator[None]:
     """
 
     def taken() -> None:
-        raise InputError(f"Another process fine-tunes into {output} now: wait for it, or name another folder.")
+        raise InputError(f"Another process is fine-tuning into {output}: wait for it, or name another folder.")
 
     output.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as own:
@@ -164,7 +164,7 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
 def fine_tuning(
     job: FinetuneJob, settings: FinetuneSettings, data: TaskData, files: Mapping[str, Any], ranks: Ranks
 ) -> TrainingLoop:
-    """Return the loop of a job, on one of its processes, whose output nobody else makes. Raises InputError.
+    """Return the loop of a job, on one of its processes, which has its output to itself. Raises InputError.
 
     files: by name, as `named_file` describes them
     """
@@ -181,7 +181,7 @@ def fine_tuning(
     newest = checkpoints.newest(check_best)
     asked = loop_settings(settings, len(data.training.items))
     plan, choice, computes = settle(asked, data.pretrained.settings, ranks, newest.choice)
-    warnings = [f"The earlier run is not resumed, for {other}: this one starts over."] if other else []
+    warnings = [f"The earlier run {other}, so this one starts over."] if other else []
     warnings += [warning] if (warning := getattr(data.task, "warning", "")) else []
     write = partial(write_output, job, folder, files)
     course = TaskCourse(data, settings, plan, ranks, log, identity, computes, warnings, write)
@@ -216,7 +216,7 @@ def _digests(folder: Path) -> dict[str, Any]:
 def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return in what the run that an unfinished folder is of differs from this one; "" where in nothing."""
     if (folder / "work").is_dir():
-        return "it was written by an earlier version"
+        return "was started by an earlier version of this program"
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
             return difference(read_finished(path)["identity"], identity)
@@ -228,13 +228,13 @@ def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return how two runs differ in what they were asked for; "" where they do not."""
     if before["job"] != now["job"]:
-        return "it was asked for something else"
+        return "had a different job"
     if before["model"] != now["model"]:
-        return f"{now['job']['model']} is another model than then"
+        return f"used another model in {now['job']['model']}"
     for name, digest in now["examples"].items():
         if digest is None or before["examples"].get(name) != digest:
-            return f"{now['job'][name]['path']} has other contents than then"
-    return "" if before == now else "its teacher, its second encoder, or the package of its task is another than then"
+            return f"read other contents of {now['job'][name]['path']}"
+    return "" if before == now else "used a different teacher, second encoder or task package"
 
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:
@@ -283,8 +283,7 @@ def best_weights(path: Path) -> dict[str, Tensor]:
         check_files(path, read_finished(path)["files"])
     except Damaged as damage:
         raise InputError(
-            f"{path} is not as it was written ({damage.path}: {damage.what}), so there is nothing to export: start the "
-            "command again."
+            f"{path} is damaged ({damage.path}: {damage.what}), so there is nothing to export: start the command again."
         ) from damage
     return read_weights(path)
 
@@ -294,8 +293,8 @@ def check_room(folder: Path, size_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < size_bytes:
         raise InputError(
-            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are to be written, and {free / 1e9:.2g} GB are "
-            "free. Free that much, or name an output on another disk; with the same output the command then goes on."
+            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are needed, and {free / 1e9:.2g} GB are free. "
+            "Free that much, or name an output on another disk; with the same output the command then resumes."
         )
 
 

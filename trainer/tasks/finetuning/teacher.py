@@ -70,5 +70,5 @@ class TaskTeacher:
         assert items is not None, "each text is an item"
         with torch.inference_mode():
             answers, _ = answers_of(model, task, items, ranks, judging=False)
-        said = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
-        return replace(encoded, items=encoded.items.with_target(TEACHER, said))
+        targets = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
+        return replace(encoded, items=encoded.items.with_target(TEACHER, targets))

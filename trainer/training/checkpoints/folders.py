@@ -9,7 +9,7 @@ the export is written, and the one before it is taken; all processes take the sa
 any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
 
 A checkpoint is copied in main memory, every tensor of it, also those of a processor: a thread that wrote them
-themselves while training goes on would write some as they are after the next step. The threads of the processes speak
+themselves while training continues would write some as they are after the next step. The threads of the processes speak
 over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
 training, also where a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
 
@@ -58,7 +58,7 @@ from trainer.training.parallel import Ranks
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
-_SAID = ("betas", "eps", "weight_decay")  # a group's values that come from settings, not from a checkpoint
+_GROUP_SETTINGS = ("betas", "eps", "weight_decay")  # a group's values that come from settings, not from a checkpoint
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and its facts: why it cannot be used
@@ -256,7 +256,7 @@ class Checkpoints:
             raise InputError(
                 f"There is no room for the checkpoint {name} in {self._folder}: it takes {size / 1e9:.2g} GB, and so "
                 f"does each of the {self._keep} that are kept (training.keep_checkpoints). Free that much, or keep "
-                "fewer; the same command then goes on from the newest whole one."
+                "fewer; the same command then resumes from the newest whole one."
             ) from error
 
     def _share(self, names: Sequence[str]) -> Sequence[str]:
@@ -288,7 +288,7 @@ class Checkpoints:
             fault = self._fault(path, check)
             if fault is None:
                 return Newest(path, read_saved(path), faults)
-            faults.append(f"{path.name} is damaged and left aside as {ASIDE}{path.name}: {fault}.")
+            faults.append(f"{path.name} is damaged and set aside as {ASIDE}{path.name}: {fault}.")
             if self._ranks.rank == 0:
                 _leave_aside(path)
         return Newest(None, None, faults)
@@ -312,18 +312,18 @@ class Checkpoints:
 
         def other(path: Path, facts: Mapping[str, Any]) -> str | None:
             same = content_of(facts) == origin.content
-            return None if same else "it holds something else than when the training was planned"
+            return None if same else "it has changed since the training was planned"
 
         if (fault := self._fault(path, other)) is not None:
             raise InputError(
-                f"The checkpoint {path} to go on from (training.continue_from) is damaged: {fault}. Bring it back, "
-                "or name another one."
+                f"The checkpoint {path} to continue from (training.continue_from) is damaged: {fault}. Restore it, or "
+                "name another one."
             )
         groups = learner.optimizer.param_groups
-        said = [{key: value for key, value in group.items() if key in _SAID} for group in groups]
+        own_values = [{key: value for key, value in group.items() if key in _GROUP_SETTINGS} for group in groups]
         saved, scale = read_saved(path), learner.scale
         self.load(path, saved, learner)
-        for group, own in zip(learner.optimizer.param_groups, said, strict=True):
+        for group, own in zip(learner.optimizer.param_groups, own_values, strict=True):
             group.update(own)
         if not (learner.settings.precision == "float16" and saved.loss_scale[0] > 1):
             learner.scale = scale
