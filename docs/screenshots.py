@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def run_demo(home: Path, store: Path, api: str) -> None:
-    """The demo recipe, recorded by this server; its lines come to the terminal."""
+    """Run the demo recipe, recorded by this server; its lines go to the terminal."""
     from launched import environment
 
     command = [sys.executable, "-m", "flows.main", "run", "demo", "--store", str(store)]
@@ -106,7 +106,7 @@ def zoom_into_graph(page: "Page") -> None:
 
 
 def first_bar(picture: bytes) -> tuple[int, int]:
-    """Where the leftmost bar of a graph begins: x, y. Bars of what is done are green."""
+    """Return where the leftmost bar of a graph begins: x, y. Bars of finished work are green."""
     with Image.open(io.BytesIO(picture)) as image:
         red, green, blue = (np.asarray(band, dtype=np.int16) for band in image.convert("RGB").split())
     rows, columns = np.nonzero((green - red > 60) & (green - blue > 40))
@@ -115,7 +115,7 @@ def first_bar(picture: bytes) -> tuple[int, int]:
 
 
 def keep(page: "Page", name: str) -> None:
-    """What the page looks like now, as a picture of the README."""
+    """Save the page as it looks now, as a picture of the README."""
     IMAGES.mkdir(exist_ok=True)
     path = IMAGES / f"{name}.png"
     with Image.open(io.BytesIO(page.screenshot())) as picture:

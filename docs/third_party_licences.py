@@ -74,7 +74,7 @@ def main(arguments: Sequence[str], page: Path = PAGE) -> int:
 
 
 def missing() -> list[str]:
-    """One line for each pinned package that is not here in that version, so that its licence cannot be told."""
+    """Return a line for each pinned package that is not installed in that version, so that its licence is unknown."""
     absent = [name for name, pin in pins().items() if version_here(name) != pin and name not in LATER_PYTHONS]
     return [f"{name} is not installed as constraints.txt has it: run `make develop`" for name in absent]
 
@@ -90,7 +90,7 @@ def written() -> str:
 
 
 def differences(page: str) -> Iterator[str]:
-    """What the page says otherwise than constraints.txt and the installed packages, a line for each."""
+    """Yield a line for each difference of the page from constraints.txt and the installed packages."""
     rows = re.findall(r"^\| ([^ |]+) \| (\d[^ |]*) \|", page, re.MULTILINE)
     for name, version in sorted({*rows} ^ {*pins().items()}):
         yield f"{name} {version} is in constraints.txt or on the page, and not in both: write the page again"
@@ -123,27 +123,27 @@ def grouped() -> Iterator[tuple[str, list[str]]]:
 
 
 def asked(extra: str) -> list[Requirement]:
-    """What pyproject.toml declares: for every run ("") or for an extra."""
+    """Return what pyproject.toml declares: for every run ("") or for an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [*map(Requirement, project["optional-dependencies"][extra] if extra else project["dependencies"])]
 
 
 def needed(requirements: Iterable[Requirement]) -> set[str]:
-    """The installed packages that meet requirements, and all that these need in turn."""
+    """Return the installed packages that meet requirements, and all that these need in turn."""
     reached: set[tuple[str, str]] = set()
     todo = [pair for requirement in requirements for pair in _wanted(requirement)]
     while todo:
         pair = todo.pop()
-        found = None if pair in reached else installed(pair[0])
-        if found:
+        distribution = None if pair in reached else installed(pair[0])
+        if distribution:
             reached.add(pair)
-            inner = map(Requirement, found.requires or [])
+            inner = map(Requirement, distribution.requires or [])
             todo += [more for one in inner if _applies(one, pair[1]) for more in _wanted(one)]
     return {name for name, _ in reached}
 
 
 def _wanted(requirement: Requirement) -> list[tuple[str, str]]:
-    """(package, extra of it) for the package itself and each of the extras that are asked for."""
+    """Return (package, extra) for the package itself and each of the extras that are asked for."""
     return [(canonical(requirement.name), extra) for extra in ("", *sorted(requirement.extras))]
 
 
@@ -152,7 +152,7 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 
 def brought_by_torch() -> set[str]:
-    """What torch alone needs here: its builds for GPUs bring libraries that are not pinned."""
+    """Return what torch alone needs here: its builds for GPUs bring libraries that are not pinned."""
     return needed([Requirement("torch")])
 
 
@@ -165,13 +165,13 @@ def installed(name: str) -> Distribution | None:
 
 
 def version_here(name: str) -> str | None:
-    """The version that is installed, without the mark of a local build such as +cpu."""
-    found = installed(name)
-    return found.version.partition("+")[0] if found else None
+    """Return the version that is installed, without the mark of a local build such as +cpu."""
+    distribution = installed(name)
+    return distribution.version.partition("+")[0] if distribution else None
 
 
 def is_for_gpus(name: str) -> bool:
-    """Whether it is torch in a build that brings libraries for GPUs, whose licences are others."""
+    """True if the package is torch in a build that brings libraries for GPUs, which have other licences."""
     return name == "torch" and len(brought_by_torch() - {*pins()}) > 0
 
 
@@ -184,15 +184,15 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
-# What it says
+# The page's text
 
 
-def licence(found: Distribution) -> str:
-    """What a package names as its licence: an expression; else by classifier, and in its own words where short.
+def licence(distribution: Distribution) -> str:
+    """Return what a package names as its licence: an expression; else by classifier, and in its own words where short.
 
-    Where there is its whole text and nothing else, the line that it begins with.
+    If it has the whole text and nothing else, return its first line.
     """
-    metadata = found.metadata
+    metadata = distribution.metadata
     for expression in metadata.get_all("License-Expression") or []:
         return str(expression)
     classifiers = [line for line in metadata.get_all("Classifier") or [] if line.startswith("License ::")]
@@ -206,15 +206,15 @@ def licence(found: Distribution) -> str:
 
 
 def row(name: str) -> str:
-    """The page's row of a package."""
-    found = installed(name)
-    return f"| {name} | {pins()[name]} | {licence(found) if found else LATER_PYTHONS[name]} |"
+    """Return the page's row of a package."""
+    distribution = installed(name)
+    return f"| {name} | {pins()[name]} | {licence(distribution) if distribution else LATER_PYTHONS[name]} |"
 
 
 def gnu_rows(name: str) -> list[str]:
-    """A row for each library of GNU that a package's wheel brings."""
-    found = installed(name)
-    files = {path.name for path in (found and found.files) or ()}
+    """Return a row for each library of GNU that a package's wheel brings."""
+    distribution = installed(name)
+    files = {path.name for path in (distribution and distribution.files) or ()}
     held = [library for library in GNU_LIBRARIES if any(re.match(rf"{library}\b", file) for file in files)]
     return [f"| {name} | {library} | {GNU_LIBRARIES[library]} |" for library in held]
 

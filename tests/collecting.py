@@ -1,4 +1,4 @@
-"""Where a seed puts the files of tests, and what is said of a test that is skipped; tests/conftest.py asks for both."""
+"""Puts the files of tests in the order of a seed, and reports skipped tests; tests/conftest.py uses both."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""What all tests share: their order, the real samples next to the checkout, an object store."""
+"""Set-up of all tests: their order, the real samples next to the checkout, an object store."""
 
 import gc
 import logging
@@ -47,8 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays to the end, so that no collection of garbage looks through it: each would take a
-    second of a core where all test files are imported. Until now none was made, which takes a third off the start."""
+    """Keep what is imported by now out of garbage collection to the end: each collection would take a
+    second of a core where all test files are imported. None is made until here, which takes a third off the start."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -99,7 +99,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def started_processes() -> Iterator[None]:
-    """What a test starts finds `tests/started` first; not so the test processes themselves."""
+    """Let processes that a test starts find `tests/started` first; the test processes themselves do not."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join((str(STARTED), str(ROOT))), prepend=os.pathsep)
         yield

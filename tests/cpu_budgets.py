@@ -136,7 +136,7 @@ class Meter:
         return median(self.reported or [1.0])
 
     def is_busy(self) -> bool:
-        """Whether the machine was too busy, or is too slow, for its seconds to be held against the budgets."""
+        """True if the machine was too busy, or is too slow, for its seconds to be held against the budgets."""
         return self.pace() > BUSY
 
     def broken(self, grace: float = 1.0) -> list[str]:

@@ -43,7 +43,7 @@ def text_of(path: Path) -> str:
 
 
 def imported(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What a file imports, anywhere in it: module, and the names taken from it."""
+    """Yield what a file imports, anywhere in it: module, and the names taken from it."""
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, ()) for alias in node.names)
@@ -52,7 +52,7 @@ def imported(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def others_imported(path: Path) -> set[str]:
-    """What a file imports of others, by the names they install under: neither Python's modules nor our packages."""
+    """Return what a file imports of others, by the names they install under: not Python's modules, not ours."""
     known = {*sys.stdlib_module_names, *PACKAGES, "_typeshed"}
     found = {module.split(".")[0] for module, _ in imported(path)} - known
     return {INSTALLED_AS.get(module, module).lower() for module in found}

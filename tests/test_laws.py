@@ -19,7 +19,7 @@ SMALL = Sizes(megabytes=(0.4, 3.0), shards=(1, 3), cuts=(2, 9), parts=(5, 40), l
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stores of these tests are."""
+    """The folder with the stores of these tests."""
     return tmp_path_factory.mktemp("laws")
 
 

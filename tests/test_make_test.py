@@ -1,4 +1,4 @@
-"""What `make test` promises of itself: the same tests everywhere, in several processes, each file within its budget."""
+"""`make test` keeps its own promises: the same tests everywhere, in several processes, each file within its budget."""
 
 import ast
 import os

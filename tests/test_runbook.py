@@ -34,13 +34,13 @@ def said() -> str:
 
 
 def is_said(quote: str) -> bool:
-    """Whether a text of the program has these words in their order."""
+    """True if a text of the program has these words in their order."""
     pieces = [re.escape(piece.strip()) for piece in quote.split(SLOT) if piece.strip(" .,:;")]
     return bool(pieces) and re.search("[^\n]*?".join(pieces), said()) is not None
 
 
 def entries() -> dict[str, str]:
-    """What the page says of each failure, by its title."""
+    """Return what the page says of each failure, by its title."""
     page = PAGE.partition("## What the program calls them")[0]
     found = re.split(r"^### (.+)$", page, flags=re.MULTILINE)[1:]
     return {

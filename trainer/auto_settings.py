@@ -1,11 +1,11 @@
-"""What "auto" means on the machine that a training runs on, and which settings are slow there. No torch.
+"""Decides what "auto" means on the machine that a training runs on, and lists settings that are slow there. No torch.
 
     precision   bfloat16 where the card has it, with TF32 for what is left in float32; else float32
     compile     on a GPU, where there is what torch's compiler needs: a C compiler and Python's headers
     padding     none inside attention where FlashAttention over boundaries takes the heads, else rows to the longest
 
-A precision that is named is exactly that: "float32" is no TF32. The choice is made at the start of a training by all of
-its processes together (`weakest`), and kept: a checkpoint says what was chosen.
+A precision that is named is exactly that: "float32" is without TF32. The choice is made at the start of a training by
+all of its processes together (`weakest`), and kept: a checkpoint records what was chosen.
 """
 
 import os
@@ -27,7 +27,7 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What one process runs on.
+    """The hardware that one process runs on.
 
     device:     "cuda" or "cpu"
     name:       of the card
@@ -42,7 +42,7 @@ class Hardware:
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the card computes in bfloat16, and does not only imitate it."""
+        """True if the card computes in bfloat16 and does not only emulate it."""
         return self.device == "cuda" and self.capability >= AMPERE
 
 
@@ -57,12 +57,12 @@ class Computing:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Computing":
-        """What a checkpoint says."""
+        """Return what a checkpoint records."""
         return Computing(**data)
 
 
 def weakest(machines: Iterable[Hardware]) -> Hardware:
-    """What all processes of a training can do."""
+    """Return the hardware that all processes of a training have in common."""
     every = list(machines)
     lacking = next((machine.lacks for machine in every if machine.lacks), "")
     least = min(every, key=lambda machine: (machine.device == "cuda", machine.capability))
@@ -70,9 +70,9 @@ def weakest(machines: Iterable[Hardware]) -> Hardware:
 
 
 def choose(training: TrainingSettings, machine: Hardware, before: Computing | None = None) -> Computing:
-    """What the settings come to on a machine. before: what the checkpoint was trained with that training goes on from
+    """Resolve the settings on a machine. before: what the checkpoint that training resumes from was trained with
 
-    Raises InputError where this machine cannot go on as it was begun, or lacks what a setting asks for.
+    Raises InputError where this machine cannot continue as training began, or lacks what a setting asks for.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -89,7 +89,7 @@ def choose(training: TrainingSettings, machine: Hardware, before: Computing | No
     if compiles and machine.lacks:
         raise InputError(
             f"training.compile = true, and torch's compiler lacks {machine.lacks} on this machine. Install that, or "
-            'leave training.compile out ("auto"): layers are then computed as they are.'
+            'leave training.compile out ("auto"): layers then run uncompiled.'
         )
     return Computing(device=machine.device, precision=precision, compile=compiles, tf32=tf32)
 
@@ -98,15 +98,17 @@ def _refuse_without(before: Computing, machine: Hardware) -> None:
     """Raise InputError where a card cannot compute as the checkpoint was trained."""
     if before.precision == "bfloat16" and machine.device == "cuda" and not machine.has_bfloat16:
         raise InputError(
-            f'The checkpoint was trained in bfloat16, as training.precision = "auto" chose where it began, and the '
-            f"{machine.name} of this machine has no bfloat16. Go on where a card has it (Ampere or later), or say "
-            'training.precision = "float32", which trains another model from the beginning.'
+            'The checkpoint was trained in bfloat16, as training.precision = "auto" chose at the start, and the '
+            f"{machine.name} of this machine has no bfloat16. Continue on a card that has it (Ampere or later), or "
+            'set training.precision = "float32", which trains a different model from the beginning.'
         )
 
 
-def told(training: TrainingSettings, choice: Computing, machine: Hardware, padded: str, gain: float | None) -> str:
-    """The choice in a line, with what it is worth. padded: why attention pads; gain: of bfloat16, measured here"""
-    parts = [_precision_told(training, choice, machine, gain)]
+def choice_line(
+    training: TrainingSettings, choice: Computing, machine: Hardware, padded: str, gain: float | None
+) -> str:
+    """Return the choice as a line, with its gain. padded: why attention pads; gain: of bfloat16, measured here"""
+    parts = [_precision_text(training, choice, machine, gain)]
     if choice.compile:
         parts.append("layers compiled")
     elif choice.device == "cuda":
@@ -116,10 +118,10 @@ def told(training: TrainingSettings, choice: Computing, machine: Hardware, padde
     return f"{machine.name or 'processor'}: {'; '.join(parts)}."
 
 
-def _precision_told(training: TrainingSettings, choice: Computing, machine: Hardware, gain: float | None) -> str:
+def _precision_text(training: TrainingSettings, choice: Computing, machine: Hardware, gain: float | None) -> str:
     by = "chosen" if training.precision == "auto" else "as training.precision says"
     if choice.precision == "bfloat16" and gain is not None:
-        return f"bfloat16, {by}: its products were measured here at {gain:.1f} times the speed of float32"
+        return f"bfloat16, {by}: matrix products measured here at {gain:.1f} times the speed of float32"
     if choice.device == "cpu" and choice.precision in HALF:
         return f"{choice.precision}, {by}: on processors without units for it ten times as slow as float32"
     if choice.precision == "float32" and machine.has_bfloat16:
@@ -132,7 +134,7 @@ def padding_reason(precision: str, machine: Hardware, attention_dropout: float, 
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
     if precision not in HALF:
-        return "FlashAttention takes half precision alone"
+        return "FlashAttention only takes half precision"
     if machine.capability < AMPERE:
         return "the card is older than Ampere"
     if head_size % 8 or head_size > MOST_HEAD_SIZE:
@@ -141,34 +143,34 @@ def padding_reason(precision: str, machine: Hardware, attention_dropout: float, 
 
 
 def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int) -> list[str]:
-    """What makes training slow on a card, a line for each setting, with what to say instead."""
+    """Return what makes training slow on a card, a line for each setting, with what to set instead."""
     if machine.device != "cuda" or training.device == "cpu":
         return []
-    found = []
+    lines = []
     if training.precision == "float32" and machine.has_bfloat16:
-        found.append(
-            f'training.precision = "float32": the {machine.name} has bfloat16, which is several times as fast. '
-            '"auto" takes it; the model is another one then, and trained anew.'
+        lines.append(
+            f'training.precision = "float32": the {machine.name} has bfloat16, which is several times as fast. "auto" '
+            "uses it; that trains a different model from scratch."
         )
     fast = training.precision if training.precision in HALF else "bfloat16"  # as it could be
     padded = padding_reason(fast, machine, attention_dropout, head_size) if machine.has_bfloat16 else ""
     if padded:
-        remedy = " 0 is fast; the model is another one then." if attention_dropout else ""
-        found.append(f"attention pads rows to the longest: {padded}.{remedy}")
+        remedy = " 0 is fast, but trains a different model." if attention_dropout else ""
+        lines.append(f"attention pads rows to the longest: {padded}.{remedy}")
     if training.compile is False:
-        found.append('training.compile = false: layers are computed operation by operation. "auto" compiles them.')
+        lines.append('training.compile = false: layers are computed operation by operation. "auto" compiles them.')
     elif machine.lacks:
-        found.append(f"layers are not compiled: torch's compiler lacks {machine.lacks} on this machine.")
+        lines.append(f"layers are not compiled: torch's compiler lacks {machine.lacks} on this machine.")
     elif training.micro_batch_tokens is None:
-        found.append(
-            "layers are compiled, and every micro-batch has another shape: training.micro_batch_tokens gives them few "
-            "shapes, for which kernels are made once."
+        lines.append(
+            "layers are compiled, and every micro-batch has a different shape: training.micro_batch_tokens keeps the "
+            "shapes few, so that kernels are compiled once for each."
         )
-    return found
+    return lines
 
 
 def compiler_lacks(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """What torch's compiler does not find on this machine; empty where it finds all."""
+    """Return what torch's compiler is missing on this machine; empty where it finds everything."""
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]
     named = [environ[variable].split()[0]] if environ.get(variable, "").split() else usual

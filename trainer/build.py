@@ -95,8 +95,8 @@ def plan_model(
     origin = find_origin(training, models, model, vocabulary.content)
     if origin is not None and start is not None:
         raise InputError(
-            "model.start and training.continue_from both say what the training begins with: leave out the one (weights "
-            "alone) or the other (weights, optimiser and place in the shards)."
+            "model.start and training.continue_from both set what the training begins with: leave out one of them. "
+            "The first brings weights alone, the second weights, optimizer and place in the shards."
         )
     settled = settle(training, shards, {} if origin is None else origin.read)
     facts = settled.shards[0].facts
@@ -115,7 +115,7 @@ def plan_model(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begins:
-    """What a training begins with in place of first weights, and from whom it learns."""
+    """The weights that a training begins with in place of first ones, and the teacher that it learns from."""
 
     start: Start | None
     origin: Origin | None
@@ -123,11 +123,11 @@ class _Begins:
 
     @property
     def named(self) -> dict[str, Json]:
-        """As a fingerprint names it."""
-        found = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
+        """Return this as a fingerprint names it."""
+        contents = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
         return {
             **({} if self.origin is None else {"origin": self.origin.identity}),
-            **{role: content for role, content in found.items() if content is not None},
+            **{role: content for role, content in contents.items() if content is not None},
         }
 
 
@@ -175,7 +175,7 @@ def _job(
     inputs: ModelInputs,
     begins: _Begins,
 ) -> TrainingJob:
-    """What the processes that train it are told."""
+    """Return the job for the processes that train the model."""
     return TrainingJob(
         name=stage.name,
         store=place.address,
@@ -206,21 +206,21 @@ def _check_phases(
 
 
 def _start_facts(start: Start, model: ModelSettings, inputs: ModelInputs) -> Json:
-    """What a model began with: the content of its folder, how many tokens got rows, and the heads it did not have."""
+    """Return what a model began with: its folder's content, how many tokens got rows, and the heads it did not have."""
     check_special_ids(start, inputs)
     heads = first_heads(start, model, inputs)
     return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
 
 
 def phase_contents(settled: Settled) -> Json:
-    """What each phase reads, as a fingerprint names it: a content, or those of a mixture with their shares."""
+    """Return what each phase reads, as a fingerprint names it: a content, or those of a mixture with their shares."""
     left = iter(settled.shards)
     mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
     return [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures]
 
 
 def work_folder(place: Place, stage: Stage) -> Path:
-    """Where checkpoints, metrics and the export are while a model is trained: always a folder of this machine."""
+    """Return the folder for checkpoints, metrics and the export while a model is trained: always on this machine."""
     root = Path(place.full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
 
@@ -231,8 +231,8 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
     size = vocabulary.rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
         raise InputError(
-            f"The shards {shards.name!r} of {what} are of another vocabulary ({shards.facts['vocab_size']} tokens) "
-            f"than {vocabulary.name!r} ({size} tokens), with which the model is to be trained: all phases of a "
+            f"The shards {shards.name!r} of {what} have a different vocabulary ({shards.facts['vocab_size']} tokens) "
+            f"from {vocabulary.name!r} ({size} tokens), which the model is to be trained with: all phases of a "
             "training must read shards of one vocabulary."
         )
     if shards.facts["length"] > model.positions:
@@ -264,19 +264,19 @@ def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
     data = (job.export / name).read_bytes()
     if described_bytes(data) != facts["files"].get(name, described_bytes(data)):
         raise InputError(
-            f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again, "
-            "which writes it again from the newest checkpoint."
+            f"{job.export / name} is damaged: its bytes are not those that were written. Run the same command again: "
+            "it rewrites the file from the newest checkpoint."
         )
     return data
 
 
 def metrics_table(job: TrainingJob) -> pa.Table:
-    """What was said of steps and evaluations, without times; of a mixture also of each component's evaluation."""
-    said = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
+    """Return the logged steps and evaluations without times; for a mixture, also each component's evaluation."""
+    logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
-        {"step": event["step"], "phase": event["phase"], **found, "event": called}
-        for event in said
-        for called, found in [
+        {"step": event["step"], "phase": event["phase"], **figures, "event": called}
+        for event in logged
+        for called, figures in [
             *((f"{COMPONENT}{name}", part) for name, part in event.get("components", {}).items()),
             (event["event"], event),
         ]

@@ -1,4 +1,4 @@
-"""Finished folders: checkpoints and exports, written to their end, and known to be as they were written. No torch.
+"""Complete folders: checkpoints and exports, written to their end and verified when they are read. No torch.
 
     folder/   its files
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
@@ -36,7 +36,7 @@ def described(folder: Path, names: Iterable[str]) -> dict[str, Json]:
 
 
 def described_bytes(data: bytes) -> Json:
-    """What `described` says of a file that holds these bytes."""
+    """Return what `described` records of a file that holds these bytes."""
     return _description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 

@@ -1,7 +1,7 @@
-"""Metrics: what a training run says, one JSON line an event, on standard output and in `metrics.jsonl`. No torch.
+"""Metrics: what a training run reports, one JSON line an event, on standard output and in `metrics.jsonl`. No torch.
 
     start       step 0: how many steps, parameters and processes
-    resume      the checkpoint's step: training goes on from it
+    resume      the checkpoint's step: training continues from it
     damaged     a checkpoint or an export that is not as it was written, and what is done instead
     step        losses and accuracies by term, learning rate, gradient norm and counts of one step; speed, waiting, MFU
                 and memory since the last line
@@ -11,12 +11,12 @@
     waiting     for what takes long
     checkpoint  written
     done        the export is written: counts of the whole run
-    failure     what the user can mend; only on standard output
-    stopping    the trainer was told to stop: the checkpoint of this step follows; only on standard output
+    failure     what the user can fix; only on standard output
+    stopping    the trainer received a stop signal: the checkpoint of this step follows; only on standard output
 
 Promise: steps and evaluations of a run that was interrupted and resumed on the same number of processes are those of
-the uninterrupted one, but for times, and on GPUs for rounding: what was said after the checkpoint is cut off before
-training goes on.
+the uninterrupted one, but for times, and on GPUs for rounding: what was logged after the checkpoint is cut off before
+training continues.
 """
 
 import json
@@ -35,10 +35,10 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsListener(Protocol):
-    """Who is told what the log is told, in a form of its own."""
+    """A listener that receives what the log receives, and keeps it in a form of its own."""
 
-    def begin(self, step: int, said: Iterable[Event]) -> None:
-        """What was said of later steps counts no more; -1: of all. said: what counts"""
+    def begin(self, step: int, events: Iterable[Event]) -> None:
+        """Discard what was reported of later steps; -1: all steps. events: those up to this one"""
         ...
 
     def hear(self, event: Event) -> None:
@@ -51,7 +51,7 @@ class MetricsListener(Protocol):
 
 
 class MetricsLog:
-    """The log of one run. Only one of its processes speaks, and only there anyone listens."""
+    """The log of one run. Only one of its processes writes, and only that one has listeners."""
 
     def __init__(self, work: Path, speaks: bool, listeners: Sequence[MetricsListener] = ()) -> None:
         self._path = work / METRICS_FILE
@@ -59,7 +59,7 @@ class MetricsLog:
         self._listeners = listeners if speaks else ()
 
     def cut(self, step: int) -> None:
-        """Keep what was said up to a step; -1 for nothing."""
+        """Keep what was logged up to a step; -1 for nothing."""
         if self._speaks:
             with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
@@ -67,22 +67,22 @@ class MetricsLog:
                 listener.begin(step, read_metrics(self._path))
 
     def say(self, event: str, step: int, **fields: Any) -> None:
-        """One event, on standard output and in the file."""
+        """Write one event to standard output and to the file."""
         if self._speaks:
-            told = {"event": event, "step": step, **fields}
-            said = line(told)
+            record = {"event": event, "step": step, **fields}
+            text = line(record)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(said)
-            speak(said)
+                file.write(text)
+            speak(text)
             for listener in self._listeners:
-                listener.hear(told)
+                listener.hear(record)
 
     def tells(self, event: str, step: int) -> bool:
-        """Whether an event of a step is in the file."""
-        return any(said["event"] == event and said["step"] == step for said in read_metrics(self._path))
+        """True if an event of a step is in the file."""
+        return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
-        """Have the system write down what was said, as a checkpoint presumes that it is."""
+        """Have the system write what was logged to the disk, as a checkpoint presumes."""
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -98,14 +98,14 @@ def line(event: Event) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def speak(said: str) -> None:
-    """A line on standard output in one write, so that lines of several processes do not mix."""
-    sys.stdout.write(said)
+def speak(text: str) -> None:
+    """Write a line to standard output in one call, so that lines of several processes do not mix."""
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def read_metrics(path: Path) -> Iterator[Event]:
-    """The events of a file; none where there is none. What a killed process left of its last line is no event."""
+    """Yield the events of a file, if it exists. A last line that a killed process left unfinished is skipped."""
     if path.exists():
         with path.open(encoding="utf-8") as file:
-            yield from (json.loads(said) for said in file if said.endswith("\n"))
+            yield from (json.loads(text) for text in file if text.endswith("\n"))

@@ -1,10 +1,10 @@
-"""Files checked: is a stored file what its part says, and what is to be kept of a table that nobody described.
+"""Checks of files: whether a stored file is what its part says, and what to keep of a table without a record.
 
 Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is looked into, mapped
 into memory, only once its bytes are known to be those that were written.
 
 Cost: sha256 of every byte, some 1.5 GB a second for each core, and of a table the digests of its pieces, mostly from
-what the system still has in memory; several files are read side by side. A file of an object store is kept in an
+what the system still has in memory; several files are read in parallel. A file of an object store is kept in an
 unnamed temporary file meanwhile.
 """
 
@@ -80,7 +80,7 @@ def _hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes], str]
 def check_file(
     place: Place, kind: str, path: str, file: StoredFile, record: str, checks: TableChecks | None
 ) -> Damaged | None:
-    """What is wrong with a file, or with what its part's record says of it.
+    """Return what is wrong with a file, or with what its part's record says of it; None if nothing.
 
     path, record: in the store, of the file and of the record; checks: what that says, where it can be read
     """
@@ -101,7 +101,7 @@ def _find_lie(data: memoryview, kind: str, file: StoredFile, checks: TableChecks
 
 
 def is_table(file: StoredFile) -> bool:
-    """Whether a file of a part is an Arrow file, which the part's record describes."""
+    """True if a file of a part is an Arrow file, which the part's record describes."""
     return file.path.endswith(".arrow")
 
 

@@ -93,7 +93,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAddress:
-    """Where the record of a part is, relative to the stage's folder, and the digest that it must have."""
+    """The path of a part's record, relative to the stage's folder, and the digest that it must have."""
 
     path: str
     digest: str
@@ -166,7 +166,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestAddress:
-    """Where an artifact's manifest is in its store, and the digest that it must have: what a job carries of it."""
+    """The place of an artifact's manifest in its store, and the digest that it must have: a job carries this."""
 
     folder: str
     digest: str
@@ -202,7 +202,7 @@ class Manifest:
 
     @property
     def address(self) -> ManifestAddress:
-        """Where it is: `manifest_at` reads it there."""
+        """Return the address that `manifest_at` reads."""
         assert self.digest, f"the manifest of {self.folder} is in no store"
         return ManifestAddress(folder=self.folder, digest=self.digest)
 
@@ -281,16 +281,16 @@ def uncollected() -> Iterator[None]:
 
 
 def open_document(data: bytes, path: str) -> dict[str, Json]:
-    """The fields of a manifest or a part's record, without digest and format version.
+    """Return the fields of a manifest or a part's record, without digest and format version.
 
     path: in the store, for messages. Raises Damaged, and InputError for one of another format.
     """
     if not digest_in(data):
         _refuse_format_1(data, path)
     fields = unseal(data, path)
-    if (found := fields.pop("format_version")) != FORMAT_VERSION:
+    if (version := fields.pop("format_version")) != FORMAT_VERSION:
         raise InputError(
-            f"{path} has format version {found}, and this version of the program reads {FORMAT_VERSION}: use the "
+            f"{path} has format version {version}, and this version of the program reads {FORMAT_VERSION}: use the "
             "version that wrote it, or another store."
         )
     return fields
@@ -310,12 +310,12 @@ def _refuse_format_1(data: bytes, path: str) -> None:
 
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
-    """The content of each table over parts in order, sorted by name."""
+    """Return the content of each table over parts in order, sorted by name."""
     contents: dict[str, list[Content]] = {}
     for part in parts:
         for file in part.files:
             contents.setdefault(file.table, []).append(file.content)
-    return {table: sum_contents(found) for table, found in sorted(contents.items())}
+    return {table: sum_contents(of_table) for table, of_table in sorted(contents.items())}
 
 
 def _tables_json(tables: Mapping[str, Content]) -> dict[str, str]:

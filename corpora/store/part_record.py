@@ -47,7 +47,7 @@ class PartRecord:
 
 
 def record_path(artifact: str, name: str) -> str:
-    """Where the record of a part is, relative to the folder of the stage. artifact: the fingerprint of who built it
+    """Return the path of a part's record, relative to the stage's folder. artifact: the fingerprint of its builder
 
     >>> record_path("77d5", "00000")
     '77d5/parts/00000.json'
@@ -56,7 +56,7 @@ def record_path(artifact: str, name: str) -> str:
 
 
 def is_record(path: str) -> bool:
-    """Whether a path of a store is the record of a finished part.
+    """True if a path of a store is the record of a finished part.
 
     >>> is_record("documents/pages/77d5/parts/00000.json"), is_record("documents/parts/77d5/manifest.json")
     (True, False)
@@ -97,10 +97,10 @@ def checks_of(place: Place, stage_folder: str, part: Part) -> Mapping[str, Table
 def _read_checks(place: Place, stage_folder: str, record: RecordAddress) -> Mapping[str, TableChecks]:
     path = f"{stage_folder}/{record.path}"
     try:
-        found = read_record(place, stage_folder, record.path)
+        stored = read_record(place, stage_folder, record.path)
     except FileNotFoundError as error:
         raise Damaged(path, "it is gone") from error
-    assert found.part.record is not None
-    if found.part.record.digest != record.digest:
+    assert stored.part.record is not None
+    if stored.part.record.digest != record.digest:
         raise Damaged(path, "its digest is not the one that the manifest names")
-    return found.checks
+    return stored.checks

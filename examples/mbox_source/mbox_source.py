@@ -63,11 +63,11 @@ class MboxSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """What determines the bytes of its documents."""
+        """Return the settings that determine the bytes of its documents."""
         return plain_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The archives, sorted by name. Raises InputError where there are none."""
+        """Return the archives, sorted by name. Raises InputError where there are none."""
         wanted = "an .mbox file, a folder of them, or a glob"
         return matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
 
@@ -76,7 +76,7 @@ class MboxSource:
         return [whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
+        """Yield the messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
         file = piece.file
         with open_raw(Path(file.path)) as stream, refusing_damage(Path(file.path)):
             lines = read_lines(stream, 0, None, self.max_record_bytes)
@@ -87,13 +87,13 @@ class MboxSource:
         """The bytes of a message, its `From ` line included."""
         return read_again(file, locator.offset, locator.length)
 
-    def message(self, found: Line, file: RawFile) -> Record:
-        """The record of a message's bytes."""
-        locator = unpacked_place(file, found.offset, found.length)
-        if found.data is None:
+    def message(self, line: Line, file: RawFile) -> Record:
+        """Return the record of a message's bytes."""
+        locator = unpacked_place(file, line.offset, line.length)
+        if line.data is None:
             return too_large(locator, self.max_record_bytes)
         try:
-            return self._read(found, locator)
+            return self._read(line, locator)
         except (
             AttributeError,
             IndexError,
@@ -101,18 +101,18 @@ class MboxSource:
             TypeError,
             ValueError,
         ) as error:  # what Python's parser of mail raises
-            return damaged(locator, found.data, f"a message that cannot be read: {error}")
+            return damaged(locator, line.data, f"a message that cannot be read: {error}")
 
-    def _read(self, found: Line, locator: Locator) -> Record:
-        assert found.data is not None
-        mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", found.data.partition(b"\n")[2]), policy=policy.default)
+    def _read(self, line: Line, locator: Locator) -> Record:
+        assert line.data is not None
+        mail = message_from_bytes(ESCAPED_FROM.sub(rb"\1", line.data.partition(b"\n")[2]), policy=policy.default)
         text, drop = _text(mail)
         text = text if self.quotes else QUOTED.sub("", text)
         return Record(
             locator=locator,
             text=text,
             key=str(mail["message-id"] or "").strip() or None,
-            raw=found.data,
+            raw=line.data,
             title=str(mail["subject"] or "").strip() or None,
             date=_date(str(mail["date"] or "")),
             group=parseaddr(str(mail["from"] or ""))[1] or None,
@@ -146,7 +146,7 @@ def join_messages(lines: Iterator[Line], max_bytes: int, path: str, tally: Tally
 
 
 def _text(mail: EmailMessage) -> tuple[str, Drop | None]:
-    """The plain text of a message, or why it has none."""
+    """Return the plain text of a message, or why it has none."""
     body = mail.get_body(("plain",))
     if body is None:
         return "", Drop("no plain text", mail.get_content_type())

@@ -26,7 +26,7 @@ GRADE = Term("grade")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedTask(TextTask):
-    """Which of several ordered classes a text is of.
+    """A task that assigns a text to one of several ordered classes.
 
     labels: from the lowest to the highest; none: those of the training rows, which then must be numbers
     metric: by which an epoch is judged
@@ -40,25 +40,25 @@ class OrderedTask(TextTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The one that is asked for first."""
+        """Return the metrics, the selected one first."""
         return with_first(self.metric, ("spearman", "accuracy"))
 
     @property
     def exported(self) -> str:
-        """No class of transformers has such a head: it is in a file beside the encoder."""
+        """Return "encoder": no class of transformers has such a head, so it is in a file next to the encoder."""
         return "encoder"
 
     @property
     def num_outputs(self) -> int:
-        """One score, and the thresholds tell the rest."""
+        """Return 1: the thresholds turn one score into a class."""
         return 1
 
     def terms(self) -> tuple[Term, ...]:
-        """Of all thresholds together."""
+        """Return the one term, of all thresholds together."""
         return (GRADE,)
 
     def label_of(self, value: Any) -> str:
-        """A class. Raises Unusable where it is none of them, once they are known."""
+        """Return a value's class. Raises Unusable if the classes are set and it is not one of them."""
         label = as_label(value)
         if self.labels and label not in self.labels:
             raise Unusable("unknown label")
@@ -69,7 +69,7 @@ class OrderedTask(TextTask):
         return np.array([self.labels.index(label)], np.int64)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """With the classes in their order. Raises InputError where nobody knows it."""
+        """Return the task with the classes in their order. Raises InputError if the order cannot be determined."""
         met = {example.label for example in examples}
         if not self.labels and any(as_number(label) is None for label in met):
             raise InputError(f"{where}: the labels are no numbers, so their order is not known: say it with `labels`.")
@@ -79,10 +79,10 @@ class OrderedTask(TextTask):
         return replace(self, labels=names, **self.fitted_columns(examples, where))
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Of the places in the order."""
+        """Return scores of the classes as places in the order."""
         gold = [self.labels.index(example.label) for example in examples]
-        said = [_place(prediction) for prediction in predictions]
-        return {**class_scores(gold, said, len(self.labels)), **correlations(gold, said)}
+        predicted = [_place(prediction) for prediction in predictions]
+        return {**class_scores(gold, predicted, len(self.labels)), **correlations(gold, predicted)}
 
     def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The class."""
@@ -94,5 +94,5 @@ class OrderedTask(TextTask):
 
 
 def _place(above: Float32s) -> int:
-    """How many thresholds a text is above."""
+    """Return how many thresholds a text is above."""
     return int(np.count_nonzero(above > 0))

@@ -15,7 +15,7 @@ BUSY = b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Length: %d\r\n\r
 
 @dataclass(kw_only=True)
 class FaultyProxy:
-    """What is done to the connections that come, one after another; without a fault they are passed on.
+    """A proxy that disturbs connections, one after another; without a fault they are passed on.
 
     faults: for the next connections: "busy" (a 503), "reset", "cut" (the answer ends after `cut_after` bytes), "silent"
     always: the fault of every connection after those

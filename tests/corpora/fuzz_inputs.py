@@ -1,4 +1,4 @@
-"""What `fuzzing.py` damages: for every parser small whole inputs, signs of its format, and how it is read."""
+"""Inputs that `fuzzing.py` damages: for every parser small whole ones, signs of its format, and how it is read."""
 
 import bz2
 import gzip

@@ -97,7 +97,7 @@ def read_all(source: Source, data: bytes, files: list[tuple[str, Path]]) -> int:
 
 
 def check(record: Record) -> None:
-    """What every record must be, dropped or not: columns that the next stage can take."""
+    """Check what holds for every record, dropped or not: columns that the next stage can take."""
     texts = [record.text, record.key, record.title, record.url, record.date, record.license, record.group, record.meta]
     pa.array([*texts, *(record.drop or ())[:2]], pa.large_string()).validate(full=True)
     pa.array([{name: getattr(record.locator, name) for name in LOCATOR.names}], LOCATOR)

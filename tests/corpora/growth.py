@@ -53,7 +53,7 @@ HALF = b"\xed\xa0\x80"  # of a surrogate pair, as if it were a character
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured. tokens: of its format; frames: what makes an input of a pattern; read: reads an input."""
+    """A parser to measure. tokens: of its format; frames: what makes an input of a pattern; read: reads an input."""
 
     tokens: tuple[bytes, ...]
     frames: tuple[Callable[[bytes], bytes], ...]
@@ -112,7 +112,7 @@ def warm_up(subject: Subject) -> None:
 
 
 def growth(subject: Subject, make: Callable[[int], bytes], sizes: Sequence[int]) -> str:
-    """What is wrong with how the cost of an input grows over sizes, each four times the one before; "" if nothing."""
+    """Return a fault in how the cost of an input grows over sizes, each four times the one before; "" if none."""
     size, before = sizes[0], cost(subject, make(sizes[0]))
     for longer in sizes[1:]:
         spent, repeats = cost(subject, make(longer)), 0
@@ -148,7 +148,7 @@ def drawn_patterns(subject: Subject, number: int, count: int) -> list[Pattern]:
 
 
 def framed(frame: Callable[[bytes], bytes], pattern: Pattern) -> Callable[[int], bytes]:
-    """What makes an input of a size."""
+    """Return a function that makes an input of a size."""
     return lambda size: frame(pattern.text(size))
 
 

@@ -1,4 +1,4 @@
-"""What `growth.py` measures: every parser that is fuzzed, every step of judging, and what a report does with texts."""
+"""Subjects of `growth.py`: every fuzzed parser, every step of judging, and what a report does with texts."""
 # ruff: noqa: RUF001 - mojibake is part of what is read
 
 from collections.abc import Callable

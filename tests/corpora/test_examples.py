@@ -85,7 +85,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: str, *arguments: Path, path: str = str(ROOT)) -> Any:
-    """What a process of its own makes, or plans to make, of the sample."""
+    """Return what a separate process makes, or plans to make, of the sample."""
     done = subprocess.run(
         [sys.executable, "-c", PLAN + program, str(EXAMPLES / "mbox_source" / "sample"), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},

@@ -43,7 +43,7 @@ def prose(num_words: int, seed: int = 1) -> str:
 
 
 def measure(table: dict[str, Any], size_bytes: int = 0, judge_every: int = 1) -> Any:
-    """What a process of its own makes of a source, and that it stayed within a worker's memory."""
+    """Return what a separate process makes of a source, and check that it stayed within a worker's memory."""
     options = ["--size-bytes", str(size_bytes), "--judge-every", str(judge_every)]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.memory", json.dumps(table), *options],
@@ -304,7 +304,7 @@ RECORD = (
 
 
 def record_head(name: str, body_bytes: int, more: str = "") -> bytes:
-    """What is before a page's body in an archive."""
+    """Return what precedes a page's body in an archive."""
     http = len(RECORD.partition("{length}\r\n\r\n")[2]) - len("{more}") + len(more)
     return RECORD.format(name=name, length=http + body_bytes, more=more).encode()
 

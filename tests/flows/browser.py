@@ -29,7 +29,7 @@ PAGE_SECONDS = PATIENCE  # a busy machine takes its time
 
 
 def browser_path() -> str | None:
-    """Where a Chromium is; None where there is none."""
+    """Return the path of a Chromium; None without one."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 

@@ -54,7 +54,7 @@ class Forked(subprocess.Popen[str]):
 
 
 def can_fork(more: Mapping[str, str]) -> bool:
-    """Whether this much more of an environment is read by nothing that the parent has imported."""
+    """True if nothing that the parent has imported reads these additions to the environment."""
     return all(name.startswith(("PREFECT_", "AWS_")) for name in more)
 
 
@@ -64,7 +64,7 @@ def _nothing() -> int:
 
 
 def _adopt(orphans: bool) -> None:
-    """Whether this process becomes the parent of descendants whose parent ends."""
+    """Set whether this process becomes the parent of descendants whose parent ends."""
     assert ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, int(orphans), 0, 0, 0) == 0
 
 

@@ -64,7 +64,7 @@ def shared_temporary(folder: Path) -> Path:
 
 
 class Site(NamedTuple):
-    """Where runs run: a home, and the address of the server that records them."""
+    """A place for runs: a home, and the address of the server that records them."""
 
     home: Path
     api: str
@@ -136,7 +136,7 @@ def left(session: int, seconds: float = PATIENCE) -> list[Running]:
 
 
 def wait_until(true: Callable[[], bool], seconds: float = PATIENCE, pause: float = 0.05) -> bool:
-    """Whether something becomes true within so many seconds; between two looks is a pause."""
+    """Tell whether something becomes true within so many seconds, with a pause between two looks."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:

@@ -28,7 +28,7 @@ HERE = "--here"
 
 
 class Done(NamedTuple):
-    """What a command came to."""
+    """A command's result."""
 
     code: int
     printed: str

@@ -169,7 +169,7 @@ def nearly(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRun:
-    """What a run did with one stage."""
+    """A run's result for one stage."""
 
     stage: Stage
     manifest: Manifest
@@ -178,7 +178,7 @@ class StageRun:
 
     @property
     def reused(self) -> bool:
-        """Whether the store held it whole."""
+        """True if the store held it whole."""
         return self.reason == "nothing it depends on has changed"
 
     def record(self, seconds: float) -> StageRecord:
@@ -434,5 +434,5 @@ def live_texts(run: Run) -> dict[bytes, str]:
 
 
 def text_of(html: str) -> str:
-    """What is on a page, in one line."""
+    """Return what is on a page, in one line."""
     return unescape(" ".join(re.sub(r"<[^>]*>", " ", html[html.index("<body>") :]).split())).replace(" ,", ",")

@@ -31,7 +31,7 @@ def repeated_plainly(words: Sequence[str], longest: int) -> dict[str, int]:
 
 
 def matches_plainly(word: str, scores: Scores) -> list[Match]:
-    """Where pieces are in a word, by beginning, then by end; an unknown character where it is no piece itself."""
+    """Return where pieces are in a word, by start, then by end; an unknown character where it is not a piece itself."""
     unknown = min(scores.values()) - UNKNOWN_PENALTY
     matches: list[Match] = []
     for begin in range(len(word)):

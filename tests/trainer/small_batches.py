@@ -27,7 +27,7 @@ def small_settings(**settings: Any) -> ModelSettings:
 
 
 def small_inputs(family: str, pair_labels: bool = False) -> ModelInputs:
-    """What the model must know of the batches below."""
+    """Return the inputs that the model must be built for to take the batches below."""
     ids = ROBERTA_IDS if family == "roberta" else BERT_IDS
     return ModelInputs(vocab_size=VOCAB_SIZE, special_ids=ids, pair_labels=pair_labels)
 
@@ -79,7 +79,7 @@ def padded_rows(flat: Tensor, batch: Batch, fill: int) -> Tensor:
 
 
 def padded_inputs(batch: Batch, pad: int, segments: bool) -> dict[str, Tensor]:
-    """What a transformers model is given for a batch."""
+    """Return a batch as the inputs of a transformers model."""
     present = padded_rows(torch.ones_like(batch.ids), batch, 0)
     rows = {"input_ids": padded_rows(batch.ids, batch, pad), "attention_mask": present}
     return rows | ({"token_type_ids": padded_rows(batch.segment_ids, batch, 0)} if segments else {})
@@ -93,5 +93,5 @@ def padded_labels(batch: Batch) -> Tensor:
 
 
 def present_tokens(rows: Tensor, batch: Batch) -> Tensor:
-    """What is in rows [B, longest, ...] at real tokens, end to end."""
+    """Return what is in rows [B, longest, ...] at real tokens, end to end."""
     return torch.cat([row[:length] for row, length in zip(rows, batch.boundaries.diff().tolist(), strict=True)])

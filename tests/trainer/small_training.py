@@ -173,7 +173,7 @@ def _as_rank(does: Callable[[Any], Any], job: Any, rank: int, count: int, port: 
 
 
 def said(job: TrainingJob) -> list[dict[str, Any]]:
-    """What a run has said, without times."""
+    """Return the events of a run, without times."""
     events = read_metrics(Path(job.work) / METRICS_FILE)
     return [{name: value for name, value in event.items() if name not in TIMES} for event in events]
 

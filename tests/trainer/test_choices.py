@@ -1,4 +1,4 @@
-"""What "auto" comes to on each machine, what a checkpoint keeps of it, and which settings are told as slow."""
+"""Each machine resolves "auto", a checkpoint keeps the choice, and slow settings are reported."""
 
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from corpora.errors import InputError
 from trainer.auto_settings import (
     Computing,
     Hardware,
+    choice_line,
     choose,
     compiler_lacks,
     padding_reason,
     slow_settings,
-    told,
     weakest,
 )
 from trainer.settings.phases import PhaseSettings
@@ -97,7 +97,7 @@ def test_all_processes_choose_alike() -> None:
     [
         ("bfloat16", H100, 0.0, 64, ""),
         ("bfloat16", H100, 0.1, 64, "model.attention_dropout = 0.1"),
-        ("float32", H100, 0.0, 64, "half precision alone"),
+        ("float32", H100, 0.0, 64, "only takes half precision"),
         ("float16", T4, 0.0, 64, "older than Ampere"),
         ("bfloat16", H100, 0.0, 60, "heads of 60 are no multiple of 8"),
     ],
@@ -111,14 +111,14 @@ def test_padding_says_why(precision: str, machine: Hardware, dropout: float, siz
 def test_the_line_says_what_was_chosen_and_what_it_is_worth() -> None:
     """Fails where a line tells a gain that was not measured, or hides why something slow is done."""
     auto = settings(precision="auto")
-    line = told(auto, choose(auto, H100), H100, "", 7.25)
+    line = choice_line(auto, choose(auto, H100), H100, "", 7.25)
     assert line == (
-        "H100: bfloat16, chosen: its products were measured here at 7.2 times the speed of float32; layers compiled; "
+        "H100: bfloat16, chosen: matrix products measured here at 7.2 times the speed of float32; layers compiled; "
         "attention without padding."
     )
-    assert told(auto, choose(auto, PROCESSOR), PROCESSOR, "", None) == "processor: float32, chosen."
+    assert choice_line(auto, choose(auto, PROCESSOR), PROCESSOR, "", None) == "processor: float32, chosen."
     exact = settings(compile=False)
-    line = told(exact, choose(exact, H100), H100, "heads", None)
+    line = choice_line(exact, choose(exact, H100), H100, "heads", None)
     assert "float32, as training.precision says: bfloat16 is several times as fast" in line
     assert "layers not compiled (training.compile); attention padded to the longest row (heads)" in line
 

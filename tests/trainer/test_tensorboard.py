@@ -12,7 +12,7 @@ from trainer.tensorboard import FOLDER, TensorBoard, shown
 
 
 def scalars(work: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard reads of a run: step and value by tag."""
+    """Return what TensorBoard reads of a run: step and value by tag."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

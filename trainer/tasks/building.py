@@ -35,11 +35,11 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
             elif layers.stop > len(encoder.layers):
                 raise InputError(
                     f"freeze names the layer {layers.stop - 1}, and the model has {len(encoder.layers)} with weights "
-                    "of their own, from 0 on: name one of these."
+                    "of their own, numbered from 0: name one of these."
                 )
             else:
                 parts = [encoder.layers[number] for number in layers]
             for part in parts:
                 part.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise InputError("freeze leaves nothing that learns: this task adds no weights of its own. Freeze less.")
+        raise InputError("freeze leaves nothing to train: this task adds no weights of its own. Freeze fewer layers.")

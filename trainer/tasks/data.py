@@ -27,7 +27,7 @@ TOGETHER = 1_000  # examples that are encoded in one call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileExamples:
-    """Of one file.
+    """The examples of one file.
 
     lines:    where each begins
     ids:      what the file calls each; None where it does not
@@ -57,13 +57,13 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
-    """The examples of a file. Raises InputError, also for a column that is named for no role of the task."""
+    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     read = [role for role in task.roles if labelled or role not in task.learnt]
     needed = [role for role in read if role not in task.optional]
     optional = [role for role in read if role in task.optional]
-    found = read_examples(
+    rows = read_examples(
         with_format(task, file),
         counts,
         needed,
@@ -71,7 +71,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
         [*optional, ID],
     )
     lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in found:
+    for line, (name, example) in rows:
         lines.append(line)
         ids.append(name)
         examples.append(example)
@@ -79,34 +79,32 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """With the task's format, where the file does not tell its own."""
-    return replace(file, format=task.format) if task.format and not _is_told(file) else file
+    """Return the settings with the task's format, where the file does not name its own."""
+    return replace(file, format=task.format) if task.format and not _names_format(file) else file
 
 
-def _is_told(file: FileSettings) -> bool:
-    """Whether a file's format is named, or known by its ending."""
+def _names_format(file: FileSettings) -> bool:
+    """True if a file's format is named, or follows from its ending."""
     return bool(file.format) or unpacked_ending(file.path) in ENDINGS
 
 
-def encode(task: Task, found: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """FileExamples as items of a model. Raises InputError where none of them can be learnt or judged."""
+def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
+    """Return the examples of a file as items of a model. Raises InputError where none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
-    items = encoded_items(task, found.examples, encoder, found.labelled)
+    items = encoded_items(task, file.examples, encoder, file.labelled)
     if items is None:
-        raise InputError(
-            f"{found.path} has nothing that can be read as the task {task.kind!r} asks: give another file."
-        )
+        raise InputError(f"{file.path} has no example that the task {task.kind!r} can use: give another file.")
     figures = {
         "tokens": len(items.ids.values),
         "texts_cut": encoder.num_cut - cut,
         "tokens_cut": encoder.tokens_cut - lost,
     }
-    ledger = Ledger(accounts=(found.counts.account,), figures=figures).check()
-    return EncodedExamples(examples=found.examples, items=items, ledger=ledger, labelled=found.labelled)
+    ledger = Ledger(accounts=(file.counts.account,), figures=figures).check()
+    return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 
 
 def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems | None:
-    """The items of examples, about TOGETHER of them at a time; None where there is none."""
+    """Return the items of examples, made about TOGETHER at a time; None where there are none."""
     parts = list[PackedItems]()
     for some in _parts(task, examples):
         items = task.items(examples[some.start : some.stop], encoder, labelled, some.start)
@@ -134,12 +132,12 @@ def _check_numbers(task: Task, some: range, packed: PackedItems) -> None:
     if packed.numbers.min() < some.start or packed.numbers.max() >= some.stop:
         raise InputError(
             f"The task {task.kind!r} gives its items other numbers than those of their examples, which begin with "
-            "`first`: that is a fault in its package."
+            "`first`: this is a bug in its package."
         )
 
 
 def sha256_of(path: str) -> str:
-    """Of a file; of a folder (RACE) that of the names and digests of all files below it."""
+    """Return the sha256 of a file; for a folder (RACE), of the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{sha256_of(str(file))}  {file.relative_to(path)}\n" for file in files]

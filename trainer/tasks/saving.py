@@ -57,7 +57,7 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where nobody says"""
+    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where no record says"""
 
     task: Task
     settings: ModelSettings
@@ -89,7 +89,7 @@ def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> se
 
 
 def _sides(side: Side | None) -> dict[str, Any]:
-    """What a configuration says of an encoder that sees one side."""
+    """Return a configuration's entries for an encoder that sees one side."""
     return {} if side is None else {"direction": side, **({"is_decoder": True} if side == "left" else {})}
 
 
@@ -100,7 +100,7 @@ def task_json(task: Task) -> dict[str, Any]:
 
 
 def load_task(folder: Path) -> Loaded:
-    """The fine-tuned model of a folder. Raises InputError where it is none, or not as it was written."""
+    """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
     check_weights(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     settings, inputs, state = load_pretrained(folder)
@@ -117,7 +117,7 @@ def load_task(folder: Path) -> Loaded:
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
-            "not whole. Give the folder that `cloze finetune` wrote, with all its files."
+            "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
         )
     read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
@@ -135,18 +135,18 @@ def _part(task: Task, settings: ModelSettings) -> ModelPart:
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
     if "task" in record and not isinstance(record["task"], Mapping):
-        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, and no table: copy the folder again.")
+        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, not a table: copy the folder again.")
     if "task" in record:
         own = {key: value for key, value in record["task"].items() if key != "package"}
         return read_task(own, str(folder / RECORD))
     config = read_config(folder / CONFIG)
-    found = task_of_config(config, settings.of_family.names.architectures)
-    if found is None:
+    task = task_of_config(config, settings.of_family.names.architectures)
+    if task is None:
         raise InputError(
-            f"{folder} is of no task: its {CONFIG} tells of {', '.join(config.get('architectures') or ('no class',))}. "
+            f"{folder} has no task: its {CONFIG} names {', '.join(config.get('architectures') or ('no class',))}. "
             "Fine-tune it first (`cloze finetune`), or give a folder that was."
         )
-    return found
+    return task
 
 
 # Whether weights are those that were written.
@@ -165,37 +165,38 @@ def check_weights(folder: Path) -> None:
         _check_stored(folder, Manifest.from_bytes(data, str(folder / MANIFEST)))
 
 
-def _check_tuned(folder: Path, told: Any) -> None:
+def _check_tuned(folder: Path, recorded: Any) -> None:
     try:
-        check_files(folder, {name: told[name] for name in told if (folder / name).is_file()})
+        check_files(folder, {name: recorded[name] for name in recorded if (folder / name).is_file()})
     except (TypeError, KeyError) as error:
         raise InputError(
-            f"{folder / RECORD}: `weights` is {told!r}, and not what fine-tuning writes there: copy the folder again."
+            f"{folder / RECORD}: `weights` is {recorded!r}, which is not what fine-tuning writes there: copy the "
+            "folder again."
         ) from error
     except Damaged as error:
         raise InputError(
-            f"{folder / error.path} is not the file that {RECORD} tells of: it is damaged, or was changed since. Copy "
-            "the folder again, or fine-tune again; to use a file that was changed on purpose, take it out of `weights` "
-            f"in {RECORD}."
+            f"{folder / error.path} is not the file that {RECORD} records: it is damaged, or was changed since. Copy "
+            "the folder again, or fine-tune again; to use a file that was changed on purpose, remove it from "
+            f"`weights` in {RECORD}."
         ) from error
 
 
 def _check_stored(folder: Path, manifest: Manifest) -> None:
-    """Of an artifact in a store: of each file the content is told."""
+    """Compare files of weights with an artifact's manifest. Raises InputError where one differs."""
     files = [file for part in manifest.parts for file in part.files if file.path.endswith(f"/{WEIGHTS}")]
     for file in files:
         name = file.path.removeprefix(f"{manifest.fingerprint}/")
         path = folder / name
         if path.is_file() and not (path.stat().st_size == file.size_bytes and _content(path, name) == file.content):
             raise InputError(
-                f"{path} is not the file that the store's {MANIFEST} tells of: it is damaged, or was changed since. "
-                "`cloze verify --repair` on the store builds it again; a file that was changed on purpose belongs in a "
+                f"{path} is not the file that the store's {MANIFEST} records: it is damaged, or was changed since. "
+                "`cloze verify --repair` on the store rebuilds it; keep a file that was changed on purpose in a "
                 "folder of its own."
             )
 
 
 def _content(path: Path, name: str) -> Content:
-    """Of a file as a store tells it: that of a row of its name and its bytes. It is mapped, not read at once."""
+    """Return a file's content as a store records it: a row of its name and its bytes. The file is memory-mapped."""
     data = pa.memory_map(str(path)).read_buffer()
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])

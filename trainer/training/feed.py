@@ -51,7 +51,7 @@ Flops = Callable[[Int64s, int], int]
 
 
 def unknown_flops(lengths: Int64s, places: int) -> int:
-    """Of an objective that does not say."""
+    """Return 0, for an objective that does not report FLOPs."""
     return 0
 
 
@@ -60,7 +60,7 @@ class MicroBatch:
     """A micro-batch.
 
     guessed: the tokens that are to be guessed, in main memory
-    rarer:   bool [M], which of them are words apart from the commonest; None where nobody asks
+    rarer:   bool [M], which of them are words apart from the commonest; None where it is not needed
     counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
     tallies: of each component
     flops:   of learning from it; 0 where the objective does not say
@@ -76,7 +76,7 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What this process reads of a step, and what is known of the whole of it.
+    """The part of a step that this process reads, with totals of the whole step.
 
     number: of the run, from 1
     counts, flops: as of a micro-batch, over all processes
@@ -123,12 +123,12 @@ class Feed:
         self._train = self._reader()
         if not len(self._train):
             raise InputError(
-                f"The shards {self.reading.inputs[0].folder} have no example to train on: give them more text, or a "
-                "smaller held-out share."
+                f"The shards {self.reading.inputs[0].folder} have no example to train on: build them from more text, "
+                "or a smaller held-out share."
             )
 
     def _reader(self) -> SlotReader:
-        """What the phase trains on."""
+        """Return the reader of what the phase trains on."""
         loaders = [self._loader(shards, "train") for shards in self.reading.inputs]
         if len(loaders) == 1:
             return loaders[0]
@@ -186,7 +186,7 @@ class Feed:
 
     @cached_property
     def token_counts(self) -> Int64s:
-        """How often each token occurs in a sample of the training split: int64 [vocabulary]."""
+        """Count how often each token occurs in a sample of the training split: int64 [vocabulary]."""
         return self._train.token_counts(UNIGRAM_TOKENS)
 
     @cached_property
@@ -210,7 +210,7 @@ class Feed:
         }
 
     def _micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
-        """What this process reads of slots, in as many micro-batches as every other process."""
+        """Yield this process's part of some slots, in as many micro-batches as every other process."""
         for some, capacity in self._cuts(reader, slots):
             yield self._micro_batch(reader.gather(some), len(some), capacity)
 
@@ -229,7 +229,7 @@ class Feed:
         return ((some, None) for some in cut(mine, size, -(-most // size)))
 
     def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
-        """What this process is dealt of slots, in micro-batches of at most so many tokens."""
+        """Yield the slots dealt to this process, in micro-batches of at most `budget` tokens."""
         numbers = np.array(slots, np.int64)
         dealt = cut_step(reader.lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.tokens.tolist(), dealt.of(self._ranks.rank), strict=True):
@@ -275,24 +275,24 @@ def _counts(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s
 
 
 def commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
-    """Which tokens are the commonest ones, of equal ones those of lower ids: bool [vocabulary].
+    """Return which tokens are the commonest ones; among equal ones, those with lower ids: bool [vocabulary].
 
     token_counts: how often each occurs in the training split
 
     >>> commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
     """
-    found = np.zeros(len(token_counts), bool)
-    found[np.argsort(-token_counts, kind="stable")[:number]] = True
-    return found
+    common = np.zeros(len(token_counts), bool)
+    common[np.argsort(-token_counts, kind="stable")[:number]] = True
+    return common
 
 
 def rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
-    """Which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
+    """Return which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
     assert gathered.word_starts is not None, "word starts were not asked for"
     return gathered.word_starts & ~common[gathered.targets]
 
 
 def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Of those that count, how many are guessed, and how many there are: int64 [2]. guesses: token ids [M]"""
+    """Return how many of those that count are guessed, and how many count: int64 [2]. guesses: token ids [M]"""
     return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)

@@ -1,14 +1,14 @@
-"""Health: what the first steps of a run tell of it. What can never become anything stops, and says why.
+"""Health: checks of a run's first steps. A run that cannot succeed stops, and says why.
 
     stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
               of pairs that are all the same; texts of which most tokens are [UNK]; shards of another vocabulary
-    is told   what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
+    warns     what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
               many [UNK], a loss that has not fallen by the end of the first hundreds of steps
 
 New weights know nothing, so they guess all of V tokens alike: a loss of ln V, or of ln 2 where there are two answers.
 Logits of first weights deviate by 0.02 times the square root of the width at most, which adds half its square: 0.15 nat
-at 768, 0.8 at 4,096. `FAR` is beyond all of them, and of weights that come from elsewhere only told: such may be sure
-and wrong about new text for a while. Trained ones begin low, which is no fault of theirs.
+at 768, 0.8 at 4,096. `FAR` is beyond all of them, and for weights that come from elsewhere only a warning: such may be
+sure and wrong about new text for a while. Trained ones begin low, which is no fault of theirs.
 
 Cost: two numbers of each of the first `FIRST_STEPS` steps are read at once, and one sum over all processes.
 """
@@ -45,11 +45,11 @@ NAMED = 16  # examples of a shard set
 PAIR = "pair"
 OF_TEACHER = {"soft", "cosine"}
 RECENT = 5  # lines of the log that a loss is averaged over
-OFF = "Where this is meant, set training.health_checks = false."
+OFF = "If this is intended, set training.health_checks = false."
 
 
 class Symptom(NamedTuple):
-    """What is wrong, in a paragraph. doomed: nothing can come of the run"""
+    """A fault, in a paragraph. doomed: the run cannot succeed"""
 
     message: str
     doomed: bool
@@ -65,7 +65,7 @@ def stop_or_tell(findings: Sequence[Symptom]) -> Iterator[str]:
 
 @dataclass(kw_only=True)
 class Health:
-    """What is known of a run's first steps. Every process looks at the same numbers and so finds the same.
+    """Judges a run's first steps. Every process reads the same numbers, so all come to the same result.
 
     new_weights: the model begins with weights that were drawn
     terms:       names of the loss's terms
@@ -81,7 +81,7 @@ class Health:
     _judged: bool = False
 
     def look(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[Symptom]:
-        """What a step tells. losses, counts: of each term, its mean and of how many; norm: of the gradient"""
+        """Return a step's symptoms. losses, counts: of each term, its mean and of how many; norm: of the gradient"""
         findings = [*self._at_first(losses, counts, norm)] if step == 1 else []
         if step == 1:
             self._first = {name: losses[name] for name in self.terms if name in TOKEN_TERMS and counts[name]}
@@ -96,36 +96,36 @@ class Health:
                 yield from self._of_chance(name, losses[name], chance)
         if norm == 0 and any(counts.values()):
             yield Symptom(
-                "The gradient of the first step is zero: nothing would be learnt. Look at the weights of the "
+                "The gradient of the first step is zero: nothing would be learned. Check the weights of the "
                 f"objective's terms and at what is frozen. {OFF}",
                 True,
             )
         if math.isfinite(norm) and norm > MOST_NORM:
             yield Symptom(
-                f"The gradient of the first step has the norm {norm:,.0f}, where some 1 to 100 are usual: the weights "
-                f"that training begins with are not sound. {OFF}",
+                f"The gradient of the first step has the norm {norm:,.0f}, where 1 to 100 is usual: something is "
+                f"wrong with the weights that training begins with. {OFF}",
                 self.new_weights,
             )
 
     def _of_chance(self, name: str, loss: float, chance: float) -> Iterator[Symptom]:
-        """How a first loss compares with guessing by chance."""
-        said = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
+        """Compare a first loss with guessing by chance."""
+        comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
         if not self.new_weights and loss > chance + FAR:
             yield Symptom(
-                f"{said}: the weights that training begins with are sure of wrong answers. Are they of this "
-                "vocabulary, with every token at its own row? If the text is far from what they learnt, the loss falls "
-                "soon.",
+                f"{comparison}: the weights that training begins with are sure of wrong answers. Do they belong to "
+                "this vocabulary, with every token at its own row? If the text only differs from what they were "
+                "trained on, the loss falls soon.",
                 False,
             )
         if self.new_weights and abs(loss - chance) > FAR:
             yield Symptom(
-                f"{said}: weights that know nothing are near that. Either they are not drawn as the family draws them, "
-                f"or the loss is not divided by what it is summed over. {OFF}",
+                f"{comparison}: new weights are near that. Either they are not drawn as the family draws them, or the "
+                f"loss is not divided by what it is summed over. {OFF}",
                 True,
             )
 
     def _flat(self, step: int) -> Iterator[Symptom]:
-        """Whether a loss has fallen by now; judged once, when the rate is at its highest."""
+        """Yield a symptom for each loss that has not fallen by now; judged once, when the rate is at its highest."""
         if self._judged or not self._first or step < max(FLAT_STEPS, self.warmup):
             return
         self._judged = True
@@ -133,9 +133,9 @@ class Health:
             now = fmean(self._recent[name])
             if now > first - FLAT:
                 yield Symptom(
-                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing is "
-                    "learnt so far. Look at training.learning_rate (published ones are between 1e-4 and 1e-3 for new "
-                    "weights), at the warm-up, and at examples: cloze inspect shows the shards' masks.",
+                    f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing has "
+                    "been learned so far. Check training.learning_rate (published ones are between 1e-4 and 1e-3 for "
+                    "new weights), the warm-up, and some examples: cloze inspect shows the shards' masks.",
                     False,
                 )
 
@@ -151,15 +151,15 @@ class FirstTexts:
     counts: Int64s = field(default_factory=lambda: np.zeros(4, np.int64))
 
     def add(self, ids: npt.NDArray[np.int64], labels: npt.NDArray[np.int64] | None) -> None:
-        """Examples as the model reads them: what is masked is left out, and so are labels below 0."""
-        known = self.special_ids
-        ordinary = np.isin(ids, [known.pad, known.cls, known.sep, known.mask], invert=True).sum()
+        """Count examples as the model reads them: masked tokens are left out, and so are labels below 0."""
+        special = self.special_ids
+        ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
         some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
-        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == known.unk).sum()])
+        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == special.unk).sum()])
 
 
 def judged_texts(counts: Sequence[int]) -> list[Symptom]:
-    """What the `FirstTexts` of all processes, added up, tell."""
+    """Return the symptoms that the counts of all processes' `FirstTexts`, added up, show."""
     pairs, ones, tokens, unknown = counts
     return [*_balance(pairs, ones), *_unknown(tokens, unknown)]
 
@@ -168,7 +168,7 @@ def _balance(pairs: int, ones: int) -> Iterator[Symptom]:
     share = ones / max(1, pairs)
     if pairs >= ENOUGH_PAIRS and not BALANCED[0] <= share <= BALANCED[1]:
         same = share in (0.0, 1.0)
-        tells = "there is nothing to tell apart" if same else "half of them are expected"
+        tells = "there is nothing to distinguish" if same else "half of them are expected"
         yield Symptom(
             f"Of the first {pairs:,} pairs of segments {share:.0%} have the label 1: {tells}. Documents of a single "
             "segment have no second one that follows: give longer documents, or shards without pairs (shards.input = "
@@ -181,8 +181,8 @@ def _unknown(tokens: int, unknown: int) -> Iterator[Symptom]:
     share = unknown / max(1, tokens)
     if tokens >= ENOUGH_TOKENS and share > MANY_UNKNOWN:
         yield Symptom(
-            f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary does not know the characters of the "
-            "text. Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build the "
+            f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary lacks the characters of the text. "
+            "Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build the "
             f"shards again. {OFF}",
             share > MOST_UNKNOWN,
         )
@@ -196,16 +196,16 @@ def check_vocabulary(job: TrainingJob) -> None:
         of_another = made_with and job.vocabulary.folder.rsplit("/", 1)[-1] not in made_with
         if of_another or manifest.facts["vocab_size"] != job.inputs.vocab_size or ids != job.inputs.special_ids:
             raise InputError(
-                f"The shards {manifest.folder} are of another vocabulary ({manifest.facts['vocab_size']:,} tokens) "
-                f"than the model ({job.inputs.vocab_size:,} tokens, {job.vocabulary.name!r}): build shards with it, or "
-                "plan the training again."
+                f"The shards {manifest.folder} have a different vocabulary ({manifest.facts['vocab_size']:,} tokens) "
+                f"from the model ({job.inputs.vocab_size:,} tokens, {job.vocabulary.name!r}): build shards with the "
+                "model's, or plan the training again."
             )
 
 
-def joined_examples(found: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
-    """The examples that processes name, by the folder of their shards."""
-    folders = dict.fromkeys(folder for named in found for folder in named)
-    return {folder: sorted(number for named in found for number in named.get(folder, ())) for folder in folders}
+def joined_examples(by_process: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[int]]:
+    """Join the examples that processes name, by the folder of their shards."""
+    folders = dict.fromkeys(folder for named in by_process for folder in named)
+    return {folder: sorted(number for named in by_process for number in named.get(folder, ())) for folder in folders}
 
 
 def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bool) -> str:
@@ -235,7 +235,7 @@ class FirstSteps:
 
     @staticmethod
     def of(job: TrainingJob, terms: Sequence[Term], ranks: Ranks) -> "FirstSteps":
-        """Of a job's run."""
+        """Make the checks of a job's run."""
         health = Health(
             vocab_size=job.inputs.vocab_size,
             terms=[term.name for term in terms],
@@ -248,11 +248,11 @@ class FirstSteps:
 
     @staticmethod
     def unseen(inputs: ModelInputs, ranks: Ranks) -> "FirstSteps":
-        """Of a run that nothing is known of: nothing is looked at."""
+        """Return checks that look at nothing."""
         return FirstSteps(ranks, None, FirstTexts(special_ids=inputs.special_ids), 0)
 
     def wants(self, step: int) -> bool:
-        """Whether a step is to be looked at, whether or not it has a line in the log."""
+        """True if a step is to be checked, whether or not it has a line in the log."""
         return self._health is not None and step <= self._judged_at
 
     def read(self, step: Step) -> None:
@@ -262,7 +262,7 @@ class FirstSteps:
             self._texts.add(micro_batch.batch.ids.numpy(), None if labels is None else labels.numpy())
 
     def look(self, noted: Noted, losses: Mapping[str, float], norm: float) -> Iterator[str]:
-        """What is to be told of a step. Raises InputError where nothing can come of the run. All must call it.
+        """Yield warnings about a step. Raises InputError where the run cannot succeed. All must call it.
 
         losses: as `losses_of`; norm: of the gradient
         """
@@ -277,5 +277,5 @@ class FirstSteps:
 
 
 def has_new_weights(job: TrainingJob, terms: Sequence[Term]) -> bool:
-    """Whether a run begins with weights that know nothing: of no other model, and not of a teacher's layers."""
+    """True if a run begins with untrained weights: not those of another model, and not a teacher's layers."""
     return job.start is None and not OF_TEACHER & {term.name for term in terms}

@@ -39,14 +39,14 @@ from trainer.settings.model import ModelSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunModel:
-    """A model as it is before the first step. said: where its weights are from, in words; "" for first ones"""
+    """A model as it is before the first step. message: where its weights are from; "" for first ones"""
 
     model: Objective
-    said: str = ""
+    message: str = ""
 
 
 def first_model(job: TrainingJob) -> Objective:
-    """The model with its first weights, which are made on the processor: the same for any number of processes."""
+    """Return a model with its first weights, which are made on the processor: the same for any number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -55,7 +55,7 @@ def first_model(job: TrainingJob) -> Objective:
 
 
 def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
-    """The model with the weights that the job begins with, and its teacher, where it has one.
+    """Return the model with the weights that the job begins with, and its teacher, where it has one.
 
     resumes: its weights come from a checkpoint afterwards
     Raises InputError where a folder is not what it was.
@@ -63,20 +63,20 @@ def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
     model = first_model(job)
     taught = teach(model, job, begins=job.start is None and not resumes)
     if job.start is None or resumes:
-        return BegunModel(model=model, said=taught)
+        return BegunModel(model=model, message=taught)
     job.start.check()
     state, new_heads = start_state(job.start, job.model, job.inputs)
     model.load_state_dict({**model.state_dict(), **state})
     heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
     rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
-    said = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
-    return BegunModel(model=model, said=said.rstrip())
+    message = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
+    return BegunModel(model=model, message=message.rstrip())
 
 
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """The state of the folder's model under our names with the rows that `inputs` ask for, and the heads it lacks.
+    """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
 
-    Raises InputError where a tensor of the encoder is missing, or one is there that is of no head.
+    Raises InputError where a tensor of the encoder is missing, or one belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -84,9 +84,9 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
         wider = build_model(model, replace(inputs, vocab_size=before + 1)).state_dict()
     state = dict[str, Tensor]()
     for part in begun_parts(start, model, inputs):
-        found = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
-        check_shared(state, found, str(Path(start.folder) / part.folder / WEIGHTS))
-        state |= found
+        tensors = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
+        check_shared(state, tensors, str(Path(start.folder) / part.folder / WEIGHTS))
+        state |= tensors
     of_tokens = [name for name, tensor in theirs.state_dict().items() if tensor.shape != wider[name].shape]
     rows = dict(start.rows)
     grown = {name: _with_rows(state[name], rows, inputs.vocab_size) for name in of_tokens if name in state}
@@ -94,7 +94,7 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
 
 
 def _part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
-    """Of a part what its file holds. model: as the folder's, on the meta device"""
+    """Return what a part's file holds. model: as the folder's, on the meta device"""
     family = model.family
     tensors = _below_name(read_weights(path), next(iter(family.names.encoder.values()))[0])
     lacking = heads_without(tensors.keys(), part, family)
@@ -115,20 +115,20 @@ def _below_name(tensors: dict[str, Tensor], example: str) -> dict[str, Tensor]:
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """A row for each of `size` tokens: those that there were, the means of new ones, none of the padding after them."""
+    """Return a row for each of `size` tokens: existing rows, means for new tokens, none of the padding after them."""
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
 def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a model the teacher of its job, where it has one; what is said of it.
+    """Give a model the teacher of its job, where it has one; return a message about it.
 
     begins: whether the model has first weights, and takes those of its teacher
     Raises InputError where the folder is not what it was, or of another vocabulary.
     """
     if job.teacher is None:
         return ""
-    job.teacher.check("A student needs its teacher until it has learnt.")
+    job.teacher.check("A student needs its teacher until training ends.")
     check_tokens(job.teacher, _tokens(job))
     teacher = teacher_in(Path(job.teacher.folder))
     assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
@@ -139,17 +139,17 @@ def teach(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def teacher_in(folder: Path) -> MaskedModel:
-    """The model in a folder. Raises InputError where it guesses no words."""
+    """Return the model in a folder. Raises InputError where it does not guess words."""
     settings, inputs, state = load(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):
-        raise InputError(f"The teacher in {folder} guesses no masked words: give a model that does.")
+        raise InputError(f"The teacher in {folder} does not guess masked words: give a model that does.")
     model.load_state_dict(state)
     return model
 
 
 def _tokens(job: TrainingJob) -> list[str]:
-    """Of the job's vocabulary, by id."""
+    """Return the tokens of the job's vocabulary, by id."""
     files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
     ids = check_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
     return sorted(ids, key=ids.__getitem__)

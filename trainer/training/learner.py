@@ -1,4 +1,4 @@
-"""The learner: a sharded model and its optimiser, and what one step does to them, in pre-training and fine-tuning.
+"""The learner: a sharded model and its optimizer, and what one step does to them, in pre-training and fine-tuning.
 
 The loss of a step is the weighted sum of its terms, each the sum of losses over all processes and micro-batches divided
 by the number of what was judged: so neither the number of processes nor how a step was cut changes it.
@@ -29,9 +29,9 @@ from trainer.training.parallel import PRECISIONS, Ranks, Sharded, shard_model
 
 
 class StepOutcome(NamedTuple):
-    """What a step or an evaluation came to.
+    """The result of a step or an evaluation.
 
-    sums: float64 [terms, 2], what `Objective.sums` says of this process's micro-batches
+    sums: float64 [terms, 2], what `Objective.sums` returns for this process's micro-batches
     norm: float32 [], of the whole gradient before it was clipped
     """
 
@@ -55,13 +55,13 @@ class NonFinite:
         return self.place[0] >= 0
 
     def look_at_loss(self, sums: Tensor, step: int, micro_batch: int) -> None:
-        """What a micro-batch came to."""
+        """Note a micro-batch whose loss is not finite."""
         first = self._first(sums)
         self.place[0].masked_fill_(first, step)
         self.place[1].masked_fill_(first, micro_batch)
 
     def look_at_gradient(self, norm: Tensor, step: int) -> None:
-        """What a step came to."""
+        """Note a step whose gradient is not finite."""
         self.place[0].masked_fill_(self._first(norm), step)
 
     def _first(self, numbers: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class NonFinite:
 
 @dataclass(slots=True, kw_only=True)
 class Learner:
-    """What learns.
+    """A model, its optimizer and the scale of its loss: what a step changes.
 
     nonfinite: what was not finite, unless float16 left that step out
     weights: float32 [terms]
@@ -108,7 +108,7 @@ class Learner:
         )
 
     def moved(self, model: Objective, settings: TrainingSettings) -> "Learner":
-        """The same weights and moments in another learner, which this one is no longer.
+        """Move the weights and moments to another learner; this one is not used afterwards.
 
         model: another one of the same kind, whose weights are written over
         """
@@ -129,23 +129,23 @@ class Learner:
         return self.model.terms
 
     def flops(self, lengths: Int64s, places: int) -> int:
-        """Of learning from sequences of these lengths, of which heads read so many places; 0 where it is not known."""
+        """Return the FLOPs of learning from sequences of these lengths, of which heads read `places`; 0: unknown."""
         return self.model.macs(lengths, places).flops
 
     def learn(self, step: Step, rate: float) -> StepOutcome:
-        """One step. Gradients of all micro-batches but the last stay where they are; with the last all are summed.
+        """Learn from a step. Gradients of all micro-batches but the last stay in place; with the last all are summed.
 
-        Nothing of it waits for the device, but for float16, which must know whether the gradient overflowed.
+        Only float16 waits for the device: it must know whether the gradient overflowed.
         """
         sums, last = self._no_sums(), len(step.micro_batches) - 1
         divisors = step.divisors.to(self.ranks.device, non_blocking=True)
         for number, micro_batch in enumerate(step.micro_batches):
             self.sharded.begin_micro_batch(is_last=number == last)
-            found = self.model(micro_batch.batch.to(self.ranks.device))
-            torch.autograd.backward((found[:, 0] * self.weights / divisors).sum() * self.scale.factor)
-            sums += found.detach()
+            batch_sums = self.model(micro_batch.batch.to(self.ranks.device))
+            torch.autograd.backward((batch_sums[:, 0] * self.weights / divisors).sum() * self.scale.factor)
+            sums += batch_sums.detach()
             if not self._scaled:
-                self.nonfinite.look_at_loss(found.detach(), step.number, number)
+                self.nonfinite.look_at_loss(batch_sums.detach(), step.number, number)
         return StepOutcome(sums=sums, norm=self._update(step.number, rate))
 
     @property

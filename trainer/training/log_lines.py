@@ -1,11 +1,11 @@
-"""A line of the log: what a step came to, how fast it went and what it took, read without making a step wait.
+"""A line of the log: a step's results, speed and memory, read without making a step wait.
 
-    tokens_per_second  real ones, over all processes; evaluations and checkpoints are no part of the time
+    tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
     wait_seconds       for examples, and `wait_share`: the part of the time that this was
-    mfu                model FLOPs (`trainer.flops`) as a share of what the devices could do; where their peak is known
+    mfu                model FLOPs (`trainer.flops`) as a share of what the devices could do; if their peak is known
     memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
 
-On a GPU the numbers are copied while the next step is computed, and the line is said when they are there.
+On a GPU the numbers are copied while the next step is computed, and the line is written when they arrive.
 """
 
 import os
@@ -48,7 +48,7 @@ class Arriving:
 
 
 class Totals(NamedTuple):
-    """What was learnt from since this trainer was started."""
+    """Totals of what was learned from since this trainer was started."""
 
     tokens: int
     flops: int
@@ -59,7 +59,7 @@ class Totals(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """What a step came to, over all processes. nonfinite: whether one of them has met such a number by now"""
+    """A step's results over all processes. nonfinite: whether one of them has met such a number by now"""
 
     sums: list[list[float]]
     norm: float
@@ -67,13 +67,13 @@ class Numbers(NamedTuple):
 
 
 def on_their_way(outcome: StepOutcome, nonfinite: NonFinite, ranks: Ranks) -> Arriving:
-    """What a step came to, added up. All processes must call it."""
+    """Add up a step's results over all processes. All of them must call it."""
     mine = torch.cat([outcome.sums.flatten(), nonfinite.noted.double().reshape(1)])
     return Arriving(torch.cat([ranks.sum(mine), outcome.norm.double().reshape(1)]))
 
 
 class Noted(NamedTuple):
-    """A step that something is to be said of.
+    """A step to report.
 
     numbers:  of `on_their_way`
     totals:   up to its end
@@ -97,18 +97,18 @@ class Noted(NamedTuple):
 
 
 class Speed:
-    """How fast a run is, between two lines of its log."""
+    """Measures how fast a run is between two lines of its log."""
 
     def __init__(self, settings: TrainingSettings, ranks: Ranks) -> None:
         self.totals = Totals(0, 0)
         self._ranks = ranks
         self._peak = known_peak(settings, ranks.device)
-        self._said = self.totals
+        self._reported = self.totals
         self._waited = 0.0
         self._since = time.monotonic()
 
     def waiting(self, items: Iterator[Item]) -> Iterator[Item]:
-        """The same items; the time until each is there is waited."""
+        """Yield the same items, and count the time until each arrives as waiting."""
         while True:
             began = time.monotonic()
             item = next(items, None)
@@ -119,35 +119,35 @@ class Speed:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is done in this block is no training, and its time does not count."""
+        """Leave the time of the block out of the speed, for work that is not training."""
         began = time.monotonic()
         yield
         self._since += time.monotonic() - began
 
-    def said(self, totals: Totals) -> dict[str, float]:
-        """What it was since the last line, up to a step that is done."""
+    def figures(self, totals: Totals) -> dict[str, float]:
+        """Return the speed since the last line, up to a step that is done."""
         seconds = max(time.monotonic() - self._since, 1e-9)
-        tokens, flops = totals.tokens - self._said.tokens, totals.flops - self._said.flops
-        found: dict[str, float] = {
+        tokens, flops = totals.tokens - self._reported.tokens, totals.flops - self._reported.flops
+        figures: dict[str, float] = {
             "tokens_per_second": round(tokens / seconds, 1),
             "wait_seconds": round(self._waited, 4),
             "wait_share": round(min(self._waited / seconds, 1.0), 4),
         }
         if self._peak is not None and flops:
-            found["mfu"] = round(utilisation(flops, seconds, [self._peak] * self._ranks.count), 4)
-        self._said, self._waited, self._since = totals, 0.0, time.monotonic()
-        return {**found, "memory_bytes": memory_bytes(self._ranks.device)}
+            figures["mfu"] = round(utilisation(flops, seconds, [self._peak] * self._ranks.count), 4)
+        self._reported, self._waited, self._since = totals, 0.0, time.monotonic()
+        return {**figures, "memory_bytes": memory_bytes(self._ranks.device)}
 
 
 def known_peak(settings: TrainingSettings, device: torch.device) -> float | None:
-    """FLOPs a second that a process's device can do at most, as the settings say or its name tells; None: not known."""
+    """Return a device's peak FLOPs a second, from the settings or by its name; None if unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
     return peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
 
 
 def memory_bytes(device: torch.device) -> int:
-    """What this process takes: at most until now on a GPU, now on a processor."""
+    """Return the memory this process takes: the most until now on a GPU, the present amount on a processor."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident_bytes(os.getpid())
 
 
@@ -156,22 +156,22 @@ def named(counts: list[int]) -> dict[str, int]:
     return dict(zip(STEP_COUNTS, counts, strict=False))
 
 
-def said(counts: dict[str, int]) -> dict[str, int]:
+def line_counts(counts: dict[str, int]) -> dict[str, int]:
     """The counts that a line of the log holds."""
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if counts["dummy_tokens"] else ()))
     return {name: counts[name] for name in names}
 
 
 def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term]) -> dict[str, float]:
-    """Means of a step or an evaluation, natural logarithms; `loss` is what is minimised.
+    """Return the means of a step or an evaluation, natural logarithms; `loss` is what is minimized.
 
     >>> losses_of([[6.0, 1.0], [2.0, 1.0]], [2, 4], (Term("masked"), Term("pair", 2.0)))
     {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
     """
-    found, loss = dict[str, float](), 0.0
+    means, loss = dict[str, float](), 0.0
     for term, (summed, right), divisor in zip(terms, sums, divisors, strict=True):
-        found[f"{term.name}_loss"] = summed / max(divisor, 1)
+        means[f"{term.name}_loss"] = summed / max(divisor, 1)
         if term.has_rights:
-            found[f"{term.name}_accuracy"] = right / max(divisor, 1)
-        loss += term.weight * found[f"{term.name}_loss"]
-    return {"loss": loss, **found}
+            means[f"{term.name}_accuracy"] = right / max(divisor, 1)
+        loss += term.weight * means[f"{term.name}_loss"]
+    return {"loss": loss, **means}

@@ -3,7 +3,7 @@
     course ─► resume ─► the steps of every phase ─► export
                           └─► a line of the log, an evaluation, a checkpoint, where one is due
 
-A course says what is learnt: in phases of shards (`pretraining.py`) or in epochs of a task's items
+A course defines what is learned: in phases of shards (`pretraining.py`) or in epochs of a task's items
 (`trainer.tasks.finetuning.course`).
 
 Promise: on the same number of processes, on processors, an interrupted run ends with the very weights of an
@@ -47,11 +47,11 @@ from trainer.training.parallel import FIRST_STEPS, Ranks
 
 
 class Course:
-    """What is learnt, as the loop asks for it. Every process has one, and asks the same of it in the same order.
+    """A training as the loop runs it. Every process has one, and calls the same methods in the same order.
 
     settings:    of all steps, without "auto"; a restart is a phase of its own
     learner:     what learns in the phase that was entered last
-    first_steps: what is looked at of the first steps
+    first_steps: checks of the first steps
     kept:        steps whose checkpoints are written, and kept for as long as they are named here
     identity:    what decides the weights, as a checkpoint has it
     """
@@ -68,7 +68,7 @@ class Course:
 
     @abstractmethod
     def begin(self, checkpoints: Checkpoints) -> None:
-        """Prepare for the first step of all, and log how training begins. checkpoints: to go on from another run's"""
+        """Prepare for the first step, and log how training begins. checkpoints: used to continue from another run"""
 
     @abstractmethod
     def resume(self, saved: Saved) -> None:
@@ -87,7 +87,7 @@ class Course:
 
     @abstractmethod
     def line(self, noted: Noted, numbers: Numbers, losses: Mapping[str, float], speed: Speed) -> dict[str, Any]:
-        """Return what the log says of a step."""
+        """Return the fields of a step's line in the log."""
 
     @abstractmethod
     def evaluate(self, step: int, stop: "StopSignal") -> None:
@@ -101,7 +101,7 @@ class Course:
         """
 
     def wait(self, step: int) -> None:
-        """Wait for what must be known before a checkpoint or an export is written."""
+        """Wait for checks that must finish before a checkpoint or an export is written."""
 
     @abstractmethod
     def cursor(self, step: int) -> Cursor:
@@ -144,7 +144,7 @@ class StopSignal:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """For the time of the block a signal ends this process no more. Off the main thread none is heard."""
+        """Keep signals from ending this process during the block. Outside the main thread none is caught."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -218,7 +218,7 @@ class TrainingLoop:
             self.saved = self.step
             self.log.cut(self.step)
             self.course.resume(saved)
-        origin = "begins again: no whole checkpoint is left" if path is None else f"goes on from {path.name}"
+        origin = "starts over: no whole checkpoint is left" if path is None else f"resumes from {path.name}"
         for fault in faults:
             self.log.say("damaged", self.step, message=f"{fault} Training {origin}.")
 
@@ -287,7 +287,7 @@ class TrainingLoop:
         return bool(seconds) and self.ranks.any_says(own)
 
     def _say_noted(self) -> None:
-        """Write the line of the step that is noted, if one is, and what the first steps tell of the run."""
+        """Write the line of the noted step, if any, and warnings about the first steps."""
         noted, self.noted = self.noted, None
         if noted is None:
             return

@@ -1,4 +1,4 @@
-"""The machine that a process trains on: what `trainer.auto_settings` must know of it, and the choice put into effect.
+"""The machine that a process trains on: what `trainer.auto_settings` needs to know, and the choice put into effect.
 
 What is computed in the same order each time:
 
@@ -10,13 +10,13 @@ What is computed in the same order each time:
                         number of GPUs of the same kind, with the same torch and driver, give the same weights; an
                         operation that has no such algorithm ends training, with its name
 
-torch's own `warn_only` is no half of the last: with it attention's backward pass keeps its usual order.
-cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must say before the first
+torch's own `warn_only` does not give half of the last: with it attention's backward pass keeps its usual order.
+cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must set before the first
 product: the launcher does.
 
 On a GPU this is held by `tests/trainer/training/test_on_gpus.py`, for one process without compiled layers.
 
-What torch raises that is no fault of the program becomes a paragraph that says which setting mends it.
+Errors of torch that are not the program's fault become a paragraph that names the setting to change.
 """
 
 import os
@@ -28,7 +28,7 @@ from dataclasses import replace
 import torch
 
 from corpora.errors import InputError
-from trainer.auto_settings import Computing, Hardware, choose, compiler_lacks, padding_reason, told, weakest
+from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
 from trainer.launching.commands import CUBLAS_WORKSPACE
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
@@ -36,16 +36,16 @@ from trainer.training.parallel import Ranks
 
 SIZE = 4096  # of the square matrices that are multiplied to measure a precision
 PRODUCTS = 10
-OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory says that there is none
+OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory reports that none is left
 NOT_DETERMINISTIC = "does not have a deterministic implementation"
 
 
 def settle(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: Computing | None = None
 ) -> tuple[TrainingSettings, Computing, str]:
-    """The settings without "auto", what was chosen, and a line for people. All processes must call it.
+    """Return the settings without "auto", what was chosen, and a line about it. All processes must call it.
 
-    before: what the checkpoint says that training goes on from
+    before: what the checkpoint records that training resumes from
     Raises InputError as `choose` does.
     """
     machine = weakest(ranks.collect(machine_of(ranks.device)))
@@ -55,12 +55,12 @@ def settle(
     gain = speed_of(torch.bfloat16, ranks.device) / speed_of(torch.float32, ranks.device) if measured else None
     _, hidden_size, heads, _ = model.shape
     padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
-    line = told(training, choice, machine, padded, gain)
+    line = choice_line(training, choice, machine, padded, gain)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line
 
 
 def machine_of(device: torch.device) -> Hardware:
-    """What a process has."""
+    """Return the hardware of a process."""
     lacks = compiler_lacks(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -69,7 +69,7 @@ def machine_of(device: torch.device) -> Hardware:
 
 
 def speed_of(dtype: torch.dtype, device: torch.device, size: int = SIZE) -> float:
-    """Products of square matrices a second, measured: some tens of milliseconds of a GPU."""
+    """Measure products of square matrices a second: some tens of milliseconds of a GPU."""
     one, other = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     for _ in range(2):  # the first ones choose their kernels
         one @ other
@@ -92,26 +92,26 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
     if strict:
         os.environ.setdefault(*CUBLAS_WORKSPACE)  # where no launcher started this process
     torch.use_deterministic_algorithms(strict or device.type == "cpu", warn_only=not strict)
-    # a check that costs time and is no part of the promise; torch tells type checkers nothing of it
+    # a check that costs time and is no part of the promise; torch does not declare it to type checkers
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 @contextmanager
 def mendable(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
-    """What a setting mends is an InputError for the time of the block: no memory left, no deterministic algorithm."""
+    """Turn errors that a setting can fix into InputErrors: no memory left, or no deterministic algorithm."""
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one
-        said = str(error)
-        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in said:
+        message = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
             raise too_much(settings, processes, device) from error
-        if NOT_DETERMINISTIC in said:
-            raise not_deterministic(said) from error
+        if NOT_DETERMINISTIC in message:
+            raise not_deterministic(message) from error
         raise
 
 
 def too_much(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """What to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
+    """Return what to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
     remedies = [smaller(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
@@ -119,13 +119,13 @@ def too_much(settings: TrainingSettings, processes: int, device: str) -> InputEr
         remedies.append('set training.gather = "layer"')
     return InputError(
         f"The {'GPU' if device == 'cuda' else 'machine'} has no memory left for what a process holds at once: "
-        f"{'; or '.join(remedies)}. What is learnt stays the same, up to rounding, and the same command goes on from "
-        "the newest checkpoint."
+        f"{'; or '.join(remedies)}. The trained model stays the same, up to rounding, and the same command resumes "
+        "from the newest checkpoint."
     )
 
 
 def smaller(settings: TrainingSettings, processes: int) -> str:
-    """The setting that bounds a micro-batch, as it is and at half.
+    """Return the setting that bounds a micro-batch, as it is and at half.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> smaller(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -139,13 +139,13 @@ def smaller(settings: TrainingSettings, processes: int) -> str:
         now = settings.micro_batch
         return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
     half = max(share // 2, 1)
-    return f"set training.micro_batch = {half} (now a process takes its whole share of a step, {share} examples)"
+    return f"set training.micro_batch = {half} (a process now takes its whole share of a step, {share} examples)"
 
 
-def not_deterministic(said: str) -> InputError:
-    """Of an operation that has no algorithm that adds up in one order."""
-    operation = said[: said.index(NOT_DETERMINISTIC)].split()[-1]
+def not_deterministic(message: str) -> InputError:
+    """Return the error for an operation without an algorithm that adds up in one order."""
+    operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
     return InputError(
-        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds up in one order. "
+        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed order. "
         "Leave training.deterministic out: weights then differ by rounding from run to run."
     )

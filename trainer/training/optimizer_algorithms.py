@@ -45,7 +45,7 @@ class GroupTensors(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """What the weights lose by, times the rate."""
+        """Return the weight decay, which is multiplied by the rate."""
         return float(self.group["weight_decay"])
 
     def pieces(self) -> Iterator["GroupTensors"]:
@@ -72,11 +72,11 @@ class AdamW(Optimizer):
         eps: float,
         bias_correction: bool = True,
     ) -> None:
-        known = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
-        super().__init__(groups, {**known, "bias_correction": bias_correction, "steps": 0})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
+        super().__init__(groups, {**defaults, "bias_correction": bias_correction, "steps": 0})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]  # nobody hands a closure over
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
         """Move the weights."""
         parts = [part for part in map(self._part, self.param_groups) if part.parameters]
         for part in parts:
@@ -103,12 +103,12 @@ class AdamW(Optimizer):
         )
 
     def _prepare(self, piece: GroupTensors) -> None:
-        """What is done while a processor's cache holds the piece: here all that there is to do."""
+        """Do what can be done while a processor's cache holds the piece: here, the whole step."""
         _put_updates(piece)
         torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
     def _finish(self, parts: Sequence[GroupTensors]) -> None:
-        """What is done when the whole of each parameter has been seen."""
+        """Do what needs the whole of each parameter, after its last piece."""
 
 
 class Lamb(AdamW):
@@ -219,12 +219,12 @@ def _on_gpu(tensors: Sequence[Tensor]) -> bool:
 
 @lru_cache(2)
 def _room(numbers: int, dtype: torch.dtype) -> Tensor:
-    """Memory that is kept: to ask the system for some for every piece takes longer than what is computed in it."""
+    """Return memory that is kept: asking the system for some for every piece takes longer than the computation."""
     return torch.empty(numbers, dtype=dtype)
 
 
 def _held(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """What this process holds of each, in the same memory."""
+    """Return this process's part of each, in the same memory."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
@@ -240,13 +240,13 @@ def squared_norms(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tenso
 
 
 def _processes_of(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
-    """The groups over which the parameters lie in parts: the same for all of them."""
-    [found] = {
+    """Return the groups over which the parameters are sharded: the same for all of them."""
+    [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters
     }
-    if found is None:
+    if layout is None:
         return []
-    mesh, placements = found
+    mesh, placements = layout
     assert all(placement.is_shard() or placement.is_replicate() for placement in placements), placements
     return [mesh.get_group(number) for number, placement in enumerate(placements) if placement.is_shard()]

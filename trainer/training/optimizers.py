@@ -1,4 +1,4 @@
-"""The optimiser over sharded parameters: which one, the groups of its parameters, and what keeps gradients in bounds.
+"""The optimizer over sharded parameters: which one, the groups of its parameters, and what keeps gradients in bounds.
 
 Norms are those of whole gradients, over all processes.
 """
@@ -22,7 +22,7 @@ GROWTH_STEPS = 2_000  # good steps after which the scale is doubled, as in Micik
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """The optimiser that the settings name, of all parameters that learn; `set_rates` says the rates of its steps."""
+    """Return the optimizer that the settings name, for all parameters that learn; `set_rates` sets its rates."""
     groups = parameter_groups(model, settings)
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw" and settings.bias_correction:
@@ -51,7 +51,7 @@ def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """The factor on the rate of each parameter: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+    """Return the factor on each parameter's rate: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
 
     Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
     parameters (ALBERT) are one.
@@ -59,21 +59,21 @@ def rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
     >>> rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
     {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
     """
-    layers = [found for found in map(_LAYER.match, names) if found]
-    depths = {found["encoder"]: 0 for found in layers}
-    for found in layers:
-        depths[found["encoder"]] = max(depths[found["encoder"]], int(found["number"]) + 1)
+    layers = [match for match in map(_LAYER.match, names) if match]
+    depths = {match["encoder"]: 0 for match in layers}
+    for match in layers:
+        depths[match["encoder"]] = max(depths[match["encoder"]], int(match["number"]) + 1)
     return {name: layer_decay ** _above(name, depths) for name in names}
 
 
 def _above(name: str, layers: Mapping[str, int]) -> int:
-    """How many depths are above that of a parameter. layers: of each encoder"""
+    """Return how many depths are above that of a parameter. layers: of each encoder"""
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
-    found = _LAYER.match(name)
-    if found:
-        return layers[encoder] + 1 - int(found["number"])
+    match = _LAYER.match(name)
+    if match:
+        return layers[encoder] + 1 - int(match["number"])
     return layers[encoder] + 2 if name.removeprefix(encoder).startswith("embedding") else 1
 
 
@@ -84,7 +84,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def set_weight_decay(optimizer: torch.optim.Optimizer, weight_decay: float) -> None:
-    """What matrices lose in the steps to come."""
+    """Set the weight decay of matrices for the steps to come."""
     for group in optimizer.param_groups:
         group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
@@ -132,6 +132,6 @@ class LossScale:
             self.factor *= 2
         if self.factor < 2.0**-14:
             raise InputError(
-                'With training.precision = "float16" the gradient overflows however the loss is scaled: it has '
+                'With training.precision = "float16" the gradient overflows however the loss is scaled: training has '
                 'diverged. Lower training.learning_rate, or use "bfloat16" or "float32".'
             )

@@ -10,9 +10,9 @@ layer is gathered for every forward and every backward pass.
 
 Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are done, which compile and fill caches, then
 `timeout_seconds`; where one of them works alone (it writes the export, or a file of a checkpoint), ALONE_SECONDS.
-A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out, and told by name,
-with where it stood (`stands`); torchrun's agent then ends all of them. Processors ask each other in every step, and
-nccl, which ends a process without a word, waits NCCL_SECONDS longer than they.
+A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out, and named, with
+the place it had reached (`stands`); torchrun's agent then ends all of them. Processors ask each other in every step,
+and nccl, which ends a process silently, waits NCCL_SECONDS longer than they.
 """
 
 import importlib
@@ -46,11 +46,11 @@ Item = TypeVar("Item")
 FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
 FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again
 ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
-SAYING_SECONDS = 3.0  # for all that have waited in vain to say so
-NCCL_SECONDS = 15.0  # for them to be told before nccl ends them
-TIMED_OUT = "Timed out"  # as gloo says it
+SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
+NCCL_SECONDS = 15.0  # for them to report before nccl ends them
+TIMED_OUT = "Timed out"  # gloo's wording
 PROGRAMS = 64  # that all parts of a model may be compiled to
-GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take where nothing is said
+GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by default
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -98,28 +98,28 @@ class Ranks:
         return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
-        """A small value of every process, in order of rank."""
+        """Return a small value of every process, in order of rank."""
         every = [mine] * self.count
         dist.all_gather_object(every, mine)
         return every
 
     def any_says(self, mine: bool) -> bool:
-        """Whether any process says so. Nothing waits for a device: processors ask each other."""
+        """True if `mine` is true on any process. Does not wait for a device: the processors exchange it."""
         if self.count == 1:
             return mine
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Until every process is here, of which one may work long (ALONE_SECONDS)."""
+        """Wait until every process arrives; one of them may work for long (ALONE_SECONDS)."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
     def stands(self, place: str) -> None:
-        """Where this process is, for the others to say should it hang. Nobody is waited for."""
+        """Record where this process is, for the others to report if it hangs. Does not wait for them."""
         if self.store is not None:
             self.store.set(f"stands {self.rank}", place)
 
     def wait_no_longer_than(self, seconds: float) -> None:
-        """From now on, for an answer of the others; what may take longer says so itself (`wait`, `patient`)."""
+        """Limit how long to wait for the others from now on, except where `wait` and `patient` allow more."""
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
         if self.device.type == "cuda":
@@ -130,7 +130,7 @@ class Ranks:
 
 @contextmanager
 def joined(device: str = "auto") -> Iterator[Ranks]:
-    """The process group of torchrun, or one of this process alone where it was started by itself.
+    """Join the process group of torchrun, or one of this process alone where it was started by itself.
 
     Where the block ends well, no process closes its connections before every one is there: gloo takes a connection
     that a peer closes for a fault of what is still sent or received over it. Where it fails on a GPU, they are left to
@@ -172,18 +172,18 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
 
 
 class PeersLost(Exception):
-    """Processes that have not answered in time. late: where each of them stood"""
+    """Processes that have not answered in time. late: the place that each had reached"""
 
-    def __init__(self, late: Mapping[int, str], said: str) -> None:
+    def __init__(self, late: Mapping[int, str], reason: str) -> None:
         named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
         super().__init__(
             f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
-            f"is cut: {said.splitlines()[0]}"
+            f"is cut: {reason.splitlines()[0]}"
         )
 
 
 def standing(store: Store, rank: int) -> str:
-    """Where a process last said that it was; empty where it has not come so far."""
+    """Return the place that a process last recorded; empty if it has recorded none."""
     key = f"stands {rank}"
     return store.get(key).decode() if store.check([key]) else ""
 
@@ -203,7 +203,7 @@ def meet(store: Store, count: int) -> None:
 
 
 def _own_device(asked: str, number: int) -> torch.device:
-    """The GPU of this process, or the processor where there is none and none is asked for."""
+    """Return the GPU of this process, or the processor where there is no GPU and none is asked for."""
     if asked == "cuda" and not torch.cuda.is_available():
         raise InputError(no_gpu())
     if asked == "cpu" or not torch.cuda.is_available():
@@ -211,7 +211,7 @@ def _own_device(asked: str, number: int) -> torch.device:
     if number >= torch.cuda.device_count():
         raise InputError(
             f"training.processes asks for more than the {torch.cuda.device_count()} GPUs of this machine: every "
-            "process takes one. Lower it, or leave it out for one process a GPU."
+            "process needs one. Lower it, or leave it out for one process per GPU."
         )
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
@@ -219,15 +219,15 @@ def _own_device(asked: str, number: int) -> torch.device:
 
 
 def no_gpu() -> str:
-    """What is said where a GPU is asked for and torch has none."""
+    """Return the message for when a GPU is asked for and torch sees none."""
     why = (
-        "its driver or the card does not answer (`nvidia-smi` says why)"
+        "its driver or the card does not respond (`nvidia-smi` says why)"
         if torch.version.cuda
-        else f"the installed torch {torch.__version__} is made for processors alone"
+        else f"the installed torch {torch.__version__} is built for processors only"
     )
     return (
-        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Mend that, train on '
-        'a machine that has one, or leave training.device out ("auto"), and the processor is taken.'
+        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Fix that, train on a '
+        'machine that has one, or leave training.device out ("auto") to use the processor.'
     )
 
 
@@ -239,7 +239,7 @@ class Sharded:
     once: bool
 
     def begin_micro_batch(self, is_last: bool) -> None:
-        """Before each micro-batch of a step: with the last one gradients are summed, and weights given back."""
+        """Prepare for each micro-batch of a step: with the last one gradients are summed, and weights given back."""
         self.root.set_requires_gradient_sync(is_last)
         self.root.set_is_last_backward(is_last)
         if self.once:
@@ -253,13 +253,13 @@ def shard_model(
     ranks: Ranks,
     settings: TrainingSettings,
 ) -> Sharded:
-    """The same model, its parameters sharded over all processes.
+    """Shard the parameters of a model over all processes.
 
     groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; what is in none of them
             belongs to the root, and to it all of them where a single process gathers once a step
     shared: parts that are compiled and recomputed one by one, but belong to the root, since they are called repeatedly
     Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
-    optimiser keeps in float32. The settings are without "auto".
+    optimizer keeps in float32. The settings are without "auto".
     """
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # a second, for what trains alone
 
@@ -285,7 +285,7 @@ def shard_model(
 def _compile(parts: Sequence[nn.Module]) -> None:
     """Compile each part when it is called first; parts that are alike share their programs.
 
-    torch counts programs over all parts, and computes operation by operation beyond eight, without a word: ModernBERT
+    torch counts programs over all parts, and computes operation by operation beyond eight, silently: ModernBERT
     has three kinds of layers (the first, of all tokens, of a window), each for one shape and for any, learning and
     judging. A head of words is compiled with its loss: else logits are copied by one operation after the other.
     """
@@ -296,7 +296,7 @@ def _compile(parts: Sequence[nn.Module]) -> None:
 
 
 def _recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
-    """A part in a wrapper, put in its place, that computes it anew in the backward pass."""
+    """Replace a part by a wrapper that recomputes it in the backward pass, and return the wrapper."""
     name = next(name for name, module in model.named_modules() if module is part)
     wrapped = checkpoint_wrapper(part)
     model.set_submodule(name, wrapped)
@@ -304,7 +304,7 @@ def _recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
 
 
 def gathers_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
-    """Whether all weights stay gathered from a step's first forward to its last backward pass.
+    """Tells whether all weights stay gathered from a step's first forward to its last backward pass.
 
     They are then held twice by this process: its share in float32, and all of them in the precision of the settings.
     """
@@ -316,7 +316,7 @@ def gathers_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> 
 
 
 def _memory_bytes(ranks: Ranks) -> int:
-    """Of the GPU, or this process's part of the machine's memory."""
+    """Return the memory of the GPU, or this process's part of the machine's."""
     if ranks.device.type == "cuda":
         return int(torch.cuda.get_device_properties(ranks.device).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks.host_count

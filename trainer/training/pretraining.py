@@ -43,7 +43,7 @@ from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch, Step
 from trainer.training.health import FirstSteps, check_vocabulary, examples_said, joined_examples
 from trainer.training.initial_weights import BegunModel, begun_model
 from trainer.training.learner import Learner
-from trainer.training.log_lines import Noted, Numbers, Speed, losses_of, named, said
+from trainer.training.log_lines import Noted, Numbers, Speed, line_counts, losses_of, named
 from trainer.training.loop import Course, StopSignal, TrainingLoop
 from trainer.training.machine import compute_reproducibly, mendable, settle
 from trainer.training.optimizers import set_weight_decay
@@ -52,7 +52,7 @@ from trainer.training.shard_check import ShardCheck
 
 
 def main(arguments: list[str]) -> int:
-    """Train as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it).
+    """Train as a job's file says; 0, or 2 where the user can fix what is wrong (a line of the output says it).
 
     Stopped by a signal: 128 and the signal, after a checkpoint.
     """
@@ -100,7 +100,7 @@ class Phases(Course):
         """settings: the job's, without "auto"; computes: the choice in a line; resumes: from a checkpoint"""
         self.job, self.settings, self.ranks, self.log = job, settings, ranks, log
         self.identity = job.identity
-        self.kept = decays_begin(job.training)  # other runs may go on from here, before the rate falls
+        self.kept = decays_begin(job.training)  # other runs may continue from here, before the rate falls
         self._begun = begun_model(job, resumes)
         self.learner = Learner.of(self._begun.model, settings.in_phase(0), ranks)
         self.first_steps = FirstSteps.of(job, self.learner.terms, ranks)
@@ -114,7 +114,7 @@ class Phases(Course):
 
     @property
     def feed(self) -> Feed:
-        """What the phase reads."""
+        """Return the feed of the phase."""
         if self._feed is None:
             self._feed = Feed(self.job, self._phase, self.ranks, self.learner.flops)
         return self._feed
@@ -132,8 +132,8 @@ class Phases(Course):
         set_weight_decay(self.learner.optimizer, settings.weight_decay)
 
     def begin(self, checkpoints: Checkpoints) -> None:
-        """Take the weights and the optimizer of another run, where the job goes on from one."""
-        begins = {"message": self._begun.said} if self._begun.said else {}
+        """Take the weights and the optimizer of another run, where the job continues from one."""
+        begins = {"message": self._begun.message} if self._begun.message else {}
         if self.job.origin is not None:
             checkpoints.go_on_from(self.job.origin, self.learner)
             begins = {"continues": self.job.origin.path, **begins}
@@ -174,7 +174,7 @@ class Phases(Course):
         """Return phase, losses, rates, counts and speed."""
         scale = {"loss_scale": self.learner.scale.factor} if self.learner.settings.precision == "float16" else {}
         rates = {"learning_rate": noted.rate, "gradient_norm": numbers.norm, **scale}
-        counts, fast = said(named(noted.step.counts.tolist())), speed.said(noted.totals)
+        counts, fast = line_counts(named(noted.step.counts.tolist())), speed.figures(noted.totals)
         return {"phase": self._phase, **losses, **rates, **counts, **fast}
 
     def evaluate(self, step: int, stop: StopSignal) -> None:
@@ -190,7 +190,7 @@ class Phases(Course):
         if self.ranks.rank == 0 and whole.guessed.any():
             guessed = {
                 "unigram_entropy": cross_entropy(whole.guessed, whole.guessed),
-                "unigram_loss": cross_entropy(whole.guessed, feed.token_counts + 1),  # none is taken for impossible
+                "unigram_loss": cross_entropy(whole.guessed, feed.token_counts + 1),  # no token is impossible
             }
             figures = {**self._figures(whole), **guessed}
             if len(parts) > 1:
@@ -208,10 +208,10 @@ class Phases(Course):
         right, words = judged.words.tolist()
         of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
         losses = losses_of(judged.sums.tolist(), divisors, self.learner.terms)
-        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **said(judged.named)}
+        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **line_counts(judged.named)}
 
     def wait(self, step: int) -> None:
-        """Wait until the shards are known to be sound."""
+        """Wait until the shards are verified."""
         self._shard_check.wait(step)
 
     def guarded(self) -> AbstractContextManager[Any]:
@@ -225,10 +225,10 @@ class Phases(Course):
         mine = self.feed.examples(*place, micro_batch) if micro_batch >= 0 else {}
         of_loss = joined_examples(self.ranks.collect(mine))
         return InputError(
-            f"The gradient is not finite any more at step {step} (learning rate "
+            f"The gradient is no longer finite at step {step} (learning rate "
             f"{learning_rate(step - 1, self.settings):.3g}, precision {self.learner.settings.precision}): lower "
-            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are of "
-            f"before. {examples_said(self.job.store, of_loss or self.feed.examples(*place), bool(of_loss))}"
+            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are from "
+            f"before this step. {examples_said(self.job.store, of_loss or self.feed.examples(*place), bool(of_loss))}"
         )
 
     def cursor(self, step: int) -> Cursor:
@@ -240,7 +240,7 @@ class Phases(Course):
         return {"counts": named(self._counts.tolist()), "seen": self._seen()}
 
     def _seen(self) -> Json:
-        """What was read of each shard set in each phase, over all processes, which must all call it."""
+        """Return what was read of each shard set in each phase, over all processes, which must all call it."""
         whole = [self.ranks.total(tallies.ravel().tolist()) for tallies in self._tallies]
         return [np.reshape(numbers, (-1, len(TALLIES))).tolist() for numbers in whole]
 
@@ -262,12 +262,12 @@ class Phases(Course):
 
 
 def listeners(job: TrainingJob, ranks: Ranks) -> list[MetricsListener]:
-    """Who is told what a run says, besides its log."""
+    """Return the listeners of a run's events, in addition to its log."""
     return [TensorBoard(Path(job.work))] if job.training.tensorboard and ranks.rank == 0 else []
 
 
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
-    """Where a run is after so many steps. Phases on the same shards read on, one where the other ended."""
+    """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
     phases, done = job.training.phase, step
     for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
@@ -278,7 +278,7 @@ def cursor_at(step: int, job: TrainingJob) -> Cursor:
 
 
 class EvaluationSums(NamedTuple):
-    """What an evaluation came to, over all processes.
+    """The sums of an evaluation over all processes.
 
     sums:    [terms, 2], counts: [STEP_COUNTS + terms], as of a step
     guessed: [vocabulary], how often each token was to be guessed

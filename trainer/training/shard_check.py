@@ -20,7 +20,7 @@ SECONDS = 10.0  # that all processes wait before they ask again: far below the t
 
 
 class Verdict(NamedTuple):
-    """What one process knows. damage: path and fault of a file."""
+    """The state of one process's check. damage: path and fault of a file."""
 
     finished: bool
     damage: tuple[str, str] | None = None
@@ -50,17 +50,17 @@ class ShardCheck:
             self._own.__exit__(kind, error, traceback)
 
     def wait(self, step: int) -> None:
-        """Until the shards are known to be sound. All processes must call it. Raises Damaged on all of them."""
-        told = False
+        """Wait until the shards are verified. All processes must call it. Raises Damaged on all of them."""
+        announced = False
         while not self._sound:
             verdicts = self._ranks.collect(self._verdict())
             for verdict in verdicts:
                 if verdict.damage is not None:
                     raise Damaged(*verdict.damage)
             self._sound = all(verdict.finished for verdict in verdicts)
-            if not (self._sound or told):
-                self._log.say("waiting", step, message="The shards are read through before anything is written.")
-                told = True
+            if not (self._sound or announced):
+                self._log.say("waiting", step, message="The shards are verified before anything is written.")
+                announced = True
 
     def _verdict(self) -> Verdict:
         if self._own is None:

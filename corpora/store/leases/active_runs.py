@@ -34,7 +34,7 @@ END_SECONDS = 5.0  # to wait for a beat that is on its way; one that a dead disk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process as other machines know it.
+    """A process as other machines identify it.
 
     machine: tells a machine, since it was started, and what numbers its processes have, from others
     began:   when the system started it, for a number is given again

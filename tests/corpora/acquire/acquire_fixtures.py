@@ -1,4 +1,4 @@
-"""What the tests of acquiring share: a server that misbehaves by script, and short waits."""
+"""Fixtures of the tests of acquiring: a server that misbehaves by script, and short waits."""
 
 import hashlib
 import random
@@ -56,7 +56,7 @@ def get(url: str, folder: Path, hosts: Hosts, **known: object) -> RawFile:
 
 
 def is_right(landed: RawFile, folder: Path, body: bytes = BODY) -> bool:
-    """Whether the body is there, alone, and what is said of it is true."""
+    """True if the body is there, alone, and its record is right."""
     said = (landed.name, landed.size_bytes, landed.sha256)
     true = ("a.bin", len(body), hashlib.sha256(body).hexdigest())
     return said == true and (folder / "a.bin").read_bytes() == body and names(folder) == ["a.bin"]

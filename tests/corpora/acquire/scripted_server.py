@@ -64,7 +64,7 @@ class Asked:
 
     @property
     def range(self) -> str | None:
-        """What part was asked for."""
+        """Return the range that was asked for."""
         return self.headers.get("range")
 
 

@@ -1,4 +1,4 @@
-"""Who is asked: public addresses, and hosts that are named; however an address is written, and whoever points to it."""
+"""Connections go only to public addresses and to named hosts, however an address is written and resolved."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address

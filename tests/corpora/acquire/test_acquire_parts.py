@@ -1,4 +1,4 @@
-"""What is on the disk already: whole files, parts that are continued, and downloads that end in the middle."""
+"""Files that are already on the disk: whole ones, continued parts, and downloads that end in the middle."""
 
 import errno
 import hashlib

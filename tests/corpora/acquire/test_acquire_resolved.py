@@ -1,4 +1,4 @@
-"""What is resolved, against mirrors that publish as Wikimedia and Common Crawl do."""
+"""Sources are resolved against mirrors that publish as Wikimedia and Common Crawl do."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""What a step of someone's own returns is looked at before a kernel reads it."""
+"""The output of a user's own step is checked before a kernel reads it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -92,7 +92,7 @@ class Checkout:
         (self.root / "corpora" / "growth.py").write_text(f"RATE = {rate}\n")
 
     def call(self, calls: str = CALLS, **environment: str) -> list[str]:
-        """What the kernel gives in a plain process, and how many machine codes were there already."""
+        """Return the kernel's output in a plain process, and how many machine codes were there already."""
         plain = {"PATH": os.environ["PATH"], "HOME": str(self.user), "PYTHONDONTWRITEBYTECODE": "1"}
         plain |= {name: value for name, value in os.environ.items() if name.startswith("NUMBA_CPU_")}
         command = [sys.executable, "-c", calls]
@@ -162,7 +162,7 @@ def test_without_any_folder_for_machine_code_the_message_says_what_to_do(
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in the folder is run. One that others may write is closed to them, and files of others are not read."""
+    """Fails where a folder that others may write stays open to them, or files of others are read: its code is run."""
     monkeypatch.setenv("CLOZE_HOME", str(tmp_path))
     folder = kernel_folder.__wrapped__()
     folder.chmod(0o777)

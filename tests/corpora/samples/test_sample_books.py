@@ -80,7 +80,7 @@ def test_nothing_is_left_but_the_book(path: Path) -> None:
 
 
 def test_the_matter_was_there() -> None:
-    """What the test above looks for is in the files: it cannot pass for want of something to find."""
+    """Fails where the files lack what the test above looks for, so that it would pass without anything to find."""
     raw = [LEDGER.read_text(encoding="latin-1"), REPAIRS.read_text(encoding="utf-8")]
     raw += [path.read_text(encoding="utf-8") for path in pack.CONTENTS.rglob("*") if path.is_file()]
     assert [word for word in MATTER if not any(word in text for text in raw)] == []

@@ -30,7 +30,7 @@ BOILERPLATE = (
 
 
 def packed_records() -> list[bytes]:
-    """What is in the gzip members of the archive."""
+    """Return what is in the gzip members of the archive."""
     records, rest = [], ARCHIVE.read_bytes()
     while rest:
         member = zlib.decompressobj(wbits=31)

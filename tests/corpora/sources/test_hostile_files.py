@@ -47,7 +47,7 @@ def whole_file(form: str) -> bytes:
 
 
 def outcome(path: Path, form: str) -> Mapping[str, int] | str:
-    """What a run makes of a path: counted rows by outcome, or the paragraph with which it refuses.
+    """Return a run's outcome for a path: counted rows by outcome, or the paragraph with which it refuses.
 
     Fails where anything else is raised, the ledger does not add up, the paragraph is no paragraph or names no file,
     or something outside the store is written or changed.

@@ -1,4 +1,4 @@
-"""What a source is given and does not read: nothing in its folder is lost in silence, and nothing is counted twice."""
+"""Files that a source is given and does not read: nothing in its folder is lost silently or counted twice."""
 
 import bz2
 import os

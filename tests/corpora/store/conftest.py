@@ -1,4 +1,4 @@
-"""What the tests of the store share: an empty store, and a folder that counts calls."""
+"""Fixtures of the tests of the store: an empty store, and a folder that counts calls."""
 
 from pathlib import Path
 

@@ -75,7 +75,7 @@ def wait_until(true: Callable[[], bool]) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether any thread of a process lives; one that is dead and not yet collected has its first one left."""
+    """True if any thread of a process runs; a dead one that is not yet collected has its first thread left."""
     folder = Path(f"/proc/{pid}/task")
     try:
         states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0] for task in folder.iterdir()]

@@ -1,4 +1,4 @@
-"""Who works with a store: told by a file, until the process takes it back or is gone."""
+"""Processes at work with a store are listed in a file each, until they remove it or end."""
 
 import json
 import subprocess

@@ -186,7 +186,7 @@ def test_a_damaged_manifest_is_passed_over_and_written_again_from_the_records(pl
 
 
 def test_a_part_that_is_known_to_be_damaged_is_built_again_with_its_size_right(place: Place, calls: Path) -> None:
-    """What it holds is given up only when what takes its place is written."""
+    """Fails where a damaged part is given up before its replacement is written."""
     stage = toy_stage(job=Job(calls=calls))
     before = build_stage(place, stage).to_bytes()
     distrusted = [f"{stage.folder}/part-02.squares.arrow"]

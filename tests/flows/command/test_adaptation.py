@@ -27,7 +27,7 @@ COURTS = "The borrower shall repay the lender. " * 30
 
 @pytest.fixture
 def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What the command prints, as a pipe gets it."""
+    """Collect what the command prints, as a pipe gets it."""
     file = io.StringIO()
     monkeypatch.setattr(
         flows.command.vocabulary.adapt, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)

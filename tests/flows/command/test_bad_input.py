@@ -1,4 +1,4 @@
-"""What a user got wrong ends as one paragraph and exit code 2, and what was built stays.
+"""Mistakes of a user end as one paragraph and exit code 2, and what was built stays.
 
 Each case fails if the message does not name the thing and its remedy, if a traceback is shown, or if the exit
 code is another. The command is run as a user runs it, in a process of its own, but where the words alone are new.
@@ -78,7 +78,7 @@ def test_unwritable_store(home: Path, tmp_path: Path) -> None:
 
 
 def refusal(recipe: Path) -> str:
-    """What a run in this process refuses. A refusal of a worker's as the command ends with it: see damaged records."""
+    """Return a run's refusal in this process. The tests of damaged records cover a worker's refusal."""
     world = World(folder=recipe.parent, text=recipe.read_text())
     with pytest.raises(InputError) as refused:
         world.run()

@@ -1,4 +1,4 @@
-"""What the terminal shows: right numbers, bounded, inert, and legible without colour."""
+"""The terminal shows right numbers, bounded, inert, and legible without color."""
 
 import io
 import re
@@ -57,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def shown(renderable: RenderableType, **options: object) -> str:
-    """What a pipe gets, as the command line's console writes it."""
+    """Return what a pipe gets, as the command line's console writes it."""
     console = Console(file=io.StringIO(), width=100, soft_wrap=True, **options)  # type: ignore[arg-type]
     console.print(renderable)
     assert isinstance(console.file, io.StringIO)

@@ -1,4 +1,4 @@
-"""What `cloze doctor` sees: each check on a machine made to have, and not to have, what it looks for."""
+"""`cloze doctor` is tested check by check, on a machine made to have, and not to have, what it looks for."""
 
 import ast
 import doctest

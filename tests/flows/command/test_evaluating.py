@@ -48,7 +48,7 @@ def new_suite(folder: Path) -> Path:
 
 
 def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
-    """What the trainer leaves: the model whose weights are "one" is right more often."""
+    """Write what the trainer leaves: the model whose weights are "one" is right more often."""
     for run in runs:
         better = (Path(run.job.model) / "model.safetensors").read_text() == "one"
         Path(run.job.output).mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
 
 
 def check_models(asked: Asked) -> None:
-    """What the trainer wrote of a median run stands in text, document and page, and is not written again."""
+    """Check that what the trainer wrote of a median run is in text, document and page, and is not written again."""
     [folder] = (path for path in (asked.output / "runs").iterdir() if path.name.startswith("glue-rte-1-")
                 if "one" in (path / "made_by").read_text())  # fmt: skip
     row = {"parameters": 1_000, "memory_bytes": 9 << 20, "milliseconds": 2.5}
@@ -149,7 +149,7 @@ def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, m
 
 
 def test_items_that_a_model_has_read_are_counted(tmp_path: Path) -> None:
-    """Of the documents of training alone: what is held out was not read."""
+    """Fails where held-out documents count, which training does not read."""
     world = new_world(tmp_path)
     world.put("pages", "a", [page(str(number), prose(number)) for number in range(30)])
     world.put("notes", "a", [note(number, prose(100 + number)) for number in range(10)])

@@ -1,4 +1,4 @@
-"""What is said of files that a recipe was given and does not read."""
+"""Files that a recipe was given and does not read are reported."""
 
 import json
 from pathlib import Path

@@ -31,7 +31,7 @@ def messages() -> Iterator[tuple[str, ast.expr]]:
 
 
 def may_be_empty(slot: ast.expr) -> bool:
-    """Whether an expression says itself that it may come to nothing: `x or ''`, `"..." if x else ""`."""
+    """True if an expression itself shows that it may be empty: `x or ''`, `"..." if x else ""`."""
     if isinstance(slot, ast.BoolOp):
         return may_be_empty(slot.values[-1])
     if isinstance(slot, ast.IfExp):
@@ -67,7 +67,7 @@ def _piece(value: ast.expr, empty: bool) -> str:
 
 
 def faults(said: str) -> list[str]:
-    """What is torn in a message."""
+    """Return the ways in which a message is torn."""
     found = [name for name, pattern in TORN.items() if pattern.search(said)]
     for opening, closing in ("()", "[]"):
         if said.count(opening) != said.count(closing):

@@ -1,4 +1,4 @@
-"""What calls the trainer: which model an address means, what is told, and how a refusal comes back."""
+"""Commands that call the trainer: which model an address means, what is reported, and how a refusal comes back."""
 
 import json
 import os
@@ -242,7 +242,7 @@ def children(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process is there and is more than its exit code."""
+    """True if a process exists and is more than its exit code."""
     try:
         stat: Any = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What is printed fits the terminal, is whole in a pipe, and ends quietly where nobody reads it."""
+"""Output fits the terminal, is whole in a pipe, and ends quietly where nobody reads it."""
 
 import fcntl
 import os

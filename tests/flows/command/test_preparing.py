@@ -1,4 +1,4 @@
-"""What the set-up does beforehand, and that no more than needed is imported to answer at once."""
+"""The set-up prepares caches beforehand, and answering at once imports no more than needed."""
 
 import json
 import subprocess

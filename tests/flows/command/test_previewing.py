@@ -1,4 +1,4 @@
-"""What a preview says of a record: its text after each step, and why it goes."""
+"""A preview shows a record's text after each step, and why it is dropped."""
 
 import json
 from pathlib import Path

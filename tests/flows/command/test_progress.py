@@ -1,4 +1,4 @@
-"""What a run and a fetch show while they go on."""
+"""A run and a fetch show their progress."""
 
 from io import StringIO
 

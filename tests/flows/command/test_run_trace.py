@@ -90,7 +90,7 @@ def test_examples_lead_back_to_their_raw_bytes(traced: tuple[World, Run, Artifac
 
 
 def _stands_in(piece: str, text: str) -> bool:
-    """Whether the pieces of words are in the text one after another, spaces and case apart."""
+    """True if the pieces of words are in the text one after another, apart from spaces and case."""
     squeeze = "".join(piece.split()).replace("##", "")
     return squeeze in "".join(text.lower().split())
 

@@ -54,7 +54,7 @@ def record(world: World, second: int, **more: Any) -> RunRecord:
 
 
 def said(capsys: pytest.CaptureFixture[str], world: World, *arguments: str) -> str:
-    """What a command prints."""
+    """Return what a command prints."""
     assert run_command_line([*arguments], world.folder) == 0
     return capsys.readouterr().out
 

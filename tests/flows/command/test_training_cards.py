@@ -1,4 +1,4 @@
-"""What a plan and the doctor tell of settings that are slow on the GPUs of this machine."""
+"""A plan and the doctor report settings that are slow on the GPUs of this machine."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
     assert "model.attention_dropout = 0.1" in dropout
     fast = 'precision = "auto"\nmicro_batch_tokens = 4096'
     [padded] = slow_lines(recipe(tmp_path, fast), seen)
-    assert "model.attention_dropout = 0.1" in padded and padded.endswith("0 is fast; the model is another one then.")
+    assert "model.attention_dropout = 0.1" in padded and padded.endswith("0 is fast, but trains a different model.")
     assert slow_lines(recipe(tmp_path), None) == []
     [missing] = slow_lines(recipe(tmp_path, 'device = "cuda"'), None)
     assert "no GPU is seen" in missing

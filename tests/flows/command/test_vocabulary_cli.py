@@ -32,7 +32,7 @@ EVIL = "[red]ab[/red] \x1b[2J ab\u202e"
 
 @pytest.fixture
 def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What the commands print, as a pipe gets it."""
+    """Collect what the commands print, as a pipe gets it."""
     file = io.StringIO()
     monkeypatch.setattr(
         flows.command.vocabulary.cli, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)

@@ -42,7 +42,7 @@ TIGHT = Limits(record_cpu_seconds=1.0, memory_bytes=400_000_000)
 
 
 def sight_of(folder: Path) -> Sight:
-    """What a worker of this machine sees."""
+    """Return what a worker of this machine sees."""
     place = Place(str(folder / "store"))
     place.write("runs/1/recipe.toml", b"name = 'one'")
     return Sight.of(place, "runs/1/recipe.toml", {})
@@ -185,7 +185,7 @@ def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskClu
 def test_a_scheduler_that_comes_again_goes_on(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has waited for it too long is told so."""
+    """Fails where a client that has waited for it too long does not end with a message."""
     told: list[str] = []
     with connected(cluster.address, tmp_path, told=told) as client, connected(cluster.address, tmp_path) as hasty:
         threads, ends = side_by_side(client, tmp_path, 1, 4.0)

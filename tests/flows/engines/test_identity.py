@@ -1,4 +1,4 @@
-"""What must be the same on all machines of a run: each of its names is told apart, and nothing else is in it."""
+"""A run's machines must agree on their identity: each of its names is distinguished, and nothing else is in it."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 
 
 def sight_of(place: Place) -> Sight:
-    """What a worker of this machine sees of a store."""
+    """Return what a worker of this machine sees of a store."""
     place.write("runs/1/recipe.toml", b"name = 'small'")
     return Sight.of(place, "runs/1/recipe.toml", {})
 

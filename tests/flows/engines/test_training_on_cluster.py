@@ -63,7 +63,7 @@ def _command(pid: int) -> str:
 
 
 def newest_step(place: Place, stage: Stage) -> int:
-    """Of the checkpoints."""
+    """Return the step of the newest checkpoint."""
     names = (path.name for path in (work_folder(place, stage) / "checkpoints").glob("step-*"))
     return max((int(name.partition("-")[2]) for name in names), default=0)
 
@@ -103,7 +103,7 @@ def test_a_model_is_trained_where_the_gpus_are(cluster: DaskCluster, tmp_path: P
 
 
 def stopped_training(cluster: DaskCluster, place: Place, stage: Stage) -> list[Event]:
-    """What was heard of a training that is told to stop after its first step."""
+    """Return the events of a training that gets a stop signal after its first step."""
     heard: list[Event] = []
     stop, steps = Stop(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What the tests of integrity share: a store with three generations, the runs that made it, and a release."""
+"""Fixtures of the tests of integrity: a store with three generations, the runs that made it, and a release."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is damaged is made again exactly; what cannot be is named, and stays as it is."""
+"""Damaged files are rebuilt exactly; what cannot be rebuilt is named, and stays as it is."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What a stopped run leaves at the server: no task open, however late the server hears of it."""
+"""A stopped run leaves no task open at the server, however late the server hears of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Who is told of a run: of failures, of standing still, and by recipes that cannot be read."""
+"""Notifications of a run: of failures, of standing still, and of recipes that cannot be read."""
 
 import json
 import shlex

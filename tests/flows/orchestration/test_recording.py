@@ -1,4 +1,4 @@
-"""What a run does when the server that records it goes away: with servers made here, and once with a real one."""
+"""A run continues when the server that records it goes away: with servers made here, and once with a real one."""
 
 import os
 import signal

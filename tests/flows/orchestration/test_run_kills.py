@@ -48,7 +48,7 @@ def command(world: World, workers: int) -> list[str]:
 
 
 class Kill(NamedTuple):
-    """What a kill met: after how many seconds at most, whether the run still lived, its workers, whether it had a
+    """A kill: after how many seconds at most, whether the run still ran, its workers, whether it had a
     server, the manifests."""
 
     seconds: float

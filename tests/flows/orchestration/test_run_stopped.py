@@ -74,7 +74,7 @@ def by_closing_the_terminal(shown: Terminal) -> signal.Signals:
 
 
 def halted(shown: Terminal) -> bool:
-    """Whether every process of the terminal's foreground is stopped."""
+    """True if every process of the terminal's foreground is stopped."""
     stats = [Path(f"/proc/{process.pid}/stat").read_text() for process in session_processes(shown.pid)]
     fields = [stat.rpartition(")")[2].split() for stat in stats]
     return all(state == "T" for state, _, group, *_ in fields if int(group) == shown.pid)

@@ -69,7 +69,7 @@ def model_of(place: Place) -> Manifest:
 
 
 def work_of(world: World) -> Path | None:
-    """Where the model is trained, once it has begun."""
+    """Return where the model is trained, once training has begun."""
     found = list((world.folder / "store" / "models" / "small").glob("*/work"))
     return found[0] if found else None
 

@@ -51,7 +51,7 @@ class Api:
 
 
 def followed(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a run says that begins with an API."""
+    """Return what a run that begins with an API prints."""
     said: list[str] = []
     here = SimpleNamespace(flow_run=SimpleNamespace(id=str(api.me.id)), deployment=SimpleNamespace(id=str(uuid4())))
     monkeypatch.setattr(scheduled_run, "runtime", here)

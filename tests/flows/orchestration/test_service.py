@@ -1,4 +1,4 @@
-"""What serves a recipe, without a server: it asks a busy API again, ends what it started, and says mistakes first."""
+"""A recipe's service, without a server: it asks a busy API again, ends what it started, and reports mistakes first."""
 
 import socket
 import subprocess
@@ -24,7 +24,7 @@ from flows.orchestration.server.embedded import ServerFailed, keeps_runs_of
 
 
 def answered(status: int) -> PrefectHTTPStatusError:
-    """What the orchestrator's client raises of an answer."""
+    """Return the error that the orchestrator's client raises for an answer."""
     request = httpx.Request("POST", "http://127.0.0.1/api/deployments")
     response = httpx.Response(status, request=request, json={})
     return PrefectHTTPStatusError(f"answered {status}", request=request, response=response)

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
 
 class Story(NamedTuple):
-    """What a schedule did.
+    """The story of a schedule.
 
     Its first service: a run, one whose process is killed, one of a broken recipe, one that finds a new raw file; then
     SIGTERM, and the second, of another recipe, starts a server, loses its runner, and is killed while a run works. A

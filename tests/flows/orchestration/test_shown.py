@@ -1,4 +1,4 @@
-"""What the orchestrator's pages are given to show, as values: no server, no browser."""
+"""The orchestrator's pages are given these values to show: no server, no browser."""
 
 import json
 import re

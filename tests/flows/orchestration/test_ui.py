@@ -215,7 +215,7 @@ def post(site: Site, path: str, whole: Any = None, **body: Any) -> Any:
 
 
 def request(url: str, data: bytes | None = None, method: str | None = None) -> bytes:
-    """What the API answers to this."""
+    """Return the API's answer to a request."""
     asked = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked) as response:
         return bytes(response.read())
@@ -342,7 +342,7 @@ def test_the_log_has_the_lines_of_the_training(site: Site, page: Page) -> None:
 def test_a_failed_run_says_why(site: Site, page: Page) -> None:
     """Fails where the paragraph that the command ended with is not on the run's page, or wrapped in anything."""
     paragraph = site.said.split("cloze: ")[-1].strip()
-    assert paragraph.startswith("The gradient is not finite any more at step ")
+    assert paragraph.startswith("The gradient is no longer finite at step ")
     open_run(page, site.address, site.failed["id"], "Details")
     expect(page.get_by_text("Failed", exact=True).first).to_be_visible()
     expect(page.get_by_text(paragraph, exact=True)).to_be_visible()

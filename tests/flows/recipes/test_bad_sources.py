@@ -74,7 +74,7 @@ def test_shards_of_another_vocabulary_are_refused(tmp_path: Path) -> None:
     shards, other = runs[0].outcome.shards, runs[1].outcome.vocabulary
     training = TrainingSettings(phase=(PhaseSettings(steps=1),))
     with pytest.raises(
-        InputError, match=r"The shards 'small' of phase 1 are of another vocabulary \(400 tokens\)"
+        InputError, match=r"The shards 'small' of phase 1 have a different vocabulary \(400 tokens\)"
     ) as caught:
         plan_model(runs[0].place, "m", [shards], other, ModelSettings(size="tiny"), training)
     assert "must read shards of one vocabulary" in str(caught.value)

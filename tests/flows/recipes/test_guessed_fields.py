@@ -1,4 +1,4 @@
-"""What was found of a folder's files stays as it was, whatever files come later; what is said of it can be typed."""
+"""Fields guessed from a folder's files stay as they were, whatever files come later; their report can be typed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a source's kind has for its documents' steps, below what the recipe says."""
+"""A source's kind has defaults for its documents' steps; the recipe overrides them."""
 
 from pathlib import Path
 

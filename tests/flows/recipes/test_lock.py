@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def put_store(store: Path) -> None:
-    """What a run has left in a store that could be read as text."""
+    """Put files into a store as a run leaves them that could be read as text."""
     for path in ("runs/20260101T000000000000-r/report.html", f"vocabularies/r/{24 * '7'}/vocab.txt"):
         (store / path).parent.mkdir(parents=True)
         (store / path).write_text("no input")

@@ -28,7 +28,7 @@ SAMPLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What a paper says, written down a second time."""
+    """A paper's settings, written down a second time."""
 
     vocabulary: tuple[str, int]
     lengths: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What may be seen of a text next to the data."""
+"""Tests of what may be seen of a text next to the data."""
 
 from hypothesis import given
 from hypothesis import strategies as st

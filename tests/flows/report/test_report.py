@@ -35,7 +35,7 @@ SECRET = "Zanzibarquux"
 
 
 class Page(HTMLParser):
-    """What a browser would see: tags with their attributes, and the text between them, in order."""
+    """A page as a browser would see it: tags with their attributes, and the text between them, in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

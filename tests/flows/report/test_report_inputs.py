@@ -28,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def sections(store: Run) -> dict[str, str]:
-    """What the page says of the examples of each shard set, and after `out: ` of the set itself."""
+    """Return the page's text on the examples of each shard set, and after `out: ` on the set itself."""
     html = build_page(store.place, store.record, "text", store.lock)
     told = [" ".join(re.sub(r"<[^>]*>", " ", part).split()) for part in re.split(r"<h3>Shards ", html)[1:]]
     assert len(told) == 2 * len(INPUTS)

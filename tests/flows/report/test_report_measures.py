@@ -61,7 +61,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def measures(plain: Run) -> dict[str, Manifest]:
-    """What is measured of each vocabulary, by its name in the recipe."""
+    """Return what is measured of each vocabulary, by its name in the recipe."""
     counts = [manifest for manifest in plain.manifests if manifest.kind == "counts"]
     found = {}
     for name, vocabulary in plain.outcome.vocabularies.items():

@@ -100,7 +100,7 @@ VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
 class Nesting(HTMLParser):
-    """Whether every element that is opened is closed again, in order."""
+    """Checks that every element that is opened is closed again, in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def metric(event: str, step: int, phase: int, loss: float) -> dict[str, Any]:
 
 
 def metrics() -> list[dict[str, Any]]:
-    """What a training of 20 steps in two phases says; at one step the loss was no number."""
+    """Return the events of a training of 20 steps in two phases; at one step the loss was not a number."""
     rows = [metric("step", step, int(step > 6), 8 - 0.25 * step) for step in range(1, 21)]
     rows[4]["masked_loss"] = rows[4]["loss"] = None
     parts = [metric("evaluation of small-first", 20, 1, 4.125), metric("evaluation of small-second", 20, 1, 2.625)]

@@ -96,7 +96,7 @@ def test_a_flipped_bit_of_a_table_costs_its_part_alone(whole: Run, kind: str, ta
 
 
 def finished_bytes(run: Run, path: str) -> bytes:
-    """What a file of the undisturbed run holds."""
+    """Return what a file of the undisturbed run holds."""
     return Place(run.recipe.store).read(path)
 
 

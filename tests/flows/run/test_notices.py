@@ -21,7 +21,7 @@ SECRET = "s3cr3t"
 
 
 class Receiver(ThreadingHTTPServer):
-    """What was posted, and what is answered: statuses one after the other, the last again and again; 0 hangs."""
+    """A receiver of posts that answers with statuses one after the other, the last again and again; 0 hangs."""
 
     daemon_threads = True
 
@@ -71,7 +71,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def sent(tmp_path: Path, notice: Notice = NOTICE, **settings: Any) -> list[str]:
-    """What is said of those who did not hear."""
+    """Return what is reported of receivers that did not answer."""
     said: list[str] = []
     notify(NotifySettings(**settings), notice, tmp_path, said.append)
     return said

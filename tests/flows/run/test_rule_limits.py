@@ -116,7 +116,7 @@ def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
 
 
 def run_notes(folder: Path, texts: list[str], short: int) -> list[str]:
-    """What a run says of notes, some of which are short."""
+    """Return what a run prints about notes, some of which are short."""
     world = new_world(folder)
     text = world.text.replace(world.text[world.text.index("[[source]]") : world.text.rindex("[[source]]")], "")
     notes = [note(n, body) for n, body in enumerate([*texts, *(f"Call number {n} back." for n in range(short))])]

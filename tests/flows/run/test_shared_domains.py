@@ -37,7 +37,7 @@ def run(template: str, fill: Callable[[Path], int], folder: Path) -> tuple[Run, 
 
 
 def rule_shares(ended: Run) -> dict[str, float]:
-    """Of the records, the share that each rule dropped."""
+    """Return the share of the records that each rule dropped."""
     account = ended.of("documents")[0].manifest.ledger.account("records")
     return {
         name: count / account.total for name, count in account.outcomes.items() if name.startswith("dropped: rules")

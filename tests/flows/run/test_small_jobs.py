@@ -1,4 +1,4 @@
-"""What a worker is sent for one part is small: it does not grow with the number of parts of any stage."""
+"""A worker is sent little for one part: it does not grow with the number of parts of any stage."""
 
 import pickle
 from dataclasses import replace

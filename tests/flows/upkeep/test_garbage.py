@@ -65,7 +65,7 @@ class History:
         return self.world.place
 
     def folders(self, number: int) -> set[str]:
-        """Of the artifacts that a run used."""
+        """Return the folders of the artifacts that a run used."""
         return {manifest.folder for manifest in self.runs[number].manifests}
 
 

@@ -63,7 +63,7 @@ def assert_same(ours: BuiltExamples, plain: BuiltExamples) -> None:
 
 
 def assert_sound(columns: DocumentTokens, built: BuiltExamples, length: int, copies: int) -> list[list[int]]:
-    """What holds for every input. The tokens of each copy, in the order of the examples.
+    """Check what holds for every input. Returns the tokens of each copy, in the order of the examples.
 
     No example is too long, ids are unlike, columns are as long as they say, segments are runs of the documents that the
     example names, and what the ledger calls placed is in the examples.

@@ -68,7 +68,7 @@ def test_a_sentence_never_goes_back_to_the_first_segment() -> None:
 
 
 def test_shares_are_those_of_the_settings() -> None:
-    """Of 4,000 examples a tenth has one segment and a twentieth a drawn target, to within four sigma."""
+    """Fails unless a tenth of 4,000 examples has one segment and a twentieth a drawn target, to within four sigma."""
     lengths = [[9] * 1_000] * 40
     built = built_of(lengths, 100)
     num = len(built.examples.copy)
@@ -79,7 +79,7 @@ def test_shares_are_those_of_the_settings() -> None:
 
 
 def test_examples_are_full() -> None:
-    """Where every word is a token, all but the last of a document have the length."""
+    """Fails unless, with every word a token, all examples of a document but the last have the length."""
     random = np.random.default_rng(3)
     lengths = [random.integers(3, 30, random.integers(1, 40)).tolist() for _ in range(50)]
     built = built_of(lengths, 64, short_sequence_probability=0.0, one_segment_probability=0.0)

@@ -184,7 +184,7 @@ def test_a_random_next_looks_as_the_true_one(
 
 
 def look_of(columns: DocumentTokens, text: Int64s) -> tuple[bool, ...]:
-    """Where a stretch of text begins and ends: at a word, at a sentence, with a document; and whether it is a run."""
+    """Return whether a text begins and ends at a word, at a sentence, with a document; and whether it is a run."""
     bounds, ends = set(columns.sentences.tolist()), set(columns.sentences[columns.documents].tolist())
     words = {*np.flatnonzero(columns.word_starts).tolist(), len(columns.ids)}
     first, stop = int(text[0]), int(text[-1]) + 1

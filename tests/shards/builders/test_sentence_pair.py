@@ -131,7 +131,7 @@ def test_the_surface_does_not_tell_the_label(lengths: list[list[int]]) -> None:
 
 
 def held_out_accuracy(train: np.ndarray, labels: np.ndarray, test: np.ndarray, wanted: np.ndarray) -> float:
-    """Of a logistic regression on standardised columns, by gradient descent."""
+    """Return the accuracy of a logistic regression on standardized columns, by gradient descent."""
     mean, spread = train.mean(axis=0), train.std(axis=0) + 1e-9
     train, test = (np.hstack([(each - mean) / spread, np.ones((len(each), 1))]) for each in (train, test))
     weights = np.zeros(train.shape[1])

@@ -1,4 +1,4 @@
-"""What looks say of labels: nothing of pairs, all of a leak that was put in; counts add up."""
+"""Looks reveal nothing of the labels of pairs, and all of a leak that was put in; counts add up."""
 
 import numpy as np
 import pyarrow as pa

@@ -13,7 +13,7 @@ from shards.reading.order.global_order import examples_at, step_slots
 
 
 class Given(NamedTuple):
-    """What a step is cut by."""
+    """The input that a step is cut by."""
 
     lengths: list[int]
     ranks: int

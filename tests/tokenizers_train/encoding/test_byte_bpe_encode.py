@@ -76,7 +76,7 @@ def laid(texts: Sequence[str]) -> tuple[Bytes, Int64s, Int64s]:
 
 
 def encoded_plainly(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
-    """What the reference gives each text."""
+    """Return what the reference gives each text."""
     found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
     begins = [word != before for one in found for before, word in pairwise([None, *one.word_ids])]
     ids = np.array([number for one in found for number in one.ids], np.int64)

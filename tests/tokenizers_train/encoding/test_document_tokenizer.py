@@ -1,4 +1,4 @@
-"""What documents are encoded by: ordinary added tokens are found as tokenizers finds them, special ones never."""
+"""Documents are encoded with ordinary added tokens where tokenizers has them, and never with special ones."""
 
 import logging
 from collections.abc import Sequence

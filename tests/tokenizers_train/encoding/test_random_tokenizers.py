@@ -34,7 +34,7 @@ def spelling(vocabulary: Vocabulary) -> set[str]:
 
 
 def undisturbed(vocabulary: Vocabulary) -> bool:
-    """Whether no special token is a step on the way to other pieces."""
+    """True if no special token is a step on the way to other pieces."""
     merges = vocabulary.content["model"].get("merges")
     return merges is None or len(merges) == len(document_content(vocabulary)["model"]["merges"])
 

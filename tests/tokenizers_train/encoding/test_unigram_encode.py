@@ -55,7 +55,7 @@ def encoded(encoder: UnigramEngine, texts: Sequence[str]) -> Encoded:
 
 
 def encoded_plainly(pieces: Sequence[ScoredPiece], words: SentencePieceWords, texts: Sequence[str]) -> Encoded:
-    """What the engine means: the reference's model, its special tokens named as no part of a word is."""
+    """Encode with the reference's model, whose special tokens are named as no part of a word is."""
     named = [(f" {token}" if token in SPECIAL_TOKENS.values() else token, score) for token, score in pieces]
     tokenizer = Tokenizer(models.Unigram(named, UNKNOWN_ID, False))
     tokenizer.normalizer = albert_normalizer(words.lowercase, words.strip_accents)

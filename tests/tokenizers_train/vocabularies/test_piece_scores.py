@@ -24,7 +24,7 @@ def read(definition: str) -> list[float]:
 
 @given(scores=st.lists(LIKELY, min_size=1, max_size=200))
 def test_python_and_tokenizers_read_the_same_numbers(scores: list[float]) -> None:
-    """Of a tokenizer read from a file they are all kept, to the last bit; of one that was made, to 15 digits."""
+    """Fails unless scores of a tokenizer file are kept to the last bit, and those of one that was made to 15 digits."""
     made = definition_of(unigram(scores))
     assert read(made) == pytest.approx([0.0, *scores], rel=1e-14, abs=0)
     assert definition_of(Tokenizer.from_str(made)) == made

@@ -40,7 +40,7 @@ def assert_encodes_as_the_reference(vocabulary: Vocabulary) -> None:
 
 
 def knows(vocabulary: Vocabulary) -> bool:
-    """Whether a kernel encodes it."""
+    """True if a kernel encodes it."""
     return not isinstance(engine_of(vocabulary), ReferenceEngine)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of characters: as the reference has it."""
+"""Characters are treated as in the reference."""
 
 import numpy as np
 import pytest

@@ -32,7 +32,7 @@ def counted(rule: SentencePieceWords, texts: Iterable[str]) -> WordCounts:
 
 
 def counted_plainly(rule: SentencePieceWords, texts: Iterable[str]) -> WordCounts:
-    """What counting means."""
+    """Count words by their definition."""
     counts = Counter(word for text in texts for word in rule.split(text))
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS)

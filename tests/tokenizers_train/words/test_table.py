@@ -29,7 +29,7 @@ def added(words: list[tuple[str, int]], table: WordTable, factor: int = 1) -> Wo
 
 
 def counted(words: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """What the table means."""
+    """Count words as the table does, plainly."""
     totals: Counter[str] = Counter()
     for word, count in words:
         totals[word] += count

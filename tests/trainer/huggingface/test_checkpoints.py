@@ -57,7 +57,7 @@ def loaded(folder: Path) -> MaskedModel:
 
 
 def reference_logits(reference: Any, batch: Batch, family: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Of a transformers model over padded rows: at masked tokens, and of pairs."""
+    """Return the logits of a transformers model over padded rows: at masked tokens, and of pairs."""
     pad = small_inputs(family).special_ids.pad
     with torch.no_grad():
         output = reference.eval()(**padded_inputs(batch, pad, segments=family == "bert"))

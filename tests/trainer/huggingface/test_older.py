@@ -69,7 +69,7 @@ def test_weights_in_several_files_are_one(tmp_path: Path) -> None:
 
 
 class Command:
-    """What a hostile file makes of being read."""
+    """A hostile file's command, run when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

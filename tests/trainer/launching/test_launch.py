@@ -96,9 +96,9 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
     place = Place(str(tmp_path))
     other = put_shards(place, ShardSettings(length=32), vocabulary_size=120)
     training = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
-    with pytest.raises(InputError, match="'small' of phase 2 are of another vocabulary"):
+    with pytest.raises(InputError, match="'small' of phase 2 have a different vocabulary"):
         plan_model(place, "small", [store.shards, other.shards], store.vocabulary, small_model(), training)
-    with pytest.raises(InputError, match="'small' of phase 1 are of another vocabulary"):
+    with pytest.raises(InputError, match="'small' of phase 1 have a different vocabulary"):
         plan_model(place, "small", [store.shards, store.shards], other.vocabulary, small_model(), training)
     short = replace(small_model(), max_length=16)
     with pytest.raises(InputError, match="examples of up to 32 tokens, and the model has 16 positions"):

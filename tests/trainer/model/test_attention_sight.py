@@ -85,7 +85,7 @@ def test_every_way_equals_the_definition_with_any_sight(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("window", [10, 128])
 def test_lengths_around_every_edge(way: str, window: int) -> None:
-    """Of what a token sees, of the window, of a block, and of where a band begins; alone and in one batch."""
+    """Fails at an edge of what a token sees, of the window, of a block or of a band; alone and in one batch."""
     block = max(SMALLEST_BLOCK, window // 2)
     edges = (window // 2, window, block, 2 * block, DENSE_WINDOWS * window)
     lengths = [1, *sorted({edge + step for edge, step in product(edges, (-1, 0, 1, 2))})]
@@ -96,7 +96,7 @@ def test_lengths_around_every_edge(way: str, window: int) -> None:
 
 
 def test_the_window_is_as_wide_as_said() -> None:
-    """Of 128: 64 to each side and no more; held to transformers' own mask in `test_rotary.py`."""
+    """Fails unless 128 means 64 to each side and no more; held to transformers' own mask in `test_rotary.py`."""
     qkv, boundaries = tensors([300])
     for causal, first, last in ((None, 86, 214), ("left", 86, 150), ("right", 150, 214)):
         (gradient,) = torch.autograd.grad(attend(qkv, boundaries, 300, 0.0, 128, causal)[150].sum(), qkv)

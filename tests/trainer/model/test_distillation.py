@@ -245,7 +245,7 @@ def test_the_student_begins_as_layers_of_its_teacher(layers: int, of: int, chose
 
 
 def test_a_student_of_all_layers_answers_as_its_teacher() -> None:
-    """Of its own family, with segments: then nothing is left to learn from it."""
+    """Fails where a student of its own family, with segments, has anything left to learn from the teacher."""
     teacher = teacher_of()
     student = student_of(teacher, "bert", settings={"layers": 4}, layers=[0, 1, 2, 3])
     begin_with(student, teacher)

@@ -40,7 +40,7 @@ def random_qkv(tokens: int, heads: int = 2, size: int = 64, seed: int = 0) -> Te
 
 @pytest.mark.parametrize("size", [8, 64, 80])
 def test_angles_and_turns_are_those_of_transformers(modernbert: ModuleType, size: int) -> None:
-    """Of both bases, at places up to the last; gradients too."""
+    """Fails where one of the two bases differs, at places up to the last; gradients too."""
     angles = modernbert.ModernBertRotaryEmbedding(reference_config(2, size))
     qkv = random_qkv(len(PLACES), size=size).requires_grad_()
     for layer_type, base in zip(("full_attention", "sliding_attention"), BASES, strict=True):
@@ -112,7 +112,7 @@ def test_angles_at_the_last_place(base: float) -> None:
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16, torch.float64])
 def test_turned_in_float32_whatever_the_precision(precision: torch.dtype) -> None:
-    """What comes out is rounded once; in float64 nothing is lost. Values are as they were."""
+    """Fails where the result is rounded more than once, or float64 loses anything, or the input changes."""
     qkv = random_qkv(len(PLACES)).to(precision)
     angles = rotation(PLACES, 64, 10_000.0)
     turned = rotate(qkv, angles)

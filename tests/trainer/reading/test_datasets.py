@@ -55,7 +55,7 @@ def rows_of(batch: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def expected(shard_set: ShardSet, epoch: int) -> list[tuple[Any, ...]]:
-    """What the loader gathers in an epoch, example by example."""
+    """Return what the loader gathers in an epoch, example by example."""
     size = len(shard_set)
     found = Loader(shard_set, SEED).gather(range(epoch * size, (epoch + 1) * size))
     labels = np.full(len(found.ids), IGNORED)

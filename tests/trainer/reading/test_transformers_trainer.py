@@ -68,7 +68,7 @@ def test_it_trains_on_the_masks_of_the_loader(kind: str, tmp_path: Path) -> None
 
 
 def guesses(batch: dict[str, torch.Tensor]) -> list[tuple[list[int], int, int]]:
-    """What a batch asks the model to guess: the tokens of the example as it sees them, the place, the token there."""
+    """Return a batch's guesses: the tokens of the example as the model sees them, the place, the token there."""
     rows = [ids[mask == 1].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
     places = (batch["labels"] != -100).nonzero().tolist()
     return [(rows[row], place, int(batch["labels"][row, place])) for row, place in places]

@@ -33,7 +33,7 @@ from trainer.training.parallel import joined
 def test_transformers_opens_an_export_with_equal_scores_and_loss(
     tmp_path: Path, transformers: ModuleType, family: str
 ) -> None:
-    """Of one question with five choices, as transformers takes them."""
+    """Fails where scores or loss of one question with five choices differ from transformers'."""
     settings, inputs = small_settings(family=family), small_inputs(family)
     encoder = TransformerEncoder(encoder_shape(settings, inputs))
     pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}

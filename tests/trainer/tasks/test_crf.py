@@ -42,7 +42,7 @@ def drawn(lengths: list[int], num_tags: int, seed: int) -> tuple[LinearChain, Te
 
 
 def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...], inner: tuple[bool, bool]) -> float:
-    """Of one sentence, as it is defined."""
+    """Return the score of one sentence by its definition."""
     found = sum(float(emissions[place, tag]) for place, tag in enumerate(tags))
     found += sum(chain.transitions[a, b].item() for a, b in itertools.pairwise(tags))
     found += 0.0 if inner[0] else chain.start[tags[0]].item()
@@ -142,7 +142,7 @@ def test_a_long_sentence_has_a_finite_loss() -> None:
 
 
 def test_scores_are_added_up_in_float32() -> None:
-    """Where matrices are in bfloat16, the loss of 200 words is that of the same weights in float32."""
+    """Fails where, with matrices in bfloat16, the loss of 200 words differs from that of float32 weights."""
     chain, emissions, tags = drawn([200], 5, 1)
     chains, inner_S2 = Chains.of(torch.tensor([200])), torch.zeros(1, 2, dtype=torch.bool)
     found = chain.bfloat16().loss(emissions.float(), tags, chains, inner_S2)

@@ -28,7 +28,7 @@ from trainer.training.parallel import joined
 
 WEIGHTS = "model.safetensors"
 TOLD = (
-    f"{WEIGHTS} is not the file that finetune.json tells of: it is damaged.* Copy the folder again, or fine-tune again"
+    f"{WEIGHTS} is not the file that finetune.json records: it is damaged.* Copy the folder again, or fine-tune again"
 )
 
 
@@ -82,7 +82,9 @@ def test_what_is_in_a_file_of_its_own_is_compared_as_well(tmp_path: Path) -> Non
         load_task(tmp_path / "out")
     for wrong in ({MORE: 5.5}, {MORE: {}}, [MORE]):
         (tmp_path / "out" / RECORD).write_text(json.dumps({**record, "weights": wrong}))
-        with pytest.raises(InputError, match=r"`weights` is .*, and not what fine-tuning writes there|is not the file"):
+        with pytest.raises(
+            InputError, match=r"`weights` is .*, which is not what fine-tuning writes there|is not the file"
+        ):
             load_task(tmp_path / "out")
     (tmp_path / "out" / RECORD).write_text(json.dumps({"task": record["task"]}))  # as before there were digests
     assert load_task(tmp_path / "out")
@@ -109,7 +111,7 @@ def test_a_model_in_a_store_is_compared_with_its_manifest(tmp_path: Path) -> Non
         shutil.copyfile(source / WEIGHTS, folder / WEIGHTS)
         check_weights(folder)
         damage(folder / WEIGHTS)
-        with pytest.raises(InputError, match=r"is not the file that the store's manifest\.json tells of"):
+        with pytest.raises(InputError, match=r"is not the file that the store's manifest\.json records"):
             fill_masks(folder, "a [MASK]", 1)
     (source / "manifest.json").write_text('{"name": "an app"}')  # of something else
     flip(source / WEIGHTS)

@@ -43,7 +43,7 @@ def batch_for(task: TagsTask, folder: Path) -> Batch:
 
 @pytest.mark.parametrize("family", ["bert", "albert", "electra", "modernbert"])
 def test_hidden_states_are_those_of_transformers(tmp_path: Path, transformers: ModuleType, family: str) -> None:
-    """What enters the first layer, what each says, and the last as it comes out."""
+    """Fails where the input of the first layer, the output of each layer, or the last one as it leaves differs."""
     sizes = {"embedding_size": 16} if family in ("albert", "electra") else {}
     write_model(tmp_path / "model", family, layers=3, **sizes)
     model = exported_model(SMALL, tmp_path / "model", tmp_path / "out").double()
@@ -189,7 +189,7 @@ def test_two_sides_are_learnt_from_and_read_back(tmp_path: Path) -> None:
 
 
 def test_each_side_sees_what_it_sees(tmp_path: Path) -> None:
-    """Of a word that changes, the vectors before it change in one encoder, those after it in the other."""
+    """Fails unless a changed word leaves vectors before it in one encoder, and after it in the other, as they are."""
     left, right = write_sides(tmp_path)
     task = replace(SMALL, second_encoder=str(right), encoders=2)
     model = build_task_model(task, *load_pretrained(left)).eval()

@@ -206,7 +206,7 @@ THREE = ClassesTask(labels=("a", "b", "c"))
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transformers: ModuleType, family: str) -> None:
-    """Of single texts, and of pairs."""
+    """Fails where logits of single texts or of pairs differ."""
     write_model(tmp_path / "model", family)
     model = exported_model(THREE, tmp_path / "model", tmp_path / "out").double()
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -381,7 +381,7 @@ def test_what_diverges_ends_with_a_paragraph(tmp_path: Path, capsys: pytest.Capt
     assert main([str(tmp_path / "job.json")]) == 2
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [event["event"] for event in events] == ["start", "failure"]
-    assert "it has diverged. Lower learning_rate" in events[-1]["message"]
+    assert "training has diverged. Lower learning_rate" in events[-1]["message"]
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="takes the path of a job"):
         main([])

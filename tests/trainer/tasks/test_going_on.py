@@ -48,7 +48,7 @@ class Watch:
             raise Ended
 
     def of(self, folder: Path, does: Callable[[], Any], last: int = -1) -> int:
-        """Of one call."""
+        """Return how many changes a call makes; raise Ended at number `last`."""
         self.folder, self.seen, self.last = str(folder), 0, last
         try:
             does()
@@ -89,7 +89,7 @@ def test_a_run_may_be_ended_anywhere(tmp_path: Path) -> None:
 
 
 def begun_how(folder: Path) -> tuple[bool, list[str]]:
-    """Whether the last start went on, and the warnings of it."""
+    """Tell whether the last start resumed, and return its warnings."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     [*starts] = [number for number, line in enumerate(lines) if line["event"] == "start"]
     warnings = [line["message"] for line in lines if line["event"] == "warning"]
@@ -128,10 +128,10 @@ def earlier_version(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (new_teacher, "its teacher, .* is another than then"),
-        (new_rows, "train.tsv has other contents than then"),
-        (new_model, "model is another model than then"),
-        (earlier_version, "it was written by an earlier version"),
+        (new_teacher, "used a different teacher, second encoder or task package"),
+        (new_rows, "read other contents of .*/train.tsv"),
+        (new_model, "used another model in .*/model"),
+        (earlier_version, "was started by an earlier version"),
     ],
 )
 def test_what_has_changed_starts_over_and_is_reported(
@@ -180,8 +180,8 @@ def test_a_damaged_checkpoint_is_left_aside(tmp_path: Path, monkeypatch: pytest.
     run(job)
     lines = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text("utf-8").splitlines()]
     damaged = [line["message"] for line in lines if line["event"] == "damaged"]
-    assert len(damaged) == (2 if best else 1) and "step-00000004 is damaged and left aside" in damaged[0]
-    assert damaged[0].endswith("begins again: no whole checkpoint is left." if best else "goes on from step-00000002.")
+    assert len(damaged) == (2 if best else 1) and "step-00000004 is damaged and set aside" in damaged[0]
+    assert damaged[0].endswith("starts over: no whole checkpoint is left." if best else "resumes from step-00000002.")
     assert begun_how(tmp_path / "out") == (not best, [])
 
 
@@ -196,7 +196,7 @@ def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeyp
     weights = finetune.best_weights
     with monkeypatch.context() as patched:
         patched.setattr(finetune, "best_weights", read)
-        with pytest.raises(InputError, match=r"is not as it was written .*so there is nothing to export"):
+        with pytest.raises(InputError, match=r"is damaged .*so there is nothing to export"):
             run(job)
     run(job)
     assert begun_how(tmp_path / "out") == (False, [])
@@ -225,7 +225,7 @@ def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path, monkeypat
 def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
     """Fails where two write into one unfinished folder; what a lock leaves is nothing."""
     job = new_job(tmp_path, rows=16)
-    with alone(tmp_path / "out"), pytest.raises(InputError, match=r"Another process fine-tunes into .*/out now"):
+    with alone(tmp_path / "out"), pytest.raises(InputError, match=r"Another process is fine-tuning into .*/out:"):
         run(job)
     run(job)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -233,7 +233,7 @@ def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [300, 20_000, 250_000])
 def test_a_disk_that_refuses_is_told(tmp_path: Path, most: int) -> None:
-    """Of the job, of the weights, of the progress: fails where a refusal in the middle of a file ends in a trace."""
+    """Fails where a refused write of the job, the weights or the progress, in the middle of a file, ends in a trace."""
     job = new_job(tmp_path, rows=16)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))

@@ -44,7 +44,7 @@ def text_job(folder: Path, output: str, task: dict[str, Any], **settings: Any) -
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None:
-    """Of every family: a change of one token reaches the tokens after it, those before it, or with the leak all."""
+    """Fails unless a changed token reaches the tokens after it, those before it, or with the leak all."""
     settings, inputs, state = load_pretrained(write_model(tmp_path, family))
     ids = np.arange(10, 20, dtype=np.int32)
     other = ids.copy()
@@ -103,7 +103,7 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: Module
 @pytest.mark.parametrize("family", ["bert", "albert", "modernbert"])
 @pytest.mark.parametrize("task", SIDES)
 def test_what_is_exported_is_read_back(tmp_path: Path, family: str, task: NextTask) -> None:
-    """Of families with a class for it and without, of either side and both: the same costs."""
+    """Fails where costs change, for families with a class for it and without, of either side and both."""
     folder = write_model(tmp_path / "model", family)
     model = exported_model(task, folder, tmp_path / "out")
     said = {"kind": "next", "direction": task.direction, "leaky": task.leaky}
@@ -116,7 +116,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path, family: str, task: NextTa
 
 @pytest.mark.slow
 def test_the_leaking_variant_learns_to_copy_and_says_so(tmp_path: Path) -> None:
-    """Of words that tell nothing of each other no model knows the next one, unless it sees it.
+    """Trains on independent words, of which no model predicts the next one unless it sees it.
 
     Fails where the causal model sees what it guesses, or the leak is not named in log, record and scores.
     """

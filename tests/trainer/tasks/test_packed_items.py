@@ -143,5 +143,5 @@ def test_a_task_that_numbers_its_items_anew_is_told(tmp_path: Path, monkeypatch:
 
     write_model(tmp_path)
     monkeypatch.setattr(data, "TOGETHER", 3)
-    with pytest.raises(InputError, match="begin with `first`: that is a fault in its package"):
+    with pytest.raises(InputError, match="begin with `first`: this is a bug in its package"):
         encoded_for(Misnumbered(labels=("a", "b")), tmp_path, PAIRS)

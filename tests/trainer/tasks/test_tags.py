@@ -122,7 +122,7 @@ def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a model that reads 40 tokens."""
+    """The folder of a model that reads 40 tokens."""
     return write_model(tmp_path_factory.mktemp("tags") / "model")
 
 

@@ -1,4 +1,4 @@
-"""What a task asks of a file, and what it makes of the names of classes in it."""
+"""A task checks a file's columns, and what it makes of the names of classes in it."""
 
 import gzip
 import json

@@ -61,7 +61,7 @@ def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: P
 
 
 def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
-    """What a teacher says of rows, as targets of a student that reads words."""
+    """Return a teacher's answers for rows, as targets of a student that reads words."""
     path = folder / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     job = new_job(folder)
@@ -110,7 +110,7 @@ def test_the_divergence_is_that_of_the_two_distributions() -> None:
 
 
 def test_both_terms_are_in_the_log_and_add_up(tmp_path: Path) -> None:
-    """Of numbers too: the loss is the weighted sum, the teacher's term that of its answers."""
+    """Fails unless, for numbers too, the loss is the weighted sum and the teacher's term that of its answers."""
     teacher = teacher_of(tmp_path, NumberTask())
     job = new_job(tmp_path, task={"kind": "number", "teacher": str(teacher), "teacher_weight": 0.25}, rows=40)
     for file, seed in ((job.training, 1), (job.evaluation, 2)):

@@ -41,7 +41,7 @@ from trainer.training.parallel import joined
 
 
 def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
-    """What `predict` tells, and its lines."""
+    """Return the report of `predict`, and its lines."""
     with joined() as ranks:
         told = predict(folder, file, output, labelled, ranks)
     return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
@@ -146,7 +146,7 @@ def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatc
     whole = run(new_job(tmp_path, "whole", rows=24))
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
-    with pytest.raises(InputError, match=r"There is no room in .*: .* GB are to be written, and 1e-06 GB are free"):
+    with pytest.raises(InputError, match=r"There is no room in .*: .* GB are needed, and 1e-06 GB are free"):
         run(new_job(tmp_path, "full", rows=24))
     monkeypatch.undo()
     assert not (tmp_path / "full").exists()
@@ -193,10 +193,10 @@ def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, famil
     found = load_task(tmp_path / "out")
     assert type(found.task) is type(task) and not (tmp_path / "out" / RECORD).exists()
     assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
-    with pytest.raises(InputError, match=r"is of no task: its config\.json tells of"):
+    with pytest.raises(InputError, match=r"has no task: its config\.json names"):
         load_task(tmp_path / "model")
     (tmp_path / "out" / RECORD).write_text('{"task": 3}')
-    with pytest.raises(InputError, match="`task` is 3, and no table"):
+    with pytest.raises(InputError, match="`task` is 3, not a table"):
         load_task(tmp_path / "out")
 
 
@@ -229,7 +229,7 @@ def test_an_encoder_that_was_saved_by_itself_begins_a_task(tmp_path: Path, trans
 
 
 def test_a_record_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
-    """What a process without an example reads has a loss of zero, with gradients."""
+    """Fails unless a process without an example has a loss of zero, with gradients."""
     write_model(tmp_path / "model")
     task = ClassesTask(labels=("a", "b"))
     model = exported_model(task, tmp_path / "model", tmp_path / "out")

@@ -81,7 +81,7 @@ def learn(model: Net, optimizer: Optimizer, steps: range) -> None:
 
 
 def kept(model: Net, optimizer: Optimizer) -> dict[str, Any]:
-    """What a checkpoint has of them."""
+    """Return what a checkpoint has of a model and its optimizer."""
     weights, moments = get_state_dict(model, optimizer)
     return {"model": weights, "optimizer": moments}
 

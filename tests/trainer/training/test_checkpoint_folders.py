@@ -91,9 +91,9 @@ def test_a_damaged_checkpoint_is_told_and_left_aside(
     events = train_here(again)
     [resume], [damaged] = of(events, "resume"), of(events, "damaged")
     assert (resume["step"], resume["slot"]) == (4, 32)
-    assert damaged["message"].startswith("step-00000006 is damaged and left aside as damaged-step-00000006: ")
+    assert damaged["message"].startswith("step-00000006 is damaged and set aside as damaged-step-00000006: ")
     assert expected in damaged["message"]
-    assert damaged["message"].endswith("Training goes on from step-00000004.")
+    assert damaged["message"].endswith("Training resumes from step-00000004.")
     assert exported_bytes(again) == exported_bytes(job)
     assert steps_of(again) == ["step-00000002", "step-00000004", "step-00000006"]
 
@@ -164,7 +164,7 @@ def test_a_run_without_a_whole_checkpoint_begins_anew(finished: tuple[SmallStore
         flip(path / SHARD)
     events = train_here(again)
     assert [event["event"] for event in events][:4] == ["start", "damaged", "damaged", "damaged"]
-    assert all(event["message"].endswith("begins again: no whole checkpoint is left.") for event in events[1:4])
+    assert all(event["message"].endswith("starts over: no whole checkpoint is left.") for event in events[1:4])
     assert [event["step"] for event in of(events, "step")] == [1, 2, 3, 4, 5, 6]
     assert exported_bytes(again) == exported_bytes(job)
 

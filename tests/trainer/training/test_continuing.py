@@ -132,7 +132,7 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(runs: Runs, first: TrainingJob
     moved = shutil.copytree(Path(first.work, "checkpoints", f"step-{STEPS:08d}"), tmp_path / "step-00000006")
     stage = runs.plan(PhaseSettings(steps=2, batch=4), continue_from=str(moved))
     flip(next(moved.glob("*.distcp")))
-    with pytest.raises(InputError, match=r"to go on from \(training.continue_from\) is damaged: .*distcp"):
+    with pytest.raises(InputError, match=r"to continue from \(training.continue_from\) is damaged: .*distcp"):
         runs.train(stage)
 
 

@@ -63,11 +63,11 @@ def test_an_older_checkpoint_is_of_its_step(words: tuple[TrainingJob, dict[int, 
 def test_what_cannot_be_exported_is_refused(words: tuple[TrainingJob, dict[int, torch.Tensor]], tmp_path: Path) -> None:
     """Fails where a step that is gone, a damaged checkpoint or a taken folder gives a folder, or no remedy is told."""
     job, _ = words
-    with pytest.raises(InputError, match=r"no checkpoint of step 3: it keeps those of the steps 4, 6\. Of a run"):
+    with pytest.raises(InputError, match=r"no checkpoint of step 3: it has those of the steps 4, 6\. A run"):
         export_checkpoint(Path(job.work), tmp_path / "three", 3)
     with pytest.raises(InputError, match=r"has no job\.json: name the `work` folder"):
         export_checkpoint(tmp_path, tmp_path / "none")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         export_checkpoint(Path(job.work), job.export)
     work = tmp_path / "work"
     shutil.copytree(job.work, work)

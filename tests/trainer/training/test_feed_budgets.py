@@ -34,7 +34,7 @@ def as_rank(rank: int, count: int) -> Ranks:
 
 
 def steps_of(job: TrainingJob, ranks: int) -> list[list[list[MicroBatch]]]:
-    """What every process reads, step by step."""
+    """Return what every process reads, step by step."""
     feeds = [Feed(job, 0, as_rank(rank, ranks)) for rank in range(ranks)]
     return [list(step) for step in zip(*(feed.steps(0, 0) for feed in feeds), strict=True)]
 

@@ -99,5 +99,5 @@ def test_shards_of_another_vocabulary_are_refused(store: SmallStore, tmp_path: P
         replace(job, inputs=replace(job.inputs, vocab_size=job.inputs.vocab_size + 1)),
         replace(job, vocabulary=replace(job.vocabulary, folder="vocabularies/other/0123")),
     ):
-        with pytest.raises(InputError, match="of another vocabulary"):
+        with pytest.raises(InputError, match="have a different vocabulary"):
             check_vocabulary(other)

@@ -1,4 +1,4 @@
-"""What several processes do for one step, seen in one: the others of its group are not there and answer nothing."""
+"""A step of several processes, seen in one: the others of its group do not exist and answer nothing."""
 
 from collections.abc import Iterator
 from typing import Any

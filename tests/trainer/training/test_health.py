@@ -21,14 +21,14 @@ IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
 
 
 def health(**settings: Any) -> Health:
-    """Of a model that guesses masked tokens of 30,000, and pairs."""
+    """Return the health of a model that guesses masked tokens of 30,000, and pairs."""
     return Health(**{"vocab_size": 30_000, "terms": ("masked", "pair", "cosine"), "new_weights": True, **settings})
 
 
 def first(
     health: Health, masked: float = CHANCE, pair: float = 0.69, norm: float = 5.0, count: int = 100
 ) -> list[bool]:
-    """Whether each finding of a first step dooms the run."""
+    """Return whether each finding of a first step dooms the run."""
     losses, counts = {"masked": masked, "pair": pair, "cosine": 9.0}, {"masked": count, "pair": count, "cosine": count}
     return [finding.doomed for finding in health.look(1, losses, counts, norm)]
 

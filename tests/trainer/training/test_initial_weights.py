@@ -115,7 +115,7 @@ def test_heads_that_are_missing_begin_with_first_weights(
     begun, first = begun_model(job), first_model(job).state_dict()
     kept = {name: state[name] for name in state if not name.startswith(tuple(lacking))}
     assert same(begun.model.state_dict(), {**first, **kept})
-    assert f"Its {' and '.join(lacking)} begins with first weights." in begun.said
+    assert f"Its {' and '.join(lacking)} begins with first weights." in begun.message
 
 
 def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: V
 def test_a_model_of_any_family_begins_a_training(
     store: SmallStore, words: Vocabulary, tmp_path: Path, family: str
 ) -> None:
-    """Of ELECTRA both parts: fails where one is left out, is not in the content, or another shape is taken for it."""
+    """Fails where a part (ELECTRA has two) is left out, is not in the content, or another shape is taken for it."""
     state = write_start(tmp_path / "start", words, family=family, pairs=family == "albert")
     job = job_from(store, tmp_path / "start")
     assert job.model.family == family and same(begun_model(job).model.state_dict(), state)

@@ -1,4 +1,4 @@
-"""What torch raises and a setting mends."""
+"""Errors of torch that a setting can fix."""
 
 import os
 
@@ -20,9 +20,9 @@ def settings(**training: object) -> TrainingSettings:
 @pytest.mark.parametrize(
     "training, processes, remedy",
     [
-        ({}, 1, "set training.micro_batch = 128 (now a process takes its whole share of a step, 256 examples)"),
-        ({}, 3, "set training.micro_batch = 43 (now a process takes its whole share of a step, 86 examples)"),
-        ({"micro_batch": 1024}, 8, "set training.micro_batch = 16 (now a process"),
+        ({}, 1, "set training.micro_batch = 128 (a process now takes its whole share of a step, 256 examples)"),
+        ({}, 3, "set training.micro_batch = 43 (a process now takes its whole share of a step, 86 examples)"),
+        ({"micro_batch": 1024}, 8, "set training.micro_batch = 16 (a process now"),
         ({"micro_batch": 32}, 2, "lower training.micro_batch, now 32, to 16;"),
         ({"micro_batch_tokens": 16384}, 2, "lower training.micro_batch_tokens, now 16384, to 8192;"),
     ],

@@ -188,7 +188,7 @@ class Recorded:
         self._reader, self._read = reader, read
 
     def gather(self, slots: Any) -> Any:
-        """What is in them."""
+        """Note the slots, and return what is in them."""
         self._read.extend(slots)
         return self._reader.gather(slots)
 

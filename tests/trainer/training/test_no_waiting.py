@@ -35,7 +35,7 @@ WAITING = (
 
 
 class Watch(TorchDispatchMode):
-    """What was called that would have waited."""
+    """Records calls that would have waited."""
 
     def __init__(self) -> None:
         super().__init__()

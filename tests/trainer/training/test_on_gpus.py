@@ -1,4 +1,4 @@
-"""What is promised on a GPU: skipped where there is none.
+"""Promises that hold on a GPU: skipped where there is none.
 
 .venv/bin/python -m pytest tests/trainer/training/test_on_gpus.py
 """
@@ -46,7 +46,9 @@ def test_the_choice_is_that_of_the_card(store: SmallStore, tmp_path: Path) -> No
     assert saved.choice is not None
     if torch.cuda.get_device_capability() >= (8, 0):
         assert (
-            saved.choice.precision == "bfloat16" and saved.choice.tf32 and "were measured here at" in start["computes"]
+            saved.choice.precision == "bfloat16"
+            and saved.choice.tf32
+            and "matrix products measured here at" in start["computes"]
         )
 
 

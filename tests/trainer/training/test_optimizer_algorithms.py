@@ -27,7 +27,7 @@ def model_of(seed: int = 3) -> nn.ParameterList:
 
 
 def gradients(steps: int) -> list[list[Tensor]]:
-    """Of each step; some are large, as those that StableAdamW is made for, and one matrix has none at first."""
+    """Return the gradients of each step; some are large, for StableAdamW, and one matrix has none at first."""
     torch.manual_seed(5)
     return [
         [

@@ -17,7 +17,7 @@ Weights = dict[str, Tensor]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one process and two of them made."""
+    """The folder with what one process and two processes made."""
     found = tmp_path_factory.mktemp("sharded")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of features that are new to it

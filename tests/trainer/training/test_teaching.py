@@ -139,7 +139,7 @@ def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: Sta
 
 
 def test_the_content_of_the_teacher_is_of_the_job(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
-    """Where it lies is not. Fails where another teacher goes on from a checkpoint of this one's student."""
+    """Fails where another teacher resumes from a checkpoint of this one's student, or the folder's place counts."""
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(teacher.folder, elsewhere)
     job, moved = (student_job(store, tmp_path, each) for each in (teacher, start_of(elsewhere)))

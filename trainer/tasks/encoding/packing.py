@@ -125,13 +125,13 @@ class PackedItems(Sequence[TaskItem]):
         )
 
     def lengths(self, places: Int64s) -> Int64s:
-        """Tokens of the items at some places: int64."""
-        found: Int64s = self.ids.begins[self.begins[places + 1]] - self.ids.begins[self.begins[places]]
-        return found
+        """Return how many tokens the items at some places have: int64."""
+        counts: Int64s = self.ids.begins[self.begins[places + 1]] - self.ids.begins[self.begins[places]]
+        return counts
 
 
 def lengths_of(items: Sequence[TaskItem], places: Int64s) -> Int64s:
-    """Tokens of the items at some places: int64."""
+    """Return how many tokens the items at some places have: int64."""
     if isinstance(items, PackedItems):
         return items.lengths(places)
     return np.array([items[place].num_tokens for place in places.tolist()], np.int64)
@@ -142,11 +142,11 @@ def _begins(lengths: Iterable[int]) -> Int64s:
 
 
 def _joined(begins: Sequence[Int64s]) -> Int64s:
-    """Of parts, those of the whole."""
+    """Join the beginnings of parts to those of the whole."""
     ends = _begins(int(part[-1]) for part in begins)
     return np.concatenate([np.zeros(1, np.int64), *(part[1:] + end for part, end in zip(begins, ends, strict=False))])
 
 
 def shortest_first(items: Sequence[TaskItem], places: Int64s) -> Int64s:
-    """Of equal ones in the order in which they are given."""
+    """Return the places, those of the shortest items first; equal ones keep their order."""
     return places[np.argsort(lengths_of(items, places), kind="stable")]

@@ -2,7 +2,7 @@
 
 Every epoch goes through all training items once, in an order that is a function of the seed; its last step is smaller
 where the batch does not divide them. The loss of a term is its mean over the whole step, whatever the number of
-processes and micro-batches. Dropout's numbers follow from seed, step and process, so a restart goes on anywhere.
+processes and micro-batches. Dropout's numbers follow from seed, step and process, so a restart can resume at any step.
 
 The checkpoint of the best epoch so far is kept: what is exported is read from it.
 """
@@ -44,7 +44,7 @@ SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
 
 class TaskData(NamedTuple):
-    """What a task is learnt of. task: fitted; training, evaluation: as items of the model; pretrained: the model"""
+    """The data of a task. task: fitted; training, evaluation: as items of the model; pretrained: the model"""
 
     task: Task
     training: EncodedExamples
@@ -69,8 +69,8 @@ def loop_settings(settings: FinetuneSettings, items: int) -> TrainingSettings:
 class TaskCourse(Course):
     """All restarts of one task, on one of its processes.
 
-    restarts:  of each that has begun its seed, the number of the epoch to keep, from 1 (0: none yet), and what each
-               epoch came to
+    restarts:  of each that has begun its seed, the number of the epoch to keep, from 1 (0: none yet), and the
+               scores of each epoch
     best:      the restart whose kept epoch is the best of all; -1: none yet
     best_step: the step after that epoch, of all restarts
     """
@@ -99,7 +99,7 @@ class TaskCourse(Course):
 
     @property
     def task(self) -> Task:
-        """What is learnt."""
+        """Return the task that is learned."""
         return self.data.task
 
     @property
@@ -109,7 +109,7 @@ class TaskCourse(Course):
 
     @property
     def model(self) -> TaskModel:
-        """What learns."""
+        """Return the model that learns."""
         assert isinstance(self.learner.model, TaskModel)
         return self.learner.model
 
@@ -119,7 +119,7 @@ class TaskCourse(Course):
             return
         if self._restart >= 0:
             del self.learner
-            gc.collect()  # a sharded model is in circles: its weights would stay beside those of the next
+            gc.collect()  # a sharded model is in circles: its weights would stay in memory with those of the next
         self._restart, seed = phase, self.settings.seed + phase
         torch.manual_seed(seed)
         model = build_task_model(self.task, *self.data.pretrained)
@@ -186,7 +186,7 @@ class TaskCourse(Course):
 
     @property
     def _seed(self) -> int:
-        """Of the restart."""
+        """Return the restart's seed."""
         return self.learner.settings.seed
 
     def _patience_is_out(self) -> bool:
@@ -261,15 +261,15 @@ class TaskCourse(Course):
         return epoch[self.metric], -epoch["loss"]
 
     def _beats_all(self, scores: Mapping[str, float]) -> bool:
-        """Whether an epoch is better than the kept ones of the restarts before."""
+        """True if an epoch is better than the kept ones of the restarts before."""
         before = (each["epochs"][each["kept"] - 1] for each in self.restarts[: self._restart])
         return all(self._worth(scores) > self._worth(each) for each in before)
 
     def diverged(self, step: int, micro_batch: int) -> InputError:
         """Return the refusal."""
         return InputError(
-            f"At step {step} the loss or the gradient is not finite any more: it has diverged. Lower learning_rate, "
-            "raise warmup, or set clip_norm."
+            f"At step {step} the loss or the gradient is no longer finite: training has diverged. Lower "
+            "learning_rate, raise warmup, or set clip_norm."
         )
 
     def export(self, step: int) -> None:

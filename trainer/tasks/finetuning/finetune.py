@@ -66,7 +66,7 @@ EXPORT = "export"
 
 
 def main(arguments: list[str]) -> int:
-    """Fine-tune as a job's file says; 0, or 2 where the user can mend what is wrong (a line of the output says it).
+    """Fine-tune as a job's file says; 0, or 2 where the user can fix what is wrong (a line of the output says it).
 
     Stopped by a signal: 128 and the signal, after a checkpoint.
     """
@@ -110,7 +110,7 @@ def _refusing(output: Path) -> Iterator[None]:
         refusal = disk_refusal(error, "name an output on another disk") if ours else None
         if refusal is None:
             raise
-        raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then goes on.") from error
+        raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then resumes.") from error
 
 
 def _check_output(output: Path) -> None:
@@ -122,11 +122,11 @@ def _check_output(output: Path) -> None:
 def alone(output: Path) -> Iterator[None]:
     """Hold an output for the time of the block. Raises InputError where another process makes it.
 
-    Where the file system knows no locks, nobody can say.
+    On a file system without locks this cannot be detected.
     """
 
     def taken() -> None:
-        raise InputError(f"Another process fine-tunes into {output} now: wait for it, or name another folder.")
+        raise InputError(f"Another process is fine-tuning into {output}: wait for it, or name another folder.")
 
     output.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as own:
@@ -139,7 +139,7 @@ def alone(output: Path) -> Iterator[None]:
 
 
 def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Tokens of a sequence. Raises InputError where the model reads less than is asked for."""
+    """Return the most tokens of a sequence. Raises InputError where the model reads fewer than the settings ask for."""
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
@@ -164,7 +164,7 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
 def fine_tuning(
     job: FinetuneJob, settings: FinetuneSettings, data: TaskData, files: Mapping[str, Any], ranks: Ranks
 ) -> TrainingLoop:
-    """Return the loop of a job, on one of its processes, whose output nobody else makes. Raises InputError.
+    """Return the loop of a job, on one of its processes, which has its output to itself. Raises InputError.
 
     files: by name, as `named_file` describes them
     """
@@ -181,7 +181,7 @@ def fine_tuning(
     newest = checkpoints.newest(check_best)
     asked = loop_settings(settings, len(data.training.items))
     plan, choice, computes = settle(asked, data.pretrained.settings, ranks, newest.choice)
-    warnings = [f"The earlier run is not resumed, for {other}: this one starts over."] if other else []
+    warnings = [f"The earlier run {other}, so this one starts over."] if other else []
     warnings += [warning] if (warning := getattr(data.task, "warning", "")) else []
     write = partial(write_output, job, folder, files)
     course = TaskCourse(data, settings, plan, ranks, log, identity, computes, warnings, write)
@@ -208,7 +208,7 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
 
 
 def _digests(folder: Path) -> dict[str, Any]:
-    """Of the files of a model's folder that are read."""
+    """Return sizes and digests of those files in a model's folder that are read."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES)
     return described(folder, [name for name in names if (folder / name).is_file()])
 
@@ -216,7 +216,7 @@ def _digests(folder: Path) -> dict[str, Any]:
 def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return in what the run that an unfinished folder is of differs from this one; "" where in nothing."""
     if (folder / "work").is_dir():
-        return "it was written by an earlier version"
+        return "was started by an earlier version of this program"
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
             return difference(read_finished(path)["identity"], identity)
@@ -226,15 +226,15 @@ def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return in what a run was asked otherwise; "" where in nothing."""
+    """Return how two runs differ in what they were asked for; "" where they do not."""
     if before["job"] != now["job"]:
-        return "it was asked for something else"
+        return "had a different job"
     if before["model"] != now["model"]:
-        return f"{now['job']['model']} is another model than then"
+        return f"used another model in {now['job']['model']}"
     for name, digest in now["examples"].items():
         if digest is None or before["examples"].get(name) != digest:
-            return f"{now['job'][name]['path']} has other contents than then"
-    return "" if before == now else "its teacher, its second encoder, or the package of its task is another than then"
+            return f"read other contents of {now['job'][name]['path']}"
+    return "" if before == now else "used a different teacher, second encoder or task package"
 
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:
@@ -283,8 +283,7 @@ def best_weights(path: Path) -> dict[str, Tensor]:
         check_files(path, read_finished(path)["files"])
     except Damaged as damage:
         raise InputError(
-            f"{path} is not as it was written ({damage.path}: {damage.what}), so there is nothing to export: start the "
-            "command again."
+            f"{path} is damaged ({damage.path}: {damage.what}), so there is nothing to export: start the command again."
         ) from damage
     return read_weights(path)
 
@@ -294,8 +293,8 @@ def check_room(folder: Path, size_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < size_bytes:
         raise InputError(
-            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are to be written, and {free / 1e9:.2g} GB are "
-            "free. Free that much, or name an output on another disk; with the same output the command then goes on."
+            f"There is no room in {folder}: {size_bytes / 1e9:.2g} GB are needed, and {free / 1e9:.2g} GB are free. "
+            "Free that much, or name an output on another disk; with the same output the command then resumes."
         )
 
 

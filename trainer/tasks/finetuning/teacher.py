@@ -37,7 +37,7 @@ class TaskTeacher:
 
     @staticmethod
     def of(task: Task) -> "TaskTeacher | None":
-        """That of a student's task; None where it has none. Raises InputError where it is for something else."""
+        """Return the teacher of a student's task; None without one. Raises InputError where it is for another task."""
         if not isinstance(task, TaughtTask) or not task.teacher:
             return None
         loaded = load_task(Path(task.teacher))
@@ -57,7 +57,7 @@ class TaskTeacher:
         return named
 
     def teach(self, encoded: Sequence[EncodedExamples], ranks: Ranks) -> list[EncodedExamples]:
-        """The same with what the teacher says of each, as the target `teacher`. All processes must call it."""
+        """Return the same items with the teacher's answers as the target `teacher`. All processes must call it."""
         self.loaded.model.to(ranks.device)
         return [self._taught(each, ranks) for each in encoded]
 
@@ -70,5 +70,5 @@ class TaskTeacher:
         assert items is not None, "each text is an item"
         with torch.inference_mode():
             answers, _ = answers_of(model, task, items, ranks, judging=False)
-        said = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
-        return replace(encoded, items=encoded.items.with_target(TEACHER, said))
+        targets = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
+        return replace(encoded, items=encoded.items.with_target(TEACHER, targets))

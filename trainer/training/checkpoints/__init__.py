@@ -1,5 +1,5 @@
-"""What a training resumes from.
+"""Checkpoints, from which a training resumes.
 
-`folders.py` writes the state of a step as a folder, and finds the newest whole one. `exporting.py` makes a model's
-folder of one.
+`folders.py` writes the state of a step as a folder, and finds the newest whole one. `exporting.py` turns one
+into a model's folder.
 """

@@ -2,10 +2,10 @@
 
     work/checkpoints/step-00003000 ─► config.json, model.safetensors, the vocabulary's files
 
-It may be done while the run goes on: a checkpoint that has its name is whole. Every byte of it is compared with its
+This works while the run continues: a checkpoint that has its name is whole. Every byte of it is compared with its
 digest first. The folder appears whole or not at all.
 
-Cost: the weights twice in main memory, and a third time where files are written; the optimiser's state is not read.
+Cost: the weights twice in main memory, and a third time where files are written; the optimizer's state is not read.
 """
 
 import argparse
@@ -30,9 +30,9 @@ def main(arguments: list[str]) -> int:
     """`export WORK FOLDER [--step N] [--store ADDRESS]`: write a checkpoint as a folder; 0. Raises InputError."""
     parser = argparse.ArgumentParser(prog="export", description="A checkpoint as a folder of Hugging Face's form.")
     parser.add_argument("work", type=Path, help="the folder in which a model is trained")
-    parser.add_argument("folder", type=Path, help="the folder to write; it must not hold anything yet")
+    parser.add_argument("folder", type=Path, help="the folder to write; new or empty")
     parser.add_argument("--step", type=int, help="of the checkpoint; by default the newest one's")
-    parser.add_argument("--store", help="the store that holds the vocabulary, if not where the job says")
+    parser.add_argument("--store", help="the store that holds the vocabulary, if it is not the one that the job names")
     asked = parser.parse_args(arguments)
     step = export_checkpoint(asked.work, asked.folder, asked.step, asked.store)
     speak(line({"event": "done", "step": step, "output": str(asked.folder)}))
@@ -40,14 +40,14 @@ def main(arguments: list[str]) -> int:
 
 
 def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
-    """Write the checkpoint of a step, or the newest one, to a folder; its step.
+    """Write the checkpoint of a step, or the newest one, to a folder; return its step.
 
     store: holds the vocabulary, if not where the job says
     Raises InputError where there is no such checkpoint or it is damaged, or the folder holds something.
     """
     job = read_job(work)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder} is there already: name a new folder, or remove that one.")
+        raise InputError(f"{folder} already exists: name a new folder, or remove that one.")
     path = choose(work, step, job)
     state = whole_weights(path, job)
     files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
@@ -64,26 +64,26 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """The job that is done in a work folder. Raises InputError where none is."""
+    """Return the job of a work folder. Raises InputError where it has none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(
-            f"{work} has no {JOB}: name the `work` folder of a model that was trained, next to its files in the store."
+            f"{work} has no {JOB}: name the `work` folder of a trained model, next to its files in the store."
         ) from error
 
 
 def choose(work: Path, step: int | None, job: TrainingJob) -> Path:
-    """The checkpoint of a step, or the newest. Raises InputError where there is none."""
-    found = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
-    chosen = max(found, default=None) if step is None else step
-    if chosen in found:
-        return found[chosen]
-    kept = f"it keeps those of the steps {', '.join(map(str, found))}" if found else "it keeps none yet"
+    """Return the checkpoint of a step, or the newest. Raises InputError where there is none."""
+    existing = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
+    chosen = max(existing, default=None) if step is None else step
+    if chosen in existing:
+        return existing[chosen]
+    kept = f"it has those of the steps {', '.join(map(str, existing))}" if existing else "it has none yet"
     raise InputError(
-        f"{work} has no checkpoint{'' if step is None else f' of step {step}'}: {kept}. Of a run that goes on "
-        f"training.keep_checkpoints = {job.training.keep_checkpoints} newest ones are kept, one every "
-        f"training.checkpoint_every = {job.training.checkpoint_every} steps and at the end of a phase."
+        f"{work} has no checkpoint{'' if step is None else f' of step {step}'}: {kept}. A run keeps its newest "
+        f"training.keep_checkpoints = {job.training.keep_checkpoints}, and writes one every training.checkpoint_every "
+        f"= {job.training.checkpoint_every} steps and at the end of a phase."
     )
 
 
@@ -97,6 +97,6 @@ def whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
     except (Damaged, FileNotFoundError) as error:
         what = f"{error.path}: {error.what}" if isinstance(error, Damaged) else f"{error.filename} is gone"
         raise InputError(
-            f"The checkpoint {path} cannot be read: {what}. Name another step; a run that goes on removes its oldest "
-            "checkpoints, and training.keep_checkpoints says how many stay."
+            f"The checkpoint {path} cannot be read: {what}. Name another step; a run removes its oldest checkpoints "
+            "as it continues, and training.keep_checkpoints sets how many stay."
         ) from error

@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a training needs to go on where it was, in a folder a step. Fine-tuning has the same.
+"""Checkpoints: all that a training needs to resume where it was, in a folder a step. Fine-tuning has the same.
 
     work/checkpoints/step-00001000/   the shards of model, optimizer and dropout's generators, one file a process
                                       complete.json: cursor, loss scale, identity, progress; files and their digests
@@ -9,7 +9,7 @@ the export is written, and the one before it is taken; all processes take the sa
 any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
 
 A checkpoint is copied in main memory, every tensor of it, also those of a processor: a thread that wrote them
-themselves while training goes on would write some as they are after the next step. The threads of the processes speak
+themselves while training continues would write some as they are after the next step. The threads of the processes speak
 over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
 training, also where a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
 
@@ -58,10 +58,10 @@ from trainer.training.parallel import Ranks
 
 FOLDER = "checkpoints"  # of a work folder
 ASIDE = "damaged-"
-_SAID = ("betas", "eps", "weight_decay")  # what settings say of a group of parameters, whoever wrote its checkpoint
+_GROUP_SETTINGS = ("betas", "eps", "weight_decay")  # a group's values that come from settings, not from a checkpoint
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and what it says: why it is of no use
+Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and its facts: why it cannot be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What a checkpoint says next to its tensors.
+    """The data of a checkpoint next to its tensors.
 
     loss_scale: factor, and good steps since it changed
     ranks:      processes that wrote it
@@ -115,7 +115,7 @@ class Saved:
 
 
 class Newest(NamedTuple):
-    """The newest whole checkpoint, None where there is none; and what is to be said of newer ones that are damaged."""
+    """The newest whole checkpoint, None where there is none; and messages about newer ones that are damaged."""
 
     path: Path | None
     saved: Saved | None
@@ -123,12 +123,12 @@ class Newest(NamedTuple):
 
     @property
     def choice(self) -> Computing | None:
-        """How it computed."""
+        """Return how its run computed."""
         return None if self.saved is None else self.saved.choice
 
 
 class WrittenCheckpoint(NamedTuple):
-    """A checkpoint that is there. seconds: that it took; wait_seconds: of these, that training stood still"""
+    """A checkpoint that is there. seconds: that it took; wait_seconds: of these, that training waited"""
 
     name: str
     step: int
@@ -152,7 +152,7 @@ class Staging:
 
     @property
     def size_bytes(self) -> int:
-        """Of what was copied."""
+        """Return the size of what was copied."""
         return sum(kept.nbytes for kept in self._kept.values())
 
     def _copied(self, value: Any, at: tuple[str | int, ...]) -> Any:
@@ -166,7 +166,7 @@ class Staging:
             return {key: self._copied(item, (*at, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [self._copied(item, (*at, number)) for number, item in enumerate(value)]
-        return value  # numbers and names, which nobody changes in place
+        return value  # numbers and names, which are not changed in place
 
     def _tensor(self, tensor: Tensor, at: tuple[str | int, ...]) -> Tensor:
         kept = self._kept.get(at)
@@ -190,9 +190,9 @@ class Checkpoints:
         self._writing: Future[WrittenCheckpoint] | None = None
 
     def begin(self, learner: Learner, saved: Saved, kept: frozenset[int] = frozenset()) -> None:
-        """Copy the state and begin to write it; the one before must be known to be there (`written`).
+        """Copy the state and begin to write it; the one before must be reported as written (`written`).
 
-        kept: steps whose checkpoints are kept besides the newest ones
+        kept: steps whose checkpoints are kept in addition to the newest ones
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         began = time.monotonic()
@@ -200,7 +200,7 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
 
     def written(self, wait: bool) -> WrittenCheckpoint | None:
-        """The checkpoint that came to its end since this was asked last; on this process, others may know it later.
+        """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
 
         Raises InputError where there is no room for it, and what else ended it.
         """
@@ -212,7 +212,7 @@ class Checkpoints:
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """When the block ends well none is being written any more; nor where it fails in a process that is alone."""
+        """Wait for writing to end when the block succeeds, and also when it fails in a single process."""
         try:
             yield
         finally:
@@ -244,7 +244,7 @@ class Checkpoints:
 
     @contextmanager
     def _room_for(self, name: str, new: Path) -> Iterator[None]:
-        """A checkpoint that finds no room is removed, and told. Raises InputError."""
+        """Remove a checkpoint that finds no room. Raises InputError."""
         try:
             yield
         except (OSError, RuntimeError, CheckpointException) as error:
@@ -256,7 +256,7 @@ class Checkpoints:
             raise InputError(
                 f"There is no room for the checkpoint {name} in {self._folder}: it takes {size / 1e9:.2g} GB, and so "
                 f"does each of the {self._keep} that are kept (training.keep_checkpoints). Free that much, or keep "
-                "fewer; the same command then goes on from the newest whole one."
+                "fewer; the same command then resumes from the newest whole one."
             ) from error
 
     def _share(self, names: Sequence[str]) -> Sequence[str]:
@@ -280,7 +280,7 @@ class Checkpoints:
     def newest(self, check: Check) -> Newest:
         """Return the newest whole checkpoint. All must call it. Raises InputError as `check` does.
 
-        check: asked of each, newest first, until one is of use; those that are not are left aside
+        check: called for each, newest first, until one can be used; those that cannot are left aside
         """
         faults: list[str] = []
         names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
@@ -288,13 +288,13 @@ class Checkpoints:
             fault = self._fault(path, check)
             if fault is None:
                 return Newest(path, read_saved(path), faults)
-            faults.append(f"{path.name} is damaged and left aside as {ASIDE}{path.name}: {fault}.")
+            faults.append(f"{path.name} is damaged and set aside as {ASIDE}{path.name}: {fault}.")
             if self._ranks.rank == 0:
                 _leave_aside(path)
         return Newest(None, None, faults)
 
     def _fault(self, path: Path, check: Check) -> str | None:
-        """How a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
+        """Return how a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
         try:
             facts = read_finished(path)
             fault = check(path, facts)
@@ -312,18 +312,18 @@ class Checkpoints:
 
         def other(path: Path, facts: Mapping[str, Any]) -> str | None:
             same = content_of(facts) == origin.content
-            return None if same else "it holds something else than when the training was planned"
+            return None if same else "it has changed since the training was planned"
 
         if (fault := self._fault(path, other)) is not None:
             raise InputError(
-                f"The checkpoint {path} to go on from (training.continue_from) is damaged: {fault}. Bring it back, "
-                "or name another one."
+                f"The checkpoint {path} to continue from (training.continue_from) is damaged: {fault}. Restore it, or "
+                "name another one."
             )
         groups = learner.optimizer.param_groups
-        said = [{key: value for key, value in group.items() if key in _SAID} for group in groups]
+        own_values = [{key: value for key, value in group.items() if key in _GROUP_SETTINGS} for group in groups]
         saved, scale = read_saved(path), learner.scale
         self.load(path, saved, learner)
-        for group, own in zip(learner.optimizer.param_groups, said, strict=True):
+        for group, own in zip(learner.optimizer.param_groups, own_values, strict=True):
             group.update(own)
         if not (learner.settings.precision == "float16" and saved.loss_scale[0] > 1):
             learner.scale = scale
@@ -362,7 +362,7 @@ def _set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, those that it came from, and those of the processes that it tells of."""
+    """Yield an error, those that it came from, and those of the processes that it reports."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
@@ -371,7 +371,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _leave_aside(path: Path) -> None:
-    """Give a damaged checkpoint a name under which it is no checkpoint."""
+    """Rename a damaged checkpoint so that it no longer counts as one."""
     aside = path.with_name(f"{ASIDE}{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
@@ -397,7 +397,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def read_saved(folder: Path) -> Saved:
-    """What a whole checkpoint says next to its tensors."""
+    """Read the data of a whole checkpoint next to its tensors."""
     return Saved.from_json(read_finished(folder))
 
 

@@ -149,7 +149,7 @@ def test_titles(head: str, title: str | None) -> None:
 
 
 def facts(head: str, html: str = "<html>", url: str = "https://a.example/x/", last_day: str = "2024-05-06") -> WebPage:
-    """What a page with this head says of itself."""
+    """Return the facts of a page with this head."""
     page = read_page(f"{html}<head>{head}</head><body>{ARTICLE.replace('h1', 'h2')}</body></html>", url, last_day)
     assert page is not None
     return page

@@ -307,7 +307,7 @@ def test_a_file_cut_at_the_end_of_a_stream_is_refused(tmp_path: Path) -> None:
 
 
 def raw_start(dump: Path) -> int:
-    """Where the second stream of pages begins, as the index says."""
+    """Return where the second stream of pages begins, by the index."""
     index = dump.with_name(dump.name.replace("multistream.xml", "multistream-index.txt"))
     return max(int(line.split(b":")[0]) for line in bz2.decompress(index.read_bytes()).splitlines())
 
@@ -427,7 +427,7 @@ def test_verified_passes_no_wrong_byte_on(tmp_path: Path) -> None:
 
 
 def stream_bytes(pieces: Iterator[StreamPiece]) -> bytes:
-    """What pieces hold until their stream turns out damaged."""
+    """Return what pieces hold until their stream turns out damaged."""
     found = b""
     with pytest.raises(DamagedBytes):
         for piece in pieces:

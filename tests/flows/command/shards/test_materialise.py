@@ -39,7 +39,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
 
 
 def rows_of(gathered: GatheredExamples) -> list[dict[str, Any]]:
-    """What a loader gave as rows, without the functions that write them."""
+    """Return what a loader gave as rows, without the functions that write them."""
     rows = []
     for number, (first, end) in enumerate(zip(gathered.offsets[:-1], gathered.offsets[1:], strict=True)):
         own = (gathered.masked >= first) & (gathered.masked < end)

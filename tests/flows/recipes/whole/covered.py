@@ -125,7 +125,7 @@ def _keys(settings: type, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _changed(settings: type, table: Table, prefix: str) -> Iterator[str]:
-    """Of these the ones that a table gives another value than they come with."""
+    """Yield the settings that a table gives another value than their default."""
     hints = get_type_hints(settings)
     for field in dataclasses.fields(settings):
         value, below = table.get(field.name), [*_tables(hints[field.name])]

@@ -40,7 +40,7 @@ def smaller(recipe: Table, folder: Path, server: str) -> dict[str, Any]:
 
 
 def _source(source: Table, folder: Path, server: str) -> dict[str, Any]:
-    """Where its raw files are: fetched where they were, a sample, or made."""
+    """Return the source with the place of its raw files: fetched where they were, a sample, or made."""
     kind = source["kind"]
     if kind == "python-docs":
         return {"packages": ["cyclopts"], "standard_library": False}

@@ -1,4 +1,4 @@
-"""What the recipes of the table read: a folder of raw files of every form, made here; and a server that has some."""
+"""Raw files for the recipes of the table: a folder of every form, made here; and a server that has some."""
 
 import gzip
 import json

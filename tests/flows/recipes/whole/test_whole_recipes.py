@@ -77,7 +77,7 @@ class Runs:
         self._address = ""
 
     def of(self, name: str) -> Ran:
-        """What running a recipe came to."""
+        """Return the result of running a recipe."""
         if name not in self._ran:
             self._ran[name] = self._run(name)
         return self._ran[name]
@@ -88,7 +88,7 @@ class Runs:
         return self._twice(path)
 
     def of_template(self, name: str) -> tuple[Ran, list[str]]:
-        """What running a recipe that comes with the program came to, small, and how it is made small."""
+        """Return the result of running a recipe that comes with the program, small, and how it is made small."""
         folder = self.folder / name
         folder.mkdir()
         if name in shipped_recipes():
@@ -110,7 +110,7 @@ class Runs:
         return Ran(path, first, second, next(newest_runs(self.place)))
 
     def _place(self, name: str) -> str:
-        """What stands for a name of the table."""
+        """Return what replaces a name of the table."""
         if name != "server":
             return self.of(name).folder("models")
         if not self._address:
@@ -119,7 +119,7 @@ class Runs:
         return self._address
 
     def ask(self, *arguments: str, code: int = 0) -> str:
-        """What a command prints, which ends with a code."""
+        """Return what a command prints, and check its exit code."""
         done = self.command(*arguments)
         assert done.code == code, done.printed
         return done.printed

@@ -1,4 +1,4 @@
-"""What `cloze plan` says that a run takes, against what it then is; and what is refused."""
+"""Estimates of `cloze plan` are compared with what a run then takes; some plans are refused."""
 
 import json
 from dataclasses import replace

@@ -56,7 +56,7 @@ def sample(kind: str) -> tuple[str, bytes]:
 
 
 def read(path: Path, kind: str) -> RowCounts:
-    """What became of the records of a file, by the roles that its format gives."""
+    """Return the outcomes of a file's records, by the roles that its format gives."""
     counts = RowCounts()
     roles = [role for role in FORMATS[kind].roles if role in ("text", "words", "context")] or ["text", "label"]
     for record in read_records(FileSettings(path=str(path), format=kind, max_unusable=1.0), counts, roles):
@@ -112,7 +112,7 @@ OTHERS = [None, 7, -1, 1.5, True, "", "x", "\ud800", [], {}, [7], {"a": None}]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where something is in a value of JSON, at any depth."""
+    """Return the paths of everything in a value of JSON, at any depth."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, item in inside for place in places(item, (*path, key)))]
 

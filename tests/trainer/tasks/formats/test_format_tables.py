@@ -169,7 +169,7 @@ def test_a_record_of_ten_megabytes(tmp_path: Path) -> None:
 
 
 def labelled(values: Values) -> tuple[str, str]:
-    """What a task of single texts makes of a record."""
+    """Return what a task of single texts makes of a record."""
     label = as_label(values["label"])
     if label not in ("1", "true"):
         raise Unusable("unknown label")

@@ -100,7 +100,7 @@ class PaddedFiles(OnnxFiles):
 
 
 class PaddedFile:
-    """What a file of ONNX would hold, with its manner of asking."""
+    """An ONNX file's contents, called in the same way."""
 
     def __init__(self, source: PortableModel, number: int) -> None:
         self.source, self.per_token = source, source.unit != "sequence"
@@ -117,7 +117,7 @@ class PaddedFile:
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_padded_rows_say_what_rows_without_padding_say(tmp_path: Path, family: str) -> None:
-    """Of all lengths, whole texts and tokens; fails where padding, windows, places or segments are told otherwise."""
+    """Covers all lengths, whole texts and tokens; fails where padding, windows, places or segments differ."""
     longer = {"max_length": 200} if FAMILIES[family].window else {}
     write_model(tmp_path, family, **longer)
     items = drawn_items(lengths=(*LENGTHS, 190) if longer else LENGTHS)
@@ -143,7 +143,7 @@ def test_what_is_written_of_every_task_says_what_its_model_says(tmp_path: Path, 
 
 @pytest.mark.parametrize("crf", [False, True], ids=["softmax", "chain"])
 def test_tags_after_an_lstm_are_those_of_the_model(tmp_path: Path, crf: bool) -> None:
-    """Of sentences of several lengths, and of windows that cut one; fails where the LSTM or Viterbi is another."""
+    """Covers sentences of several lengths, and windows that cut one; fails where the LSTM or Viterbi differs."""
     task = replace(LSTM, crf=crf, constrained=crf)
     values = [{"words": text.split()} for text in ("the dog", "a", "the dog and the cat and a dog " * 4)]
     check_answers(task, write_model(tmp_path, layers=4), values)
@@ -167,14 +167,14 @@ def test_the_tags_of_a_chain_are_those_of_the_model() -> None:
 
 
 def test_classes_of_a_pair_and_costs_of_next_words_are_those_of_the_model(tmp_path: Path) -> None:
-    """What numpy adds to vectors and to logits."""
+    """Fails where numpy's additions to vectors and to logits differ from the model's."""
     folder = write_model(tmp_path)
     check_answers(SOFTMAX, folder, [{"text": "the dog", "second": "a cat"}, {"text": "a", "second": "the dog and a"}])
     check_answers(KINDS["next"], folder, [{"text": "the dog and a cat"}, {"text": "a"}])
 
 
 def check_answers(task: Any, folder: Path, values: list[dict[str, Any]]) -> None:
-    """What numpy makes of padded rows is what the model answers."""
+    """Check that what numpy makes of padded rows is what the model answers."""
     source = source_of(task, folder)
     items = encoded_for(task, folder, values, length=16, labelled=False).items
     weights = weights_after(source)

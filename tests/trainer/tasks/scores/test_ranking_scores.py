@@ -16,7 +16,7 @@ RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
 
 
 def test_by_hand() -> None:
-    """Of q1 the levels by rank are 0, 1, -, 2, and d is not found; q2 is not answered, other is not judged."""
+    """Uses levels by rank for q1 of 0, 1, -, 2, with d missing; q2 is not answered, other is not judged."""
     names = ["ndcg", "ndcg@2", "mrr", "mrr@1", "map", "map@2", "recall@2"]
     found = ranking_scores_by_query(QRELS, RUN, names)
     log = math.log2

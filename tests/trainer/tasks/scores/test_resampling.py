@@ -24,7 +24,7 @@ def test_the_interval_is_scipys() -> None:
 
 
 def test_the_interval_covers_what_it_promises() -> None:
-    """Of 200 samples of 60, the mean is in the interval of nine tenths in about nine of ten."""
+    """Fails unless the mean of 60 is in the interval of nine tenths in about nine of ten of 200 samples."""
     generator = np.random.default_rng(5)
     found = [bootstrap_interval(generator.normal(size=60), seed=n, rounds=200, level=0.9) for n in range(200)]
     assert 165 <= sum(low <= 0 <= high for low, _, high in found) <= 195

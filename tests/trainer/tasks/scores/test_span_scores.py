@@ -100,7 +100,7 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
 @examples(30)
 @given(st.data())
 def test_equal_to_nervaluate(data: st.DataObject) -> None:
-    """Of sequences that are well formed, which is what it is made for."""
+    """Covers sequences that are well formed, which is what it is made for."""
     nervaluate = pytest.importorskip("nervaluate")
     gold, answers = [[_mended(tags) for tags in data.draw(sentences("BI"))] for _ in range(2)]
     answers = [

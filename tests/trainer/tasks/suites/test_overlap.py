@@ -24,7 +24,7 @@ from trainer.tasks.suites.overlap import item_texts, met_texts, overlap_of
 
 
 def plainly_met(text: str, documents: list[str]) -> bool:
-    """Whether 13 words in a row of a text, or all of its 8 to 12, are in a document."""
+    """True if 13 words in a row of a text, or all of its 8 to 12, are in a document."""
     found = words(text)
     length = min(13, len(found))
     runs = [" ".join(["", *found[at : at + length], ""]) for at in range(len(found) - length + 1)]

@@ -1,4 +1,4 @@
-"""What a benchmark takes, from answers that are written by hand."""
+"""Benchmarks take the files that are made of answers written by hand."""
 
 from pathlib import Path
 

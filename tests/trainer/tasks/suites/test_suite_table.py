@@ -35,7 +35,7 @@ FOUND = {
 
 
 def test_the_mean_over_tasks_is_the_benchmarks() -> None:
-    """Of a pair of metrics the mean, of the two MNLI sets the mean, and test is not in it: (0.45 + 0.6) / 2."""
+    """Fails unless a pair of metrics and the two MNLI sets count by their mean, and test does not: (0.45 + 0.6) / 2."""
     result = result_of(SUITE, "model", FOUND, {})
     assert result.average == pytest.approx((0.45 + 0.6) / 2)
     assert [row.median for row in result.rows] == pytest.approx([0.7, 0.2, 0.0, 0.8, 0.4])
