@@ -1,7 +1,7 @@
 """Tokenising: `Encoder` next to tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
 WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder works out the pieces of each
-word once (a part of the tokens stage begins with a new one); one that knows the words shows where it is heading in
+word once (a part of the tokens stage begins with a new one); one that knows the words shows where that leads in
 a large part. Documents are encoded whole, the cheapest way for the other sides.
 
 Three other libraries are next to them where they are installed: tokie (both algorithms), tiktoken and gigatoken
@@ -40,7 +40,7 @@ Ids = npt.NDArray[np.integer[Any]]
 class Peer:
     """Another library with the same vocabulary.
 
-    encode: what is measured
+    encode: the measured call
     ids:    the ids of all texts together, from what `encode` gives
     """
 
@@ -50,13 +50,13 @@ class Peer:
 
 
 def benchmark(texts: Texts, rounds: int) -> list[Report]:
-    """Ids of cleaned texts, by vocabularies learnt from them."""
+    """Compare ids of cleaned texts, by vocabularies learnt from them."""
     texts = cleaned(texts)
     return [compare(texts, settings, rounds) for settings in VOCABULARIES]
 
 
 def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
-    """Ids by one vocabulary."""
+    """Compare ids by one vocabulary."""
     column = text_column(texts)
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
@@ -88,7 +88,7 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
 
 
 def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
-    """What is to be said of the ids of a peer."""
+    """Return a note on the ids of a peer."""
     theirs = peer.ids(peer.encode(texts))
     if np.array_equal(theirs, ours):
         return f"{peer.name}: all ids equal"
@@ -99,7 +99,7 @@ def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
 
 
 def peers_of(vocabulary: Vocabulary) -> tuple[list[Peer], list[str]]:
-    """The libraries that are installed and know the algorithm, and a note on each that is not."""
+    """Return the libraries that are installed and know the algorithm, and a note on each that is not."""
     found, notes = [], []
     for name, make in PEERS.items():
         if vocabulary.algorithm != BYTE_BPE and name != "tokie":
@@ -143,7 +143,7 @@ def _gigatoken(vocabulary: Vocabulary) -> Peer:
 
 
 def _bytes_of(token: str) -> bytes:
-    """The bytes that a token of byte-level BPE stands for."""
+    """Return the bytes that a token of byte-level BPE stands for."""
     return bytes(BYTE_LETTERS.index(letter) for letter in token)
 
 

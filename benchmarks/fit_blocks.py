@@ -4,8 +4,8 @@
 
 A logistic regression with a ridge penalty, of the pages of the sets aeb, newspaper and readability. Every page has the
 same weight, and in it every block by the 0.8th power of its length. A block is main text where the expected text holds
-at least half of its shingles that no block before it took. The weights that ship were fitted by a rule that was not
-kept, and some changed by hand after it, so this fit comes near them and does not give them.
+at least half of its shingles that no block before it took. The shipped weights were fitted by a rule that was not
+kept, and some changed by hand after it, so this fit comes near them and does not reproduce them.
 
 For each weight: as it ships, as it is fitted here, and by how much F1 over the fitted sets changes, in thousandths,
 where it alone is smaller or larger by a quarter. A weight is at its place where both say zero or less.
@@ -37,7 +37,7 @@ STEP = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingPage:
-    """A marked page as numbers: a row of values for each block. rest: what of its odds no weight gives."""
+    """A marked page as numbers: a row of values for each block. rest: the part of its odds that no weight gives."""
 
     group: str
     expected: str
@@ -49,12 +49,12 @@ class FittingPage:
 
 
 def shipped() -> Float64s:
-    """The bias and the weights as they ship, in the order of `NAMES`."""
+    """Return the bias and the weights as they ship, in the order of `NAMES`."""
     return np.array([BIAS, *FEATURES.values(), *(MARK_WEIGHTS[name] for name in MARKS)])
 
 
 def labels_of(expected: str, texts: Sequence[str]) -> Float64s:
-    """Of each text 1.0 where the expected one holds enough of its shingles, each of which counts once.
+    """Return 1.0 for each text where the expected one holds enough of its shingles, each of which counts once.
 
     >>> labels_of("a b c d e", ["a b c d e", "f g h", "a b c d e"])
     array([1., 0., 0.])
@@ -69,7 +69,7 @@ def labels_of(expected: str, texts: Sequence[str]) -> Float64s:
 
 
 def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
-    """The pages whose whole text is known and that can be read."""
+    """Return the pages whose whole text is known and that can be read."""
     found = []
     for page in marked:
         tree = parse_page(page.html, PageLimits())
@@ -94,7 +94,7 @@ def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
 
 
 def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
-    """The bias and the weights of a logistic regression, by Newton's method; 0 for those that are not fitted."""
+    """Return the bias and the weights of a logistic regression, by Newton's method; 0 for those that are not fitted."""
     values = np.concatenate([page.values for page in pages])
     labels, weights = (np.concatenate([getattr(page, key) for page in pages]) for key in ("labels", "weights"))
     used = np.array([True, *(name not in NOT_FITTED for name in NAMES)])
@@ -115,14 +115,14 @@ def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
 
 
 class Scorer:
-    """F1 of weights over pages; what was said of a choice of blocks is remembered."""
+    """F1 of weights over pages; results for a choice of blocks are remembered."""
 
     def __init__(self, pages: Sequence[FittingPage]) -> None:
         self.pages = pages
         self._known: dict[tuple[int, str], Counts] = {}
 
     def f1(self, weights: Float64s) -> float:
-        """As `benchmarks.pages` measures it."""
+        """Return F1 as `benchmarks.pages` measures it."""
         return precision_recall([self._counts(number, weights) for number in range(len(self.pages))])[0]
 
     def _counts(self, number: int, weights: Float64s) -> Counts:
@@ -136,7 +136,7 @@ class Scorer:
 
 
 def neighbours(scorer: Scorer, weights: Float64s, at: int) -> tuple[float, float]:
-    """By how much F1 changes, in thousandths, where one weight is smaller and where it is larger."""
+    """Return the change of F1, in thousandths, where one weight is smaller and where it is larger."""
     changes = []
     for step in (-STEP, STEP):
         moved = weights.copy()

@@ -1,7 +1,7 @@
-"""The command line: each command reads its arguments, calls one module, and shows what came back.
+"""The command line: each command reads its arguments, calls one module, and shows the result.
 
-Exit codes: 0 done, 1 the run failed or something is wrong that was looked for, 2 the user's input is wrong (every
-InputError, printed by `launch`); a signal as `flows.signals` says.
+Exit codes: 0 done, 1 the run failed or a check found something wrong, 2 the user's input is wrong (every
+InputError, printed by `launch`); a signal as in `flows.signals`.
 Each command imports what it needs when it runs, so that `cloze --help` answers at once.
 """
 
@@ -53,7 +53,7 @@ AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts."
 
 
 def run_command_line(arguments: list[str], home: Path) -> int:
-    """Run one command; its exit code. Raises InputError."""
+    """Run one command and return its exit code. Raises InputError."""
     global _home
     _home = home
     try:
@@ -91,7 +91,7 @@ def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = N
 
 @app.command
 def prepare() -> int:
-    """Do what the first run would wait for: compile the kernels, make the orchestrator's database."""
+    """Do what the first run would wait for: compile the kernels, create the orchestrator's database."""
     from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, _say)
@@ -110,7 +110,7 @@ def run(
     range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
-    """Build everything that is missing of a recipe; a folder of text needs no recipe."""
+    """Build everything that a recipe lacks; a folder of text needs no recipe."""
     from flows.command.machine.compile_kernels import compiled_meanwhile
     from flows.command.terminal.progress import RunProgress
     from flows.command.terminal.summary import show_summary
@@ -153,7 +153,7 @@ def plan(
     quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say what a run would reuse, what it would build and why, and what it would take. Builds nothing."""
+    """Say what a run would reuse, what it would build and why, and what it would cost. Builds nothing."""
     from flows.command.machine.cluster_findings import engine_lines
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
@@ -221,7 +221,7 @@ def new(
         ),
     ] = "general",
 ) -> int:
-    """Write a recipe to begin with: its rules fit a kind of text, or it is that of a published model."""
+    """Write a recipe to start from: its rules fit a kind of text, or it is that of a published model."""
     from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
@@ -260,7 +260,7 @@ def inspect(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
+    """Look into anything in the store: ledger, samples, lengths, masks in colour."""
     from flows.command.inspect import show_artifact
     from flows.run.store_address import find_artifacts
 
@@ -329,7 +329,7 @@ def report(
         Parameter(name="--reference-vocabulary", help="A vocabulary to compare the run's with."),
     ] = None,
 ) -> int:
-    """Write the HTML report of a run again and say where it is."""
+    """Write the HTML report of a run again and print where it is."""
     from flows.command.inspect import write_report
 
     console.print(f"Report: {quote(write_report(address, run_id, output, reference))}", markup=False)

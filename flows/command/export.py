@@ -1,6 +1,6 @@
-"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and what was done with them, for others.
+"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and the history of both, for others.
 
-Each calls one module, and shows what came back.
+Each calls one module, and shows the result.
 """
 
 from pathlib import Path

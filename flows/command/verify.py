@@ -1,4 +1,4 @@
-"""`cloze verify`: is a store what was written into it; and with --repair or --rebuild, what is to be done."""
+"""`cloze verify`: checks whether a store is what was written into it; with --repair or --rebuild it also acts."""
 
 from collections.abc import Sequence
 from shlex import quote
@@ -19,7 +19,7 @@ _SHOWN = 3  # of the files that nothing names
 
 
 def verify_store(console: Console, address: str) -> bool:
-    """Check everything at an address, one line a fault; whether it is whole."""
+    """Check everything at an address, one line a fault; return whether it is whole."""
     place, inside = split_address(address)
     holdings = read_holdings(place, inside)
     _, faults = _check(console, holdings)
@@ -34,7 +34,7 @@ def verify_store(console: Console, address: str) -> bool:
 
 
 def repair_store(console: Console, address: str) -> bool:
-    """Check everything at an address, and make again what is damaged; whether it is whole at the end."""
+    """Check everything at an address, and repair what is damaged; return whether it is whole at the end."""
     place, inside = split_address(address)
 
     def tell(line: str) -> None:
@@ -56,7 +56,7 @@ def repair_store(console: Console, address: str) -> bool:
 
 
 def rebuild_store(console: Console, address: str, part: str | None) -> bool:
-    """Build a part of each artifact again next to it; whether all have the same content."""
+    """Build a part of each artifact again next to it; return whether all have the same content."""
     equal = True
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
@@ -68,7 +68,7 @@ def rebuild_store(console: Console, address: str, part: str | None) -> bool:
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:
-    """The parts in which something is damaged, and all faults; each is shown as it is found."""
+    """Return the parts in which something is damaged, and all faults; each is shown as it is discovered."""
     faulty: list[Claim] = []
     faults: list[Fault] = []
 
@@ -86,7 +86,7 @@ def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Faul
 
 
 def _count(console: Console, holdings: Holdings, end: str) -> None:
-    """What was looked at, what nothing names, and how it ended."""
+    """Print what was checked, what nothing names, and the result."""
     files = sum(len(claim.part.files) for claim in holdings.claims)
     looked = [f"{counted(files, 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
     looked += [counted(len(holdings.runs), "run")] if holdings.runs else []

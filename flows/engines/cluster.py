@@ -1,10 +1,10 @@
-"""A Dask cluster as an engine: one task a call, no data in between, no retries but those that are told of.
+"""A Dask cluster as an engine: one task a call, no data in between, and every retry is reported.
 
-Promises: what a call raised is raised here as itself. A worker of another identity builds nothing: at the start it ends
-the run with a paragraph, later it is passed over and told of. Where the scheduler goes, or all workers do, calls wait
+Promises: what a call raised is raised here unchanged. A worker of another identity builds nothing: at the start it ends
+the run with a paragraph, later it is skipped and reported. Where the scheduler goes, or all workers do, calls wait
 up to PATIENCE_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile
-are not built again, those that were being built are. `close` takes all tasks back, which ends them on the workers.
-
+are not built again, those that were being built are. `close` cancels all tasks, which ends them on the workers.
+A call may run twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 A call may be made twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 three times. What is built is the same, and appears whole.
 
@@ -44,7 +44,7 @@ from trainer.launching.stopping import Stop
 Result = TypeVar("Result")
 
 WORKERS_SECONDS = 10.0  # to wait for the first worker when a run begins
-LOOK_SECONDS = 5.0  # between two looks at whether there are workers
+LOOK_SECONDS = 5.0  # between two checks whether there are workers
 
 
 class Cluster:
@@ -65,7 +65,7 @@ class Cluster:
         self._answered = 0
 
     def connect(self, sight: Sight) -> None:
-        """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
+        """Find the scheduler and its workers, and check them against this run's needs. Raises InputError."""
         self._client = first_connected(self.address)
         self._await_worker(self._client)
         self._refuse_unlike(ask_all(self._client, identity))
@@ -77,8 +77,8 @@ class Cluster:
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker and wait for its result.
 
-        Raises what the function raised; WorkerDied where the process did not live to say, or worker after worker went
-        with it; InputError where there is no scheduler or no worker any more.
+        Raises what the function raised; WorkerDied where the process died unanswered, or worker after worker went
+        with it; InputError where no scheduler or worker is left.
         """
         call = pickle.dumps((function, args))
         while True:
@@ -106,11 +106,11 @@ class Cluster:
         return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
 
     def signs(self) -> int:
-        """How many calls were answered: what the workers are at is not known here."""
+        """Return how many calls were answered: what the workers do now is not known here."""
         return self._answered
 
     def close(self) -> None:
-        """Take back what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
+        """Cancel what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
         with self._changed:
             if self._closed:
                 return
@@ -127,7 +127,7 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """One task, waited for. Raises Lost, and what `run` raises."""
+        """Send one task and wait for it. Raises Lost, and what `run` raises."""
         self._refuse_closed(purpose)
         future = client.submit(
             perform, call, self._limits, self._identity,
@@ -164,7 +164,7 @@ class Cluster:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
     def _look(self, client: Client) -> None:
-        """See whether there are workers, once for all threads. Raises InputError where there are none for too long."""
+        """Check whether there are workers, once for all threads. Raises InputError after too long without any."""
         with self._changed:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
@@ -179,7 +179,7 @@ class Cluster:
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Another client in place of one that has lost the scheduler. Raises InputError."""
+        """Open a client in place of one that has lost the scheduler. Raises InputError."""
         with self._changed:
             if self._client is lost and not self._closed:
                 lost.close(CLOSE_SECONDS)
@@ -203,14 +203,14 @@ class Cluster:
                 )
 
     def _pass_over(self, worker: str, unlike: str) -> None:
-        """A worker that joined is not like this machine."""
+        """Skip a worker that joined and is not like this machine."""
         with self._changed:
             known, self._unfit[worker] = worker in self._unfit, unlike
         if not known:
             self._tell(f"The worker {worker} is passed over, for it is not like this machine: it has {unlike}.")
 
     def _fit(self, client: Client) -> list[str] | None:
-        """The workers that may be asked; None for all."""
+        """Return the workers that may be asked; None for all."""
         if not self._unfit:
             return None
         return [worker for worker in workers_of(client) if worker not in self._unfit] or ["none"]

@@ -1,10 +1,10 @@
-"""What workers must see of what a run was given: the store, and raw files that lie in folders.
+"""The paths that workers must see of a run: the store, and raw files in folders.
 
 Promise: nothing is built before every worker has read a file that the run has just written into its store, and has
 found raw files of each source under the same path and of the same size. Files under one path that differ in their bytes
-alone are not found out: a folder that every machine has for itself is no shared folder.
+alone go unnoticed: a folder that every machine has for itself is not a shared folder.
 
-Cost: one small read of the store a worker, and a look at SAMPLED raw files of each source.
+Cost: one small read of the store a worker, and a check of SAMPLED raw files of each source.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ SAMPLED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What must be seen.
+    """The files that must be visible.
 
     store: its address; witness: a file in it; sha256: of that file
     files: size by path of raw files
@@ -34,7 +34,7 @@ class Sight:
 
     @staticmethod
     def of(place: Place, witness: str, sources: Mapping[str, Sequence[RawFile]]) -> "Sight":
-        """The sight of a store, a file of it, and some raw files of each source."""
+        """Return the sight of a store, a file of it, and some raw files of each source."""
         digest = hashlib.sha256(place.read(witness)).hexdigest()
         there = [[file for file in files if file.path] for files in sources.values()]
         some = [file for files in there for file in files[:: max(1, len(files) // SAMPLED)]]
@@ -43,7 +43,7 @@ class Sight:
 
 
 def unseen(sight: Sight) -> str:
-    """What this machine does not see, in words; "" where it sees everything."""
+    """Return what this machine does not see, in words; "" where it sees everything."""
     if wrong := _store_unseen(sight):
         return wrong
     for path, size in sight.files.items():

@@ -1,4 +1,4 @@
-"""A part built again next to its artifact, and what a stage of a store is planned from again: the recorded runs."""
+"""Builds a part again next to its artifact, and plans a stage of a store again from the recorded runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Rebuilt:
 
     @property
     def equal(self) -> bool:
-        """Whether the rows came out the same."""
+        """Return whether the rows came out the same."""
         return self.before == self.after
 
 
@@ -55,18 +55,18 @@ def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
 
 
 class _ParentLost(Exception):
-    """A stage that the wanted one depends on is not in the store as this program would build it."""
+    """Raised where a stage that the wanted one depends on is not in the store as this program would build it."""
 
 
 class _StageFound(Exception):
-    """The stage that was looked for."""
+    """Raised when the wanted stage is reached."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """The stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
+    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
 
     def look(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
@@ -101,12 +101,12 @@ class RecordedRun:
 
     @property
     def folders(self) -> set[str]:
-        """Of the artifacts that it built or reused."""
+        """Return the folders of the artifacts that it built or reused."""
         return {stage.folder for stage in self.record.stages}
 
 
 def recorded_runs(place: Place) -> Iterator[RecordedRun]:
-    """The runs of a store, newest first. Those whose documents are damaged are passed over, and named on stderr."""
+    """Yield the runs of a store, newest first. Those with damaged documents are skipped, and named on stderr."""
     for record in newest_runs(place):
         try:
             yield RecordedRun(record=record, lock=recorded_lock(place, record.run_id))

@@ -1,4 +1,4 @@
-"""One process at a time repairs a local store or clears it."""
+"""Lets one process at a time repair a local store or clean it up."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> Iterator[None]:
-    """Keep other processes from changing a store for the time of the block; who comes second waits.
+    """Keep other processes from changing a store for the time of the block; the second one waits.
 
-    only_reads: the command that would do without it, for the message
-    An object store knows no locks: there two processes write the same bytes. Raises InputError where the store may not
+    only_reads: the command that works without it, for the message
+    An object store has no locks: there two processes write the same bytes. Raises InputError where the store cannot
     be written.
     """
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What the settings of a recipe mean: the dataclass of each table, and what its docstring says of each field."""
+"""The meaning of a recipe's settings: the dataclass of each table, and what its docstring says of each field."""
 
 import dataclasses
 import inspect
@@ -47,7 +47,7 @@ SELF_TELLING = (
 
 
 def meanings(settings: type) -> dict[str, str]:
-    """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
+    """Return what a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
 
     >>> meanings(DuplicateSettings)["threshold"][:38]
     'similarity from which a document is a '
@@ -74,7 +74,7 @@ def meanings(settings: type) -> dict[str, str]:
 
 
 def self_telling(key: str) -> str:
-    """The meaning of a key that needs no word of its own, by how it is named.
+    """Return the meaning of a key that its name explains; "" for any other.
 
     >>> self_telling("min_words"), self_telling("share")
     ('a document with less is dropped', '')
@@ -84,6 +84,6 @@ def self_telling(key: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A docstring's first sentence as a table's cell has it."""
+    """Return a docstring's first sentence as the cell of a table has it."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

@@ -1,4 +1,4 @@
-"""The `[model]` table: an encoder by its settings, or one that training begins with, which says its settings itself."""
+"""The `[model]` table: the settings of a new encoder, or the address of a model to start from, which has its own."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +17,11 @@ OF_START = BroughtVocabulary(path="")  # the vocabulary of the model that traini
 
 
 class ModelTable(NamedTuple):
-    """What the table says.
+    """The contents of the table.
 
-    settings: of the encoder; of one that is begun with, only its address
-    said:     what else the table says of one that is begun with
-    folder:   where such a one may be on this machine, absolute; "" where it is none of this machine
+    settings: of the encoder; of an existing model only its address
+    given:    what else the table sets for an existing model
+    folder:   where that model may be on this machine, absolute; "" where it is not on this machine
     teacher:  the address of the model that it learns from; "" where it has none
     teacher_folder: where that may be on this machine, likewise
     """
@@ -34,7 +34,7 @@ class ModelTable(NamedTuple):
 
 
 def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
-    """The table of a recipe at a path. Raises InputError."""
+    """Return the table of a recipe at a path. Raises InputError."""
     objective = section.get("objective")
     teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
     learns = (teacher, _folder(teacher, path)) if isinstance(teacher, str) and teacher else ("", "")
@@ -59,5 +59,5 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
 
 
 def _folder(address: str, path: Path) -> str:
-    """Where a model may be on this machine."""
+    """Return where a model may be on this machine."""
     return "" if "://" in address else resolved_path(address, path)

@@ -1,7 +1,7 @@
-"""The tables of a recipe before they are checked: what TOML says, with overrides put in and paths resolved.
+"""The tables of a recipe before they are checked: the TOML with overrides applied and paths resolved.
 
-Promise: only `override` changes the table that it is given. What a table may not be is an InputError that names the
-key, the value and what would do.
+Promise: only `override` changes the table that it is given. A table that is not allowed is an InputError that names the
+key, the value and what would work.
 """
 
 import re
@@ -24,7 +24,7 @@ NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its 
 def override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 
-    Of several tables one is called by name or number, as in `source.tickets.fields.text`; where there is one alone, its
+    One of several tables is addressed by name or number, as in `source.tickets.fields.text`; if there is only one, its
     name may be left out. A name with a dot in it is quoted.
     """
     try:
@@ -45,7 +45,7 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
 
 
 def _one_of(tables: list[Any], rest: list[str], last: str, said: str) -> Any:
-    """The table that is called by name or number next, which is then taken from `rest`, or the only one there is."""
+    """Return the table that the next name or number in `rest` addresses (and drop it), or the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
@@ -62,7 +62,7 @@ def _one_of(tables: list[Any], rest: list[str], last: str, said: str) -> Any:
 
 
 def key_parts(key: str) -> list[str]:
-    """The parts of a dotted key; what holds a dot itself is quoted.
+    """Return the parts of a dotted key; a part that contains a dot is quoted.
 
     >>> key_parts("source.tickets.fields.text"), key_parts('source."2026.11".path')
     (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
@@ -71,7 +71,7 @@ def key_parts(key: str) -> list[str]:
 
 
 def key_of_source(name: str) -> str:
-    """A name as it is written in a dotted key.
+    """Return a name as it is written in a dotted key.
 
     >>> key_of_source("tickets"), key_of_source("2026.11")
     ('tickets', '"2026.11"')
@@ -80,7 +80,7 @@ def key_of_source(name: str) -> str:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Refuse what cannot be the name of a folder in the store, or cannot be shown. Raises InputError."""
+    """Refuse what cannot be the name of a folder in the store, or cannot be displayed. Raises InputError."""
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
     if printable(name) != name or len(name.splitlines()) > 1:
@@ -92,7 +92,7 @@ def check_name(key: str, name: Any) -> None:
 
 
 def same_name(first: str, second: str) -> bool:
-    """Whether two names are the same to who reads them: an accent may be a character of its own.
+    """Return whether two names look the same to a reader: an accent may be a character of its own.
 
     >>> same_name("caf\\xe9", "cafe\\u0301")
     True
@@ -101,7 +101,7 @@ def same_name(first: str, second: str) -> bool:
 
 
 def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The table of a key; an empty one where it is not given. Raises InputError where it is no table."""
+    """Return the table of a key; an empty one where it is not given. Raises InputError where it is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
@@ -109,7 +109,7 @@ def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
-    """The tables of a key that is given once or several times: (name, the rest of it, what messages call it)."""
+    """Return the tables of a key that is given once or several times: (name, the rest of it, its name in messages)."""
     found = table.get(key, {})
     if not isinstance(found, list):
         return [("", table_of(table, key), key)]
@@ -129,7 +129,7 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
 
 
 def choose_table(value: Any, known: Sequence[str], key: str, what: str) -> str:
-    """The name of one of several tables; without a value, of the only one. Raises InputError."""
+    """Return the name of one of several tables; without a value, of the only one. Raises InputError."""
     if value is None and len(known) == 1:
         return known[0]
     if value in known:
@@ -141,7 +141,7 @@ def choose_table(value: Any, known: Sequence[str], key: str, what: str) -> str:
 
 
 def with_paths(key: str, section: Any, recipe: Path) -> Any:
-    """A table of a recipe with the paths in it resolved; a set of evaluation items may be its path alone."""
+    """Return a table of a recipe with its paths resolved; a set of evaluation items may be its path alone."""
     if not isinstance(section, Mapping):
         return section
     if key == "selection" and isinstance(section.get("questions"), list):
@@ -158,14 +158,14 @@ def with_paths(key: str, section: Any, recipe: Path) -> Any:
 
 
 def _with_path(table: Any, recipe: Path) -> Any:
-    """A table with its path resolved, where it has one."""
+    """Return a table with its path resolved, where it has one."""
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
     return {**table, "path": resolved_path(table["path"], recipe)}
 
 
 def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A section with a source's overrides, table by table."""
+    """Return a section with a source's overrides, table by table."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -174,7 +174,7 @@ def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[st
 
 
 def resolved_path(path: str, recipe: Path) -> str:
-    """A path of a recipe: relative to the recipe's folder, or `sample:...` for a sample that comes with Cloze."""
+    """Return a path of a recipe: relative to the recipe's folder, or `sample:...` for one of Cloze's samples."""
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
     if "://" in path and not path.startswith("file:"):
@@ -187,7 +187,7 @@ def resolved_path(path: str, recipe: Path) -> str:
 
 
 def resolved_store(store: Any, folder: Path) -> str:
-    """The address of a store, absolute. folder: what a relative one is below. Raises InputError."""
+    """Return the absolute address of a store. folder: what a relative one is below. Raises InputError."""
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if printable(store) != store or len(store.splitlines()) > 1:
@@ -205,5 +205,5 @@ def resolved_store(store: Any, folder: Path) -> str:
 def _is_no_folder(path: Path) -> bool:
     try:
         return not stat.S_ISDIR(path.stat().st_mode)
-    except OSError:  # nothing is there, or it may not be looked at
+    except OSError:  # it does not exist, or may not be looked at
         return False

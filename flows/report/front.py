@@ -1,4 +1,4 @@
-"""The head of the page: what came in, what was lost, is anything wrong, and how it compares with the run before.
+"""The head of the page: what came in, what was lost, whether anything is wrong, and a comparison with the run before.
 
 Promise: about two screens of a desktop, whatever the run: of long tables the first rows, and a link to all of them.
 """
@@ -21,7 +21,7 @@ View = dict[str, Any]  # what the template reads, by name
 
 
 def compared_with(run: RunView) -> tuple[Compared | None, str]:
-    """A run next to the completed one before it; else why there is nothing to compare with."""
+    """Return a run next to the completed one before it; else why there is nothing to compare with."""
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
     if run.figures is None:
@@ -35,7 +35,7 @@ def compared_with(run: RunView) -> tuple[Compared | None, str]:
 
 
 def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> list[View]:
-    """Reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
+    """Return reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
     most = max((count for _, count in losses), default=1)
     rows = []
     for name, count in losses:
@@ -46,7 +46,7 @@ def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> l
 
 
 def source_table(run: RunView, compared: Compared | None) -> list[View]:
-    """A row for each source, the one with the most documents first: what came of it, and the change.
+    """Return a row for each source, the one with the most documents first, with its outcome and the change.
 
     A source of the run before that is gone has a row as well.
     """
@@ -79,7 +79,7 @@ def _source_row(name: str, changes: Mapping[str, Change]) -> View:
 
 
 def gists(run: RunView, views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
-    """What is in each folded part, in a few words next to its title."""
+    """Return a summary of each folded part, in a few words next to its title."""
     files, sources = files_account(views["parsed"]).total, {manifest.name for manifest in views["parsed"]}
     steps = f"{counted(len(accounts.steps), 'step')}, {counted(len(accounts.edges), 'edge')}"
     examples = sum(row["examples"] for shards in views["shard_sets"] for row in shards["splits"])

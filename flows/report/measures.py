@@ -1,10 +1,10 @@
-"""How good a run's vocabularies are, for its report: figures by source and size, pieces, drift, a paragraph cut.
+"""The quality of a run's vocabularies, for its report: figures by source and size, pieces, drift, a paragraph cut.
 
 Promise: figures are those that the stage `measures` stored, and the tokens stage's ledger; where a run has neither,
 nothing is shown in their place. Words and pieces pass `privacy.Privacy`, and the pieces of a paragraph are shown only
 where text may be.
-Cost: 0.4 s of CPU time an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two vocabularies, which
-is the making of their tokenizers; of the corpus the first documents are read.
+Cost: 0.4 s of CPU time an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two vocabularies,
+mostly to make their tokenizers; of the corpus the first documents are read.
 """
 
 from collections import Counter
@@ -43,14 +43,14 @@ View = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A vocabulary to compare with, and what it is called."""
+    """A vocabulary to compare with, and its name."""
 
     name: str
     vocabulary: Vocabulary
 
 
 def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name: str) -> View | None:
-    """What was measured of one vocabulary; None where nothing was. name: of its figure in the page, unlike others'"""
+    """Return the measures of one vocabulary; None where it was not measured. name: of its figure in the page"""
     stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
     if stored is None:
         return None
@@ -71,7 +71,7 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name
 
 
 def by_size(found: Measured, own: int) -> dict[int, Measures]:
-    """The figures of each size, ascending, the vocabulary's own among them; none where no sizes were measured."""
+    """Return the figures of each size, ascending, the vocabulary's own among them; none if sizes were not measured."""
     return dict(sorted({**found.sizes, own: found.corpus}.items())) if found.sizes else {}
 
 
@@ -82,7 +82,7 @@ def _rarest(run: RunView, vocabulary: Vocabulary, counts: Sequence[int]) -> list
 
 
 def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """The words that cost most tokens, with their pieces; none where no text may be shown."""
+    """Return the words that cost most tokens, with their pieces; none where no text may be shown."""
     if run.privacy.mode != "text":
         return []
     return [
@@ -96,7 +96,7 @@ def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[s
 
 
 def fertility_curve(sizes: Mapping[int, Measures], own: int, name: str) -> str:
-    """Tokens a word against the size of the vocabulary, as a figure in a page.
+    """Return tokens a word against the size of the vocabulary, as a figure in a page.
 
     own: the size of the vocabulary at hand, which is marked; name: what the figure is, letters and dashes
     """
@@ -113,7 +113,7 @@ def fertility_curve(sizes: Mapping[int, Measures], own: int, name: str) -> str:
 
 
 def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | None:
-    """What a vocabulary shares with the reference; None where there is none to compare with."""
+    """Return what a vocabulary shares with the reference; None where there is none to compare with."""
     if reference is None:
         return None
     found: Overlap = overlap(vocabulary, reference.vocabulary)
@@ -132,7 +132,7 @@ def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | 
 
 
 def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
-    """The figures of the parts of a tokens artifact by one of their labels, where the stage counted its words."""
+    """Return the figures of the parts of a tokens artifact by one of their labels, where its words were counted."""
     sums: dict[str, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if label in part.labels and "train words" in part.ledger.figures:
@@ -141,7 +141,7 @@ def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
 
 
 def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Tokens a word and unknown tokens by generation of the corpus."""
+    """Return tokens a word and unknown tokens by generation of the corpus."""
     return [
         {
             "generation": int(generation),
@@ -156,7 +156,7 @@ def drift_rows(tokens: Manifest | None) -> list[View]:
 
 
 def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], reference: Reference | None) -> View | None:
-    """One paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
+    """Return one paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
     sides = dict(islice(vocabularies.items(), SIDES))
     if reference is not None:
         sides[reference.name] = reference.vocabulary
@@ -182,7 +182,7 @@ def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], referen
 
 
 def _paragraph(run: RunView) -> tuple[str, str] | None:
-    """The first paragraph of some length among the corpus' first documents, and its source."""
+    """Return the first paragraph of some length among the corpus' first documents, and its source."""
     manifest = run.newest("corpora")
     if manifest is None:
         return None

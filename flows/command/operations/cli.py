@@ -1,4 +1,4 @@
-"""`cloze runs`, `cloze status`, `cloze gc`: what ran in a store, what runs there now, what it can do without.
+"""`cloze runs`, `cloze status`, `cloze gc`: what ran in a store, what runs there now, what it no longer needs.
 
 Each command imports what it needs when it runs.
 """
@@ -28,7 +28,7 @@ def runs(
     limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """Say what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
+    """List what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
     from flows.command.operations.display import show_runs
     from flows.run.record.listed_runs import run_states
 
@@ -46,7 +46,7 @@ def runs(
 
 @operations_app.command
 def status(store: Store = "store", *, as_json: AsJson = False) -> int:
-    """Say what runs now in a store: which stage, how far, how fast, how long yet; and what waits."""
+    """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
     from flows.command.operations.display import status_lines
     from flows.run.record.status import store_status
 
@@ -83,7 +83,7 @@ def gc(
 
 
 def _place(store: str) -> "Place":
-    """The store at an address. Raises InputError where there is none."""
+    """Return the store at an address. Raises InputError where there is none."""
     from corpora.store.places.place import Place
 
     place = Place(store)
@@ -99,7 +99,7 @@ def _refuse_no_store(place: "Place") -> None:
 
 
 def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
-    """A store, and the name of the recipe where one was given instead. Raises InputError."""
+    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
     from corpora.store.places.place import Place
 
     if not Path(of).is_dir():

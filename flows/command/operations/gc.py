@@ -1,4 +1,4 @@
-"""`cloze gc`: what of a store nobody needs, shown first and removed when it is asked for."""
+"""`cloze gc`: shows what nobody needs in a store, and removes it on request."""
 
 import json
 import time
@@ -43,12 +43,12 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
 
 
 def say(line: str) -> None:
-    """A line of the command."""
+    """Print a line of the command."""
     console.print(line, markup=False)
 
 
 class _Told:
-    """Says from time to time how much is freed by now."""
+    """Reports from time to time how much is freed so far."""
 
     def __init__(self) -> None:
         self._said = time.monotonic()
@@ -60,7 +60,7 @@ class _Told:
 
 
 def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
-    """What goes, or is gone."""
+    """Yield what goes, or is gone."""
     verb = "removed" if deleted else "would go"
     for folder in found.artifacts[:SHOWN]:
         yield f"  {folder}: {verb}"
@@ -81,7 +81,7 @@ def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
 
 
 def garbage_json(found: Garbage, deleted: bool) -> dict[str, Any]:
-    """For scripts."""
+    """Return the result for scripts."""
     return {
         "deleted": deleted,
         "artifacts": list(found.artifacts),

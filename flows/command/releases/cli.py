@@ -1,4 +1,4 @@
-"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows what came back."""
+"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows the result."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def releases(
     name: Annotated[str | None, Parameter(help="The history of this name alone.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List what was released, under which name, when, by whom and why; a star is at what a name means now."""
+    """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
     from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
     from flows.run.record.releases import current_release, history, names_of_releases
@@ -100,7 +100,7 @@ def rollback(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> int:
-    """Let a name mean again what was released before; the history keeps both."""
+    """Point a name back to what was released before; the history keeps both."""
     from corpora.store.places.place import Place
     from flows.command.releases.display import show_entry
     from flows.run.record.releases import roll_back
@@ -151,7 +151,7 @@ def deploy(
 
 
 def next_steps(output: Path, pool: str) -> list[str]:
-    """What comes after the file, as commands."""
+    """Return the next steps after the file, as commands."""
     from shlex import quote
 
     from flows.orchestration.schedules.prefect_yaml import worker_command

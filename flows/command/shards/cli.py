@@ -26,7 +26,7 @@ def materialise(
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
 ) -> int:
-    """Write what an epoch sees: ids with their masks put in, masked positions, targets, as Arrow files."""
+    """Write the examples of an epoch: ids with their masks put in, masked positions, targets, as Arrow files."""
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 

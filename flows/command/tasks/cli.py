@@ -1,6 +1,6 @@
-"""The doors of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
+"""The commands of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
 
-It imports what it needs when it runs.
+Each imports what it needs when it runs.
 """
 
 import os
@@ -38,7 +38,7 @@ class FileAsked:
     max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
     def of(self, path: Path | None) -> "FileSettings":
-        """The settings of a file, or of one that is named later. Raises InputError."""
+        """Return the settings of a file, or of one that is named later. Raises InputError."""
         from flows.command.recipe_argument import read_override
         from trainer.tasks.formats.records import FileSettings
 
@@ -54,7 +54,7 @@ class FileAsked:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TextsAsked(FileAsked):
-    """The same of a collection."""
+    """The same for a collection."""
 
     format: Annotated[
         str, Parameter(help="Its format, where its ending does not tell; documents or queries of TREC, MS MARCO, BEIR.")
@@ -85,7 +85,7 @@ def finetune(
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
 ) -> int:
-    """Fine-tune a model on a task; the same command again goes on where it was ended."""
+    """Fine-tune a model on a task; run the same command again to resume it."""
     from flows.command.recipe_argument import read_override
     from flows.command.tasks.finetune import finetune_model, published_task, task_files
 
@@ -111,7 +111,7 @@ def predict(
     ] = None,
     int8: Annotated[bool, Parameter(help="By the weights of eight bits of a folder of ONNX.", negative=())] = False,
 ) -> int:
-    """Say what a fine-tuned model makes of every record of a file."""
+    """Write a fine-tuned model's prediction for every record of a file."""
     from flows.command.tasks.predict import predict_file
 
     predict_file(model, reading.of(file), output, labelled, _tell, official=official, int8=int8)
@@ -132,7 +132,7 @@ def evaluate(
         bool, Parameter(help="Write each task's median run as ONNX too, and tell what each takes.", negative=())
     ] = False,
 ) -> int:
-    """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
+    """Fine-tune a model on the tasks of a suite, from every seed, and report one table; finished runs are kept."""
     from flows.command.tasks.evaluate import Asked, evaluate_model
 
     asked = Asked(
@@ -151,7 +151,7 @@ def onnx(
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
     reading: FileAsked = FILE_ASKED,
 ) -> int:
-    """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
+    """Write a model as an ONNX file, for machines without torch; report size, memory, time and scores."""
     from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, _tell)
@@ -175,7 +175,7 @@ def embed(
     precision: Annotated[str, Parameter(help="Of stored numbers: float32 or float16.")] = "float32",
     max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None,
 ) -> int:
-    """Make vectors of texts, or of their words or tokens, by any model."""
+    """Make vectors of texts, or of their words or tokens, with any model."""
     from flows.command.tasks.embed import embed_texts, layers_of
     from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -213,7 +213,7 @@ def search(
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
 ) -> int:
-    """Find the documents most like each query, by vectors; score, and make training rows, by judgements."""
+    """Find the documents most like each query, by vectors; score, and make training rows, from judgements."""
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -255,7 +255,7 @@ def grid(
     ] = None,
     workers: Annotated[int | None, Parameter(help="Processes that build parts.")] = None,
 ) -> int:
-    """Train a recipe in several forms as one flow, evaluate each, and tell one table next to what was published."""
+    """Train a recipe in several forms as one flow, evaluate each, and report one table next to published figures."""
     from flows.command.tasks.grid import grid_of
 
     grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, _tell)
@@ -280,7 +280,7 @@ def generate(
     seed: Annotated[int, Parameter(help="Of what is drawn.")] = 42,
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Let texts go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    """Continue texts, with a model that was fine-tuned for the next word (`cloze finetune next`)."""
     from flows.command.trainer_process import generate as generate_text
 
     drawn = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
@@ -314,7 +314,7 @@ def import_checkpoint(
         bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; as its tokens look if not said.")
     ] = None,
 ) -> int:
-    """Bring a checkpoint of an older form (pytorch_model.bin, a bare vocab.txt) to the one that models begin with."""
+    """Convert an older checkpoint (pytorch_model.bin, a bare vocab.txt) to the form that models begin with."""
     from flows.command.trainer_process import import_folder
 
     import_folder(source, output, family, lowercase, _tell)

@@ -18,7 +18,7 @@ from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 def embed_texts(
     model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
 ) -> None:
-    """Write a row for each text, word or token; tell what was done. Raises InputError, or TrainingFailed."""
+    """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder, scratch_folder() as scratch:
         job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
         path = scratch / "job.json"
@@ -33,7 +33,7 @@ def embed_texts(
 
 
 def layers_of(said: str) -> tuple[int, ...]:
-    """Layers as the command takes them. Raises InputError.
+    """Return layers as the command takes them. Raises InputError.
 
     >>> layers_of("last"), layers_of("-1,-2")
     ((-1,), (-1, -2))

@@ -1,9 +1,9 @@
-"""`cloze evaluate`: a model on the tasks of a suite; the trainer runs them, this adds up and tells.
+"""`cloze evaluate`: a model on the tasks of a suite; the trainer runs them, this adds up and reports.
 
     MODEL, SUITE ─► runs ─► python -m trainer evaluate ─► judged splits ─► evaluation.txt, .json, .html
                                                  corpus ─► overlaps ──┘
 
-Promise: what is finished in the output folder is not done again; files of the table are written anew each time.
+Promise: what is finished in the output folder is not done again; the files of the table are written again each time.
 """
 
 import dataclasses
@@ -37,22 +37,22 @@ from trainer.tasks.suites.table import Found, SuiteResult, aligned, median_run, 
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
-RECORD = "finetune.json"  # in the folder of what was fine-tuned
+RECORD = "finetune.json"  # in the folder of a fine-tuning
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of a model.
+    """An evaluation of a model.
 
     suite:   a suite's file, or the name of one that comes with the program
     data:    the folder of its files; None: the suite's own
     output:  for runs and tables
-    compare: another model, which is put to the same tasks
+    compare: another model, which is evaluated on the same tasks
     card:    a folder for the model with its card
     license: of the model, for its card
-    onnx:    whether each task's median run is written as ONNX as well, and what it takes there is told
+    onnx:    whether each task's median run is written as ONNX as well, and its cost there reported
     """
 
     model: str
@@ -101,7 +101,7 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
 
 
 def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
-    """Of each task the settings that were taken in the end, as its last run's record has them."""
+    """Return for each task the settings that were chosen in the end, as its last run's record has them."""
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
     return {task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()}
 
@@ -113,7 +113,7 @@ def write_card(
     comparison: SuiteComparison | None,
     tuned: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """The model in a folder of its own, with a card. Raises InputError."""
+    """Write the model to a folder of its own, with a card. Raises InputError."""
     assert asked.card is not None
     with model_folder(asked.model) as folder:
         facts = CardFacts(
@@ -130,7 +130,7 @@ def write_card(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is told of a suite. models: by task what its median run takes; metrics: by task the one told with that"""
+    """The report of a suite. models: by task the cost of its median run; metrics: by task the one shown with it"""
 
     result: SuiteResult
     comparison: SuiteComparison | None
@@ -138,12 +138,12 @@ class Table:
     metrics: Mapping[str, str]
 
     def sizes(self) -> list[tuple[str, ...]]:
-        """What models take, as rows of texts under a head; none where it was not asked for."""
+        """The costs of models, as rows of texts under a head; none where that was not asked for."""
         return [SUITE_HEAD, *suite_cells(self.models, self.metrics)] if self.models else []
 
 
 def all_lines(table: Table) -> Iterator[str]:
-    """The table as text, the other model's next to it, and what models take."""
+    """Yield the table as text, the other model's next to it, and the costs of models."""
     yield from table_lines(table.result)
     if table.comparison is not None:
         yield ""
@@ -156,7 +156,7 @@ def all_lines(table: Table) -> Iterator[str]:
 
 
 def write_table(table: Table, output: Path) -> None:
-    """The table as text, as JSON and as a page. Raises InputError where they cannot be written."""
+    """Write the table as text, as JSON and as a page. Raises InputError where they cannot be written."""
     comparison = table.comparison
     document = {**table.result.to_json(), "comparison": comparison.to_json() if comparison else None}
     if table.models:
@@ -174,18 +174,18 @@ def write_table(table: Table, output: Path) -> None:
 
 
 def median_runs(suite: Suite, runs: Sequence[SuiteRun], found: Found) -> dict[str, SuiteRun]:
-    """Of each task its median run."""
+    """Return for each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
     return {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
 
 
 def first_metrics(suite: Suite) -> dict[str, str]:
-    """Of each task the metric that chooses its median run."""
+    """Return for each task the metric that chooses its median run."""
     return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
 
 
 def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
-    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
+    """Write the answers to test splits without labels as their benchmark takes them; yield lines about it."""
     files = list(submission_files(medians))
     written = [file for file in files if not file.why]
     if written:
@@ -204,7 +204,7 @@ def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
 
 
 def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteRun]:
-    """What is not finished yet is done. Raises InputError, or TrainingFailed."""
+    """Do what is not finished yet. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output))
         waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
@@ -214,7 +214,7 @@ def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteR
 
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Have the trainer do them: those that ask for the same processes in one of its processes."""
+    """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: _machine(run)):
         _learn(tuple(group), tell)
 
@@ -253,7 +253,7 @@ SAID: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judge
 
 
 def found_in(runs: Sequence[SuiteRun]) -> Found:
-    """What was judged, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
+    """Return the results, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
     return {key: judged for run in runs for key, judged in _judged(run)}
 
 

@@ -1,4 +1,4 @@
-"""`cloze finetune`: a job of what is asked for, the trainer that does it, and its events as lines for people."""
+"""`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import settings_of_set
 
 Tell = Callable[[str], None]
-NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, beside the scores
+NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
 NO_SCORES = frozenset(
     {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
 )
@@ -30,24 +30,24 @@ AS_PUBLISHED = FileSettings(path="")
 
 
 class TaskFiles(NamedTuple):
-    """What is learnt from, and what it is judged by."""
+    """The file to learn from, and the file to judge by."""
 
     training: FileSettings
     evaluation: FileSettings
 
 
 def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
-    """Two files that are read alike."""
+    """Return two files that are read alike."""
     return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
 
 
 def published_task(
     name: str, data: Path | None, *files: Path | None, said: FileSettings = AS_PUBLISHED
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
-    """Of a published set in a folder the task's kind, its files, and settings of the task. Raises InputError.
+    """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
 
-    files: those that are named, of which there must be none
-    said:  of how they are read, of which only `max_unusable` is asked for
+    files: those that are named; there must be none
+    reading: how they are read; only `max_unusable` may be set
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -80,7 +80,7 @@ def published_task(
 def finetune_model(
     kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
 ) -> int:
-    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt; 0.
+    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of the result. Returns 0.
 
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
     tell:      called with a line for every evaluation, and for a step from time to time
@@ -106,7 +106,7 @@ def finetune_model(
 
 
 def _value(text: Any) -> Any:
-    """A setting's value as TOML writes it; a bare word is a text. What is no text is a value."""
+    """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
     if not isinstance(text, str):
         return text
     try:
@@ -124,7 +124,7 @@ class Listener:
         self._steps = 0
 
     def hear(self, event: Event) -> None:
-        """One event. Raises InputError for the trainer's word on what the user can mend."""
+        """Print one event. Raises InputError for the trainer's message about what the user can fix."""
         if event["event"] == "failure":
             raise InputError(event["message"])
         if event["event"] == "warning":
@@ -139,7 +139,7 @@ class Listener:
 
 
 def starting(event: Event) -> Iterator[str]:
-    """What is said at the beginning: what became of the records of each file, and how it is learnt."""
+    """Yield the first lines: what became of the records of each file, and how the training goes."""
     for name in ("training", "evaluation"):
         yield f"{name}: {ledger_line(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -149,7 +149,7 @@ def starting(event: Event) -> Iterator[str]:
 
 
 def ledger_line(ledger: Mapping[str, Any]) -> str:
-    """What became of the records of a file."""
+    """Return what became of the records of a file."""
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
@@ -163,7 +163,7 @@ def ledger_line(ledger: Mapping[str, Any]) -> str:
 
 
 def progress(event: Event, steps: int) -> str:
-    """An event on one line.
+    """Return an event on one line.
 
     >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'

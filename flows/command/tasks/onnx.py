@@ -1,6 +1,6 @@
-"""`cloze onnx`: a model as files of ONNX by the trainer's process, and what it takes there as a table.
+"""`cloze onnx`: a model as ONNX files by the trainer's process, and its cost there as a table.
 
-Of a suite the same for each task's median run, with its score: what `cloze evaluate --onnx` tells.
+For a suite the same for each task's median run, with its score: the output of `cloze evaluate --onnx`.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ Models = Sequence[Mapping[str, Any]]
 
 
 def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, tell: Callable[[str], None]) -> None:
-    """Write the folder; tell the table. Raises InputError, or TrainingFailed."""
+    """Write the folder; print the table. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         for line in table(written(folder, output, int8, file)):
             tell(line)
@@ -38,7 +38,7 @@ def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, 
 
 
 def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> Models:
-    """Have the trainer write a folder; what its models take. Raises InputError, or TrainingFailed."""
+    """Have the trainer write a folder; return what its models take. Raises InputError, or TrainingFailed."""
     with scratch_folder() as scratch:
         said = []
         if file is not None:
@@ -52,7 +52,7 @@ def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -
 
 
 def suite_models(medians: Mapping[str, SuiteRun], tell: Callable[[str], None]) -> dict[str, Models]:
-    """Of each task what its median run takes; what was written is kept. Raises as `written`. medians: by task"""
+    """Return for each task what its median run takes; written files are kept. Raises as `written`. medians: by task"""
     found = {}
     for task, run in medians.items():
         output = Path(run.folder) / "onnx"
@@ -65,7 +65,7 @@ def suite_models(medians: Mapping[str, SuiteRun], tell: Callable[[str], None]) -
 
 
 def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Rows of a table under `SUITE_HEAD`. metrics: by task the one that is told, where the models have it"""
+    """Yield rows of a table under `SUITE_HEAD`. metrics: by task the one to show, where the models have it"""
     for task, models in found.items():
         for row in models:
             metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
@@ -74,7 +74,7 @@ def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iter
 
 
 def table(models: Models) -> Iterator[str]:
-    """A line for each model under one of headings.
+    """Yield a line for each model under one of headings.
 
     >>> row = {"model": "torch", "parameters": 1_000, "file_bytes": 4_000, "memory_bytes": 9 << 20, "difference": 0.0}
     >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\\n")
@@ -87,7 +87,7 @@ def table(models: Models) -> Iterator[str]:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a model takes, under `HEADINGS`."""
+    """Return the costs of a model, under `HEADINGS`."""
     return (
         *(row["model"], f"{row['parameters']:,}", readable_bytes(row["file_bytes"])),
         *(readable_bytes(row["memory_bytes"]), f"{row['milliseconds']:.3g} ms", f"{row['difference']:.2g}"),

@@ -13,14 +13,14 @@ from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchJob
 
-SHOWN = 10  # documents of a query, where no file is written
+SHOWN = 10  # documents per query, where no file is written
 LONGEST = 160  # characters of a document that are shown
 
 
 def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
-    """Search; tell the scores, and what was found where no file for it is named. Raises InputError, TrainingFailed.
+    """Search; print the scores, and the results where no file for them is named. Raises InputError, TrainingFailed.
 
-    query: a query itself, in place of a file of them
+    query: a query itself, in place of a file of queries
     """
     with ExitStack() as held:
         scratch = held.enter_context(scratch_folder())
@@ -41,7 +41,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
 
 
 def is_query(said: str) -> bool:
-    """Whether it is a query itself, and not a file of them. Raises InputError for a file that is not there.
+    """Return whether it is a query itself, and not a file of them. Raises InputError for a missing file.
 
     >>> is_query("wing flutter"), is_query("flutter")
     (True, True)
@@ -57,7 +57,7 @@ def is_query(said: str) -> bool:
 
 
 def told(event: Event, job: SearchJob) -> Iterator[str]:
-    """An event as lines."""
+    """Yield an event as lines."""
     if event["event"] == "step":
         yield f"{counted(event['step'], 'text')} embedded"
         return

@@ -40,7 +40,7 @@ def adapt(
     store: Annotated[str, Parameter(help="The store in which names are looked for.")] = "store",
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Give a vocabulary tokens for the words of a domain, and a model rows for them; say what it saves."""
+    """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""
     from dataclasses import replace
 
     from corpora.errors import InputError
@@ -79,4 +79,4 @@ def _tell(line: str) -> None:
 
 
 def _silent(line: str) -> None:
-    """Nothing is printed with JSON."""
+    """Print nothing: the output is JSON."""

@@ -1,4 +1,4 @@
-"""`cloze vocabulary`: look into a vocabulary, or at two side by side.
+"""`cloze vocabulary`: shows one vocabulary, or two side by side.
 
 A vocabulary is named as `named_vocabularies` reads names. Each command imports what it needs when it runs.
 """
@@ -21,7 +21,7 @@ Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the 
 Store = Annotated[str, Parameter(help="The store in which names are looked for.")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
-SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, in which the paragraph to show is looked for
+SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
 
 @vocabulary_app.command
@@ -86,7 +86,7 @@ add_adapt(vocabulary_app)
 
 @contextmanager
 def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """The beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
+    """Yield the beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
     if sentence is not None:
         yield sentence, iter(sentence.splitlines())
         return

@@ -1,6 +1,6 @@
-"""What the terminal shows of vocabularies: rich renderables, made from values.
+"""Vocabularies on the terminal: rich renderables, made from values.
 
-Promises: those of `display`: text acts on nothing, outputs are bounded, and what colour says is also said in signs.
+Promises: those of `display`: text acts on nothing, outputs are bounded, and what colour shows is also shown by signs.
 Pieces of one word have a dot between them (token·izer), an unknown one is in angle brackets (⟨naïf⟩).
 """
 
@@ -26,7 +26,7 @@ COLOURS = ("cyan", "yellow")
 
 
 def show_vocabulary(name: str, vocabulary: Vocabulary) -> RenderableType:
-    """A vocabulary in a few lines."""
+    """Return a vocabulary in a few lines."""
     ids = ordinary_ids(vocabulary)
     specials = ", ".join(f"{token} {vocabulary.id_of(token)}" for token in special_tokens(vocabulary)) or "none"
     longest = "  ".join(visible(vocabulary.display(id), NAME) for id in longest_pieces(vocabulary, LONGEST))
@@ -45,7 +45,7 @@ def show_vocabulary(name: str, vocabulary: Vocabulary) -> RenderableType:
 
 
 def rules(vocabulary: Vocabulary) -> str:
-    """How texts become words, as its settings name it."""
+    """Return how texts become words, as its settings name it."""
     rule = vocabulary.word_rule
     if rule is None:
         return "those of its tokenizer.json, which only tokenizers knows"
@@ -53,7 +53,7 @@ def rules(vocabulary: Vocabulary) -> str:
 
 
 def show_pieces(pieces: Sequence[ShownPiece]) -> Text:
-    """A text as pieces: whole words plain, the pieces of others in two colours by turns."""
+    """Return a text as pieces: whole words plain, the pieces of others in two colours by turns."""
     text = Text()
     for piece in pieces[:MOST_PIECES]:
         text.append(piece.gap)
@@ -72,7 +72,7 @@ def _style(piece: ShownPiece) -> str:
 
 
 def show_ids(pieces: Sequence[ShownPiece]) -> Text:
-    """The same pieces as the vocabulary writes them, each with its id."""
+    """Return the same pieces as the vocabulary writes them, each with its id."""
     text = Text()
     for piece in pieces[:MOST_PIECES]:
         text.append(visible(piece.name, NAME), _style(piece)).append(f" {piece.id}  ", "dim")
@@ -80,7 +80,7 @@ def show_ids(pieces: Sequence[ShownPiece]) -> Text:
 
 
 def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
-    """What vocabularies make of one text, a column each."""
+    """Return the figures of vocabularies for one text, a column each."""
     table = plain_table("", *(visible(name, NAME) for name in columns))
     rows = {
         "words": [f"{found.words:,}" for found in columns.values()],
@@ -95,7 +95,7 @@ def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
 
 
 def show_comparison(found: VocabularyComparison) -> RenderableType:
-    """Two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
+    """Return two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
     names, apart = short_names(found.names), found.disagreement
     first, second = (visible(name, NAME) for name in names)
     heads = [show_vocabulary(name, each) for name, each in zip(found.names, found.vocabularies, strict=True)]
@@ -111,7 +111,7 @@ def show_comparison(found: VocabularyComparison) -> RenderableType:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """The last parts of addresses, numbered where they are the same.
+    """Return the last parts of addresses, numbered where they are the same.
 
     >>> short_names(["models/bert/vocab.txt", "news"]), short_names(["a/x", "b/x/"])
     (['bert/vocab.txt', 'news'], ['x (1)', 'x (2)'])
@@ -122,7 +122,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def _apart(found: VocabularyComparison) -> Text:
-    """The words that the two cut in other places."""
+    """Return the words that the two cut in other places."""
     lines = [
         Text.assemble((" · ".join(ours), COLOURS[0]), "  |  ", (" · ".join(theirs), COLOURS[1]))
         for ours, theirs in found.cut_apart.values()
@@ -131,7 +131,7 @@ def _apart(found: VocabularyComparison) -> Text:
 
 
 def show_overlap(names: Sequence[str], found: Overlap) -> Text:
-    """How many pieces two vocabularies share, in all and by thousands of the first's."""
+    """Return how many pieces two vocabularies share, in all and by thousands of the first's."""
     shares = (
         f"{percent(found.shared, size)} of the {size:,} of {visible(name, NAME)}"
         for name, size in zip(names, (found.first, found.second), strict=True)
@@ -144,7 +144,7 @@ def show_overlap(names: Sequence[str], found: Overlap) -> Text:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share in percent; a dash where the whole is nothing.
+    """Return a share in percent; a dash where the whole is nothing.
 
     >>> percent(1, 3), percent(0, 0)
     ('33.3%', '-')
@@ -153,7 +153,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def decimals(value: float | None) -> str:
-    """A figure with three decimals; a dash where there is none.
+    """Return a figure with three decimals; a dash where there is none.
 
     >>> decimals(1.23456), decimals(None)
     ('1.235', '-')

@@ -1,4 +1,4 @@
-"""Vocabularies in figures: what `cloze vocabulary` shows, as values, and as JSON for scripts."""
+"""Vocabularies in figures: the output of `cloze vocabulary`, as values, and as JSON for scripts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ def compare_vocabularies(
     lines: Iterable[str],
     paragraphs: Sequence[str],
 ) -> VocabularyComparison:
-    """Two vocabularies on one text, which is read once, and on that paragraph on which they differ most."""
+    """Compare two vocabularies on one text, which is read once, and on the paragraph on which they differ most."""
     first, second = vocabularies
     ours_theirs = list(zip(cut_texts(first, paragraphs), cut_texts(second, paragraphs), strict=True))
     cuts = max(ours_theirs, key=lambda pair: disagreement(*pair).share)
@@ -64,12 +64,12 @@ def compare_vocabularies(
 
 
 def special_tokens(vocabulary: Vocabulary) -> list[str]:
-    """The special tokens, those that play a known role first."""
+    """Return the special tokens, those that play a known role first."""
     return [*vocabulary.special_tokens.values(), *vocabulary.further_special_tokens]
 
 
 def vocabulary_facts(vocabulary: Vocabulary) -> dict[str, Json]:
-    """What a vocabulary is."""
+    """Return the facts of a vocabulary."""
     return {
         "size": vocabulary.size,
         "algorithm": vocabulary.algorithm,
@@ -81,7 +81,7 @@ def vocabulary_facts(vocabulary: Vocabulary) -> dict[str, Json]:
 
 
 def text_figures(vocabulary: Vocabulary, cut: CutText) -> dict[str, Json]:
-    """A text's figures and its pieces."""
+    """Return a text's figures and its pieces."""
     pieces: list[Json] = [
         {"id": piece.id, "token": vocabulary.tokens[piece.id], "start": piece.start, "end": piece.end}
         for piece in cut.pieces
@@ -90,7 +90,7 @@ def text_figures(vocabulary: Vocabulary, cut: CutText) -> dict[str, Json]:
 
 
 def measures_facts(found: TextMeasures) -> dict[str, Json]:
-    """The figures of a text, the quotients with them."""
+    """Return the figures of a text, with their quotients."""
     return {
         **asdict(found),
         "tokens_a_word": found.fertility,
@@ -100,7 +100,7 @@ def measures_facts(found: TextMeasures) -> dict[str, Json]:
 
 
 def comparison_facts(found: VocabularyComparison) -> dict[str, Json]:
-    """A comparison for scripts."""
+    """Return a comparison for scripts."""
     sides: list[Json] = [
         {"name": name, **vocabulary_facts(each), "text": measures_facts(figures), "tokens": tokens_of(each, cut)}
         for name, each, figures, cut in zip(found.names, found.vocabularies, found.figures, found.cuts, strict=True)
@@ -117,5 +117,5 @@ def comparison_facts(found: VocabularyComparison) -> dict[str, Json]:
 
 
 def tokens_of(vocabulary: Vocabulary, cut: CutText) -> list[Json]:
-    """The tokens of a text as the vocabulary writes them."""
+    """Return the tokens of a text as the vocabulary writes them."""
     return [vocabulary.tokens[piece.id] for piece in cut.pieces]

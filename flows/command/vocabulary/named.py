@@ -21,7 +21,7 @@ READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
-    """The vocabulary at an address. store: where a mere name is looked for. Raises InputError where there is none."""
+    """Return the vocabulary at an address. store: where a mere name is looked up. Raises InputError if none."""
     path = Path(address)
     if path.is_file():
         return _from_file(path)
@@ -40,7 +40,7 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
 
 
 def names_in(store: str) -> list[str]:
-    """The names of the vocabularies that a store holds."""
+    """Return the names of the vocabularies that a store holds."""
     return sorted({path.split("/")[1] for path in Place(store).sizes("vocabularies") if path.count("/") >= 2})
 
 
@@ -57,7 +57,7 @@ def _from_store(address: str) -> Vocabulary:
 
 
 def _from_file(path: Path) -> Vocabulary:
-    """The vocabulary of one file, which is named by what it holds."""
+    """Return the vocabulary of one file, whose name tells its form."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": bounded_bytes(path), "merges.txt": bounded_bytes(merges)}

@@ -1,4 +1,4 @@
-"""Where a recipe's parts are built: on processes of this machine, or by the workers of a Dask scheduler.
+"""The engine that builds a recipe's parts: processes of this machine, or the workers of a Dask scheduler.
 
 It decides no bytes and is in no fingerprint.
 """
@@ -14,7 +14,7 @@ _MOST_PORT = 65_535
 
 
 def check_engine(engine: Any) -> str:
-    """The engine that a value names. Raises InputError.
+    """Return the engine that a value names. Raises InputError.
 
     >>> check_engine("local"), check_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
