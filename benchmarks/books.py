@@ -102,10 +102,10 @@ class Finding:
 
 def measure_folder(folder: Path) -> list[Finding]:
     """Measure every book of a folder. Raises InputError where it holds none."""
-    known = _known(folder)
+    facts = _known(folder)
     source = BookCorpusSource(path=str(folder))
     return [
-        measure_book(record, known.get(file.name, {}))
+        measure_book(record, facts.get(file.name, {}))
         for file in hash_files(source.files(), StatCache())
         for piece in source.slices(file)
         for record in source.records(piece, Tally())
@@ -120,17 +120,17 @@ def _known(folder: Path) -> dict[str, dict[str, str]]:
         return {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
 
 
-def measure_book(record: Record, known: dict[str, str]) -> Finding:
+def measure_book(record: Record, facts: dict[str, str]) -> Finding:
     """Compare a record's text with its raw bytes, for an EPUB with what is in its pages without their tags."""
     file, text = record.locator.file, "" if record.drop else record.text
     plain = not file.endswith(".epub")
-    encoding = (known.get("encoding") or text_encoding(record.raw)) if plain else ""
+    encoding = (facts.get("encoding") or text_encoding(record.raw)) if plain else ""
     body = raw_body(record.raw.decode(encoding, "replace") if plain else marked_text(record.raw))
-    beginnings, verse, found = list(chapters(body)), list(verse_pairs(body)), squeeze(text)
+    beginnings, verse, squeezed = list(chapters(body)), list(verse_pairs(body)), squeeze(text)
     wrong = {
         "dropped": [f"{record.drop.reason}: {record.drop.detail}"] if record.drop else [],
         "encoding": [encoding] if plain and not _same_encoding(text_encoding(record.raw), encoding) else [],
-        "lost": [heading for heading, words in beginnings if words not in found],
+        "lost": [heading for heading, words in beginnings if words not in squeezed],
         "signs": [line for line in text.split("\n") if SIGNS.search(line)],
         "lists": [block for block in text.split("\n\n") if LISTS.fullmatch(block.partition("\n")[0])],
         "wrapped": list(wrapped_lines(text)),
@@ -254,10 +254,10 @@ def word_f1(one: str, other: str) -> float:
     return 2 * (left & right).total() / max(left.total() + right.total(), 1)
 
 
-def twins(found: Sequence[Finding]) -> Iterator[tuple[Finding, Finding, float]]:
+def twins(findings: Sequence[Finding]) -> Iterator[tuple[Finding, Finding, float]]:
     """Yield each EPUB with the text file of its title that it agrees with best, and how far."""
-    for epub in found:
-        same = [other for other in found if other.file.endswith(".txt") and _bare(other.title) == _bare(epub.title)]
+    for epub in findings:
+        same = [other for other in findings if other.file.endswith(".txt") and _bare(other.title) == _bare(epub.title)]
         if epub.file.endswith(".epub") and same:
             yield max(((epub, other, word_f1(epub.text, other.text)) for other in same), key=lambda each: each[2])
 
@@ -267,12 +267,12 @@ def _bare(title: str) -> str:
     return squeeze(re.sub(r"^(?:the|a)\b", "", title.partition(":")[0].lower()))
 
 
-def lines_of(found: Sequence[Finding], examples: int) -> Iterator[str]:
+def lines_of(findings: Sequence[Finding], examples: int) -> Iterator[str]:
     """Yield the table: each book with something wrong, all of them in sum, and EPUBs next to their texts."""
     names = [name for name in COLUMNS if name != "books"]
-    total = sum((finding.measures for finding in found), Measures())
+    total = sum((finding.measures for finding in findings), Measures())
     yield "  ".join(f"{name:>8}" for name in names) + "  share kept  file"
-    for finding in found:
+    for finding in findings:
         yield f"{_row(finding.measures, names)}  {finding.file}"
         shown = Counter[str]()
         for measure, line in finding.wrong:
@@ -280,7 +280,7 @@ def lines_of(found: Sequence[Finding], examples: int) -> Iterator[str]:
             if shown[measure] <= examples:
                 yield f"    {measure}: {line[:150]!r}"
     yield f"{_row(total, names)}  {total.books} books"
-    yield from (f"{epub.file} and {other.file}: F1 of their words {f1:.4f}" for epub, other, f1 in twins(found))
+    yield from (f"{epub.file} and {other.file}: F1 of their words {f1:.4f}" for epub, other, f1 in twins(findings))
 
 
 def _row(measures: Measures, names: Sequence[str]) -> str:
@@ -296,10 +296,10 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=2, help="lines shown of what is wrong (default: 2 of a kind)")
     arguments = parser.parse_args()
     try:
-        found = measure_folder(arguments.text)
+        findings = measure_folder(arguments.text)
     except InputError as error:
         parser.error(str(error))
-    print("\n".join(lines_of(found, arguments.examples)))
+    print("\n".join(lines_of(findings, arguments.examples)))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 def pieces(texts: Sequence[str]) -> list[str]:
     """Return forty words from the middle of every tenth text, written differently."""
     spoken = (words(text) for text in texts[::EVERY])
-    return [" --\n".join(found[len(found) // 2 :][:ITEM_WORDS]).upper() for found in spoken]
+    return [" --\n".join(text_words[len(text_words) // 2 :][:ITEM_WORDS]).upper() for text_words in spoken]
 
 
 def meetings(texts: Sequence[str], rounds: int) -> Report:
@@ -47,13 +47,13 @@ def meetings(texts: Sequence[str], rounds: int) -> Report:
 def plain_runs(index: EvaluationIndex) -> set[tuple[str, ...]]:
     """Return the runs of n words of all items, and items of fewer words whole."""
     n, spoken = index.long.length, [tuple(words(item.text)) for item in index.items]
-    return {found[at : at + n] for found in spoken for at in range(max(len(found) - n, 0) + 1)}
+    return {item_words[at : at + n] for item_words in spoken for at in range(max(len(item_words) - n, 0) + 1)}
 
 
 def plain_meets(text: str, index: EvaluationIndex, runs: set[tuple[str, ...]]) -> bool:
     """Return whether a text holds one of the runs."""
-    found, lengths = tuple(words(text)), range(index.short.length, index.long.length + 1)
-    return any(found[at : at + n] in runs for n in lengths for at in range(len(found) - n + 1))
+    text_words, lengths = tuple(words(text)), range(index.short.length, index.long.length + 1)
+    return any(text_words[at : at + n] in runs for n in lengths for at in range(len(text_words) - n + 1))
 
 
 def stories(texts: Sequence[str], rounds: int) -> Report:

@@ -41,8 +41,8 @@ def _text_rows(texts: Sequence[str]) -> pa.Table:
 
 def _token_rows(words: Sequence[str]) -> pa.Table:
     """Return words as ids in the order in which they appear, in the columns that tokens of documents have."""
-    known = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    ids = np.fromiter((known[word] for word in words), np.int64, len(words)).astype(np.uint16)
+    word_ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    ids = np.fromiter((word_ids[word] for word in words), np.int64, len(words)).astype(np.uint16)
     columns = {"ids": ids, "word_starts": ids % 4 > 0}
     lists = {name: _lists(pa.array(values), ROW_TOKENS) for name, values in columns.items()}
     rows = len(lists["ids"])

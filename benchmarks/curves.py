@@ -170,7 +170,7 @@ class Trained:
     def reached(self) -> int | None:
         """The step of the first evaluation that reaches the goal."""
         goal = AREA_GOAL if self.judged == AREA else WORDS_GOAL
-        return next((said["step"] for said in self.evaluations if (said.get(self.judged) or 0.0) >= goal), None)
+        return next((event["step"] for event in self.evaluations if (event.get(self.judged) or 0.0) >= goal), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the table, and the evaluations."""
@@ -256,11 +256,11 @@ def chosen_entries(names: Sequence[str]) -> tuple[Entry, ...]:
 # Showing.
 
 
-def table(found: Sequence[Trained]) -> Iterator[str]:
+def table(results: Sequence[Trained]) -> Iterator[str]:
     """Yield the measures as a table of Markdown."""
     yield "| model | parameters | steps | CPU s | held-out loss | unigram entropy | words | AUC | goal at step |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for row in (each.to_json() for each in found):
+    for row in (each.to_json() for each in results):
         words, area = row[WORDS], row[AREA]
         cells = (
             row["name"],
@@ -276,10 +276,10 @@ def table(found: Sequence[Trained]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
-def verdicts(found: Sequence[Trained]) -> Iterator[str]:
+def verdicts(results: Sequence[Trained]) -> Iterator[str]:
     """Yield each goal, what was reached of it, and whether that is enough."""
-    by_name = {each.entry.name: each for each in found}
-    for each in found:
+    by_name = {each.entry.name: each for each in results}
+    for each in results:
         value = each.evaluations[-1].get(each.judged) or 0.0
         met = "met" if value >= (AREA_GOAL if each.judged == AREA else WORDS_GOAL) else "not met"
         if each.judged == AREA:
@@ -294,9 +294,9 @@ def verdicts(found: Sequence[Trained]) -> Iterator[str]:
             yield f"{each.entry.name} and {behind}: {losses}, {words}: {'ahead' if ahead else 'not ahead'}"
 
 
-def overlay(found: Sequence[Trained]) -> str:
+def overlay(results: Sequence[Trained]) -> str:
     """Return the shares of words of all models in one picture, with the goal as a dotted line."""
-    drawn = [(each, [(float(e["step"]), e[WORDS]) for e in each.evaluations if e.get(WORDS)]) for each in found]
+    drawn = [(each, [(float(e["step"]), e[WORDS]) for e in each.evaluations if e.get(WORDS)]) for each in results]
     curves = [(each, points) for each, points in drawn if points]
     steps = [across for _, points in curves for across, _ in points]
     values = [up for _, points in curves for _, up in points]
@@ -312,10 +312,10 @@ def overlay(found: Sequence[Trained]) -> str:
     return plot.picture(LABEL.replace(" ", "-"), [*lines, plot.legend(legend)], inline=False)
 
 
-def write(folder: Path, found: Sequence[Trained], notes: Sequence[str]) -> None:
+def write(folder: Path, results: Sequence[Trained], notes: Sequence[str]) -> None:
     """Write both files."""
-    rows = [each.to_json() for each in found]
-    (folder / "curves.svg").write_text(overlay(found), encoding="utf-8")
+    rows = [each.to_json() for each in results]
+    (folder / "curves.svg").write_text(overlay(results), encoding="utf-8")
     (folder / "curves.json").write_text(json.dumps({"notes": [*notes], "models": rows}, indent=1), encoding="utf-8")
 
 
@@ -338,17 +338,17 @@ def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = p
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     entries, others = chosen_entries(asked.models), Others.now()
     asked.out.mkdir(parents=True, exist_ok=True)
-    found: list[Trained] = []
+    results: list[Trained] = []
     place = Place(str(asked.out / "store"))
     built = build_shards(place, asked.text, asked.out)
     notes = [described(asked.text, built)]
     for trained in train_all(place, built, entries, asked.times):
-        found.append(trained)
-        write(asked.out, found, notes)
+        results.append(trained)
+        write(asked.out, results, notes)
         tell(f"{trained.entry.name}: {trained.seconds:.0f} CPU s")
     notes.append(f"{time.strftime('%Y-%m-%d')}, {processor()}, one thread, others {others.share():.0%} of the machine")
-    write(asked.out, found, notes)
-    for line in (*notes, "", *table(found), "", *verdicts(found)):
+    write(asked.out, results, notes)
+    for line in (*notes, "", *table(results), "", *verdicts(results)):
         tell(line)
     return 0
 

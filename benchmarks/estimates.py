@@ -100,10 +100,10 @@ def _compared(
     estimates: Estimates, manifests: Sequence[Manifest], cpu: Mapping[str, float]
 ) -> Iterator[EstimateAndFact]:
     for stage in estimates.stages:
-        found = [manifest for manifest in manifests if manifest.stage_folder == stage.stage]
-        if not found:
+        built = [manifest for manifest in manifests if manifest.stage_folder == stage.stage]
+        if not built:
             continue
-        for measure, came in facts_of(found).items():
+        for measure, came in facts_of(built).items():
             estimated = getattr(stage, measure)
             if None not in (estimated, came) and max(estimated, came) >= SMALL[measure]:
                 yield EstimateAndFact(stage=stage.stage, measure=measure, estimated=estimated, came=came)

@@ -221,15 +221,15 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     for kind in stages_after(flip.path.split("/")[0]):
         shutil.rmtree(folder / "store" / kind, ignore_errors=True)
     flip.apply(harmed.place)
-    told: list[str] = []
-    run_here(harmed, told.append)
-    named = any(flip.path in line for line in told)
+    lines: list[str] = []
+    run_here(harmed, lines.append)
+    named = any(flip.path in line for line in lines)
     whole = not list(find_faults(read_holdings(harmed.place)))
     equal = harmed.contents() == world.contents()
     shutil.rmtree(folder)
-    if equal and named == whole and len(told) == named:
+    if equal and named == whole and len(lines) == named:
         return MENDED if named else UNREAD
-    print(f"{flip}: told {told}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
+    print(f"{flip}: told {lines}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
     return WRONG
 
 
@@ -284,8 +284,8 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 def _differs(world: World, expected: dict[str, bytes], code: int) -> bool:
     """Return whether a run that ended by itself left other manifests than an undisturbed one; prints so."""
-    found = world.manifests()
-    differing = sorted(path for path in {*found, *expected} if found.get(path) != expected.get(path))
+    manifests = world.manifests()
+    differing = sorted(path for path in {*manifests, *expected} if manifests.get(path) != expected.get(path))
     if code or differing:
         print(f"exit code {code}, other manifests: {', '.join(differing) or 'none'}", flush=True)
     return bool(code or differing)

@@ -40,13 +40,13 @@ def _rows(key: Key, calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the sides of one comparison, each with its ranges."""
     _, what, text, megabytes = key
     reports = [report for call in calls for report in call["reports"] if report["what"] == what]
-    title, told = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
+    title, calls_text = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
     for name in dict.fromkeys(row["name"] for report in reports for row in report["rows"]):
         rows = [row for report in reports for row in report["rows"] if row["name"] == name]
         speeds = extent(row["speed"] for row in rows if row.get("speed") is not None)
         times = extent(row["times"] for row in rows if row.get("times") is not None)
-        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, told)) + " |"
-        title = told = ""
+        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, calls_text)) + " |"
+        title = calls_text = ""
 
 
 def _told(call: Mapping[str, Any]) -> str:
@@ -61,10 +61,10 @@ def extent(values: Iterable[float]) -> str:
     >>> extent([102, 61.04, 87]), extent([5]), extent([])
     ('61.04 to 102', '5', '')
     """
-    found = sorted(values)
-    if not found:
+    ordered = sorted(values)
+    if not ordered:
         return ""
-    low, high = f"{found[0]:g}", f"{found[-1]:g}"
+    low, high = f"{ordered[0]:g}", f"{ordered[-1]:g}"
     return low if low == high else f"{low} to {high}"
 
 

@@ -129,12 +129,12 @@ def made_up_words(draw: random.Random, number: int) -> list[str]:
 
 def made_up(draw: random.Random, words: Sequence[str], characters: int) -> str:
     """Return paragraphs of sentences of these words."""
-    said, length = [], 0
+    sentences, length = [], 0
     while length < characters:
         sentence = " ".join(draw.choices(words, k=draw.randrange(6, 22))).capitalize()
-        said.append(sentence + (".\n\n" if draw.random() < 0.15 else ". "))
-        length += len(said[-1])
-    return "".join(said)
+        sentences.append(sentence + (".\n\n" if draw.random() < 0.15 else ". "))
+        length += len(sentences[-1])
+    return "".join(sentences)
 
 
 def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -146,9 +146,9 @@ def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rows = [row for call in calls for row in call["rows"] if row["name"] == step.name]
         cpu, clock = (extent(row[key] for row in rows) for key in ("cpu", "clock"))
         yield " ".join(f"| {cell}".rstrip() for cell in (step.name, cpu, step.goal, clock)) + " |"
-    told = (f"{call['date']}, home {call['home']}, others {call['others']:.0%}" for call in calls)
+    call_lines = (f"{call['date']}, home {call['home']}, others {call['others']:.0%}" for call in calls)
     yield ""
-    yield f"({'; '.join(told)})"
+    yield f"({'; '.join(call_lines)})"
 
 
 if __name__ == "__main__":

@@ -59,18 +59,18 @@ def labels_of(expected: str, texts: Sequence[str]) -> Float64s:
     >>> labels_of("a b c d e", ["a b c d e", "f g h", "a b c d e"])
     array([1., 0., 0.])
     """
-    left, found = Counter(shingles(expected)), []
+    left, labels = Counter(shingles(expected)), []
     for text in texts:
         own = shingles(text)
         common = own & left
         left -= common
-        found.append(float(common.total() >= LEAST_SHARE * max(1, own.total())))
-    return np.array(found)
+        labels.append(float(common.total() >= LEAST_SHARE * max(1, own.total())))
+    return np.array(labels)
 
 
 def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
     """Return the pages whose whole text is known and that can be read."""
-    found = []
+    fitting = []
     for page in marked:
         tree = parse_page(page.html, PageLimits())
         if page.text is None or isinstance(tree, Refused) or not tree.blocks:
@@ -79,7 +79,7 @@ def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
         bits = [[float(bool(mark & BIT[name])) for name in MARKS] for mark in marks]
         values = np.hstack([np.array(rows), np.array(bits)])
         lengths = np.array([len(block.text) for block in tree.blocks]) ** LENGTH_POWER
-        found.append(
+        fitting.append(
             FittingPage(
                 group=page.group,
                 expected=page.text,
@@ -90,7 +90,7 @@ def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
                 rest=np.array(block_odds(tree)) - BIAS - values @ shipped()[1:],
             )
         )
-    return found
+    return fitting
 
 
 def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
@@ -100,17 +100,17 @@ def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
     used = np.array([True, *(name not in NOT_FITTED for name in NAMES)])
     columns = np.hstack([np.ones((len(values), 1)), values])[:, used]
     penalty = np.array([0.0] + [ridge] * (columns.shape[1] - 1))
-    found = np.zeros(columns.shape[1])
+    solution = np.zeros(columns.shape[1])
     for _ in range(100):
-        chance = 1 / (1 + np.exp(-np.clip(columns @ found, -30, 30)))
-        slope = columns.T @ (weights * (labels - chance)) - penalty * found
+        chance = 1 / (1 + np.exp(-np.clip(columns @ solution, -30, 30)))
+        slope = columns.T @ (weights * (labels - chance)) - penalty * solution
         bend = (columns * (weights * chance * (1 - chance))[:, None]).T @ columns + np.diag(penalty + 1e-9)
         step = np.linalg.solve(bend, slope)
-        found += step
+        solution += step
         if abs(step).max() < 1e-9:
             break
     every = np.zeros(len(used))
-    every[used] = found
+    every[used] = solution
     return every
 
 
@@ -165,8 +165,8 @@ def main() -> None:
         here = "" if name in NOT_FITTED else f"{again[at]:.2f}"
         print(f"{name:18} {ships[at]:6.2f} {here:>7} {less:6.2f} {more:6.2f}", flush=True)
     for name, weights in (("ships", ships), ("fitted", again)):
-        found = [f"{len(some)} pages {Scorer(some).f1(weights):.4f}" for some in (fitted, unseen) if some]
-        print(f"F1 as it {name}: fitted on " + ", unseen ".join(found))
+        scores = [f"{len(some)} pages {Scorer(some).f1(weights):.4f}" for some in (fitted, unseen) if some]
+        print(f"F1 as it {name}: fitted on " + ", unseen ".join(scores))
 
 
 if __name__ == "__main__":

@@ -243,8 +243,8 @@ def their_model(settings: ModelSettings, inputs: ModelInputs, model: Objective) 
             discriminator = classes.ElectraForPreTraining.from_pretrained(folder)
             return GeneratorAndDiscriminator(generator, discriminator, model.terms[-1].weight)
         kind = "AutoModelForPreTraining" if family.has_pairs(inputs) else "AutoModelForMaskedLM"
-        found: nn.Module = getattr(classes, kind).from_pretrained(folder)
-        return found
+        loaded: nn.Module = getattr(classes, kind).from_pretrained(folder)
+        return loaded
 
 
 def losses(step: Step, sums: Tensor) -> Tensor:
@@ -254,15 +254,15 @@ def losses(step: Step, sums: Tensor) -> Tensor:
 
 def check(workload: Workload, ranks: Ranks, read: Sequence[GatheredExamples], compiled: bool) -> list[str]:
     """Check bfloat16 against float32, without dropout: the losses and the gradient's norm; returns lines about it."""
-    found = []
+    results = []
     for precision in ("float32", "bfloat16"):
         learner = learner_of(workload, training(precision, compiled and precision == "bfloat16"), ranks, dropout=0.0)
         [step] = steps_of(workload, learner, [read])
         outcome = learner.learn(step, rate=0.0)
-        found.append((losses(step, outcome.sums), outcome.norm.cpu()))
+        results.append((losses(step, outcome.sums), outcome.norm.cpu()))
         del learner, outcome
         _forget(ranks.device)
-    (exact, exact_norm), (rough, rough_norm) = found
+    (exact, exact_norm), (rough, rough_norm) = results
     torch.testing.assert_close(rough, exact, rtol=LOSS_WITHIN, atol=0)
     torch.testing.assert_close(rough_norm, exact_norm, rtol=NORM_WITHIN, atol=0)
     worst, norms = float(((rough - exact) / exact).abs().max()), (float(rough_norm), float(exact_norm))
@@ -389,7 +389,7 @@ def benchmark(
     steps = steps_of(workload, learner, read)
     tokens = float(np.mean([len(gathered.ids) for some in read for gathered in some])) * micro_batches
     flops = float(np.mean([step.flops for step in steps]))
-    found = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
+    results = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
     del learner, steps
     _forget(device)
     compares = not alone and find_spec("transformers") is not None
@@ -400,7 +400,7 @@ def benchmark(
             notes.append(f"  - transformers, {side}: left out, for want of {'a compiler' if not compiled else 'time'}")
             continue
         try:
-            found[f"transformers, {side}"] = theirs(workload, ranks, read, seconds, to_compile)
+            results[f"transformers, {side}"] = theirs(workload, ranks, read, seconds, to_compile)
         except torch.OutOfMemoryError:
             notes.append(f"  - transformers, {side}: out of memory")
         _forget(device)
@@ -410,17 +410,17 @@ def benchmark(
     )
     return [
         title,
-        *_table(found, tokens, flops, rate, peak_flops(card)),
-        *_goals(workload, card, found, tokens),
+        *_table(results, tokens, flops, rate, peak_flops(card)),
+        *_goals(workload, card, results, tokens),
         *notes,
     ]
 
 
-def _table(found: Mapping[str, Measured], tokens: float, flops: float, rate: float, peak: float | None) -> list[str]:
+def _table(results: Mapping[str, Measured], tokens: float, flops: float, rate: float, peak: float | None) -> list[str]:
     """Return a line for each side; FLOPs are those of ours, which counts only real tokens and masked places."""
-    width, first = max(map(len, found)), next(iter(found.values()))
+    width, first = max(map(len, results)), next(iter(results.values()))
     lines = [f"  {'':{width}}  {'tokens/s':>10}  {'MFU':>6}  {'of products':>11}  {'GB':>6}  {'times':>6}"]
-    for side, measured in found.items():
+    for side, measured in results.items():
         done = flops / measured.seconds
         mfu = f"{done / peak:.1%}" if peak else "-"
         lines.append(
@@ -430,8 +430,8 @@ def _table(found: Mapping[str, Measured], tokens: float, flops: float, rate: flo
     return lines
 
 
-def _goals(workload: Workload, card: str, found: Mapping[str, Measured], tokens: float) -> list[str]:
-    speed = tokens / next(iter(found.values())).seconds
+def _goals(workload: Workload, card: str, results: Mapping[str, Measured], tokens: float) -> list[str]:
+    speed = tokens / next(iter(results.values())).seconds
     lines = [f"  goal: {GOAL_SHARE:.0%} of the measured products"]
     for word, goal in workload.goals.items():
         reached = f": {speed / goal:.2f} of it" if word in card else ", and this is none"

@@ -172,7 +172,7 @@ def _trace_rows(store: SizedStore, lookups: int) -> Iterator[tuple[float | str, 
         forward = list(processes.map(partial(_trace_example, place, shards), examples))
         back = list(processes.map(partial(_trace_document, place, shards), ids))
     assert [id for id, _ in forward] == ids, "an example is traced to a document that it does not hold"
-    assert all(index in found for index, (found, _) in zip(examples, back, strict=True)), "an example is not found"
+    assert all(index in hits for index, (hits, _) in zip(examples, back, strict=True)), "an example is not found"
     for name, costs in (("an example", [cost for _, cost in forward]), ("a document", [cost for _, cost in back])):
         cost = reduce(Cost.plus, costs)
         yield (store.megabytes, name, cost.seconds / lookups, held, cost.rows // lookups, cost.unpacked / lookups / 1e6)
@@ -190,8 +190,8 @@ def _trace_document(place: Place, shards: Manifest, id: str) -> tuple[list[int],
     """Return the training examples that hold a document."""
     with metered() as meters:
         before = meters.read()
-        _, found = trace_document(Artifact(place=place, manifest=shards), id)
-        return found["train"], meters.read().minus(before)
+        _, examples = trace_document(Artifact(place=place, manifest=shards), id)
+        return examples["train"], meters.read().minus(before)
 
 
 def planning_law(home: Home, sizes: Sizes) -> Law:

@@ -61,21 +61,21 @@ def read_all(table: Mapping[str, Any], size_bytes: int, judge_every: int) -> Rea
     judge_every: one of so many batches is judged; all are parsed
     """
     source = make_source({"name": "measured", **table})
-    found, tally = Reading(begun_bytes=peak_bytes()), Tally()
+    reading, tally = Reading(begun_bytes=peak_bytes()), Tally()
     start = time.monotonic()
     try:
         batches = in_batches(_records(source, Path(str(table["path"])), size_bytes, tally))
         for number, batch in enumerate(batches):
-            found.rows += len(batch)
-            found.damaged += sum(bool(record.drop and record.drop.damaged) for record in batch)
+            reading.rows += len(batch)
+            reading.damaged += sum(bool(record.drop and record.drop.damaged) for record in batch)
             if number % judge_every == 0:
                 judged = judge_records(batch, source.name, DocumentsSettings())
-                found.documents += judged.documents.num_rows
-                found.reasons.update(judged.reasons)
+                reading.documents += judged.documents.num_rows
+                reading.reasons.update(judged.reasons)
     except InputError as error:
-        found.refused = str(error)
-    found.records, found.seconds, found.peak_bytes = tally.records, time.monotonic() - start, peak_bytes()
-    return found
+        reading.refused = str(error)
+    reading.records, reading.seconds, reading.peak_bytes = tally.records, time.monotonic() - start, peak_bytes()
+    return reading
 
 
 def _records(source: Source, path: Path, size_bytes: int, tally: Tally) -> Iterator[Record]:
@@ -112,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     try:
-        found = read_all(json.loads(parsed.source), parsed.size_bytes, parsed.judge_every)
+        reading = read_all(json.loads(parsed.source), parsed.size_bytes, parsed.judge_every)
     except InputError as error:
         parser.error(str(error))
-    print(json.dumps(vars(found)))
+    print(json.dumps(vars(reading)))
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def shingles(text: str) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1)) if words)
 
 
-def agreement(expected: str, found: str) -> Counts:
+def agreement(expected: str, extracted: str) -> Counts:
     """Return the shingles in common, too many, and missing."""
-    left, right = shingles(expected), shingles(found)
+    left, right = shingles(expected), shingles(extracted)
     common = (left & right).total()
     return common, right.total() - common, left.total() - common
 
@@ -108,7 +108,7 @@ def load_marked(folder: Path) -> list[Marked]:
     """Return the pages of a folder that have gold. Raises InputError where there are none."""
     lines = [line for path in sorted(folder.glob("gold/*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     pages = {key: page for path in sorted(folder.glob("warc/*.warc.gz")) for key, page in _responses(path)}
-    marked = [found for line in lines if (found := _marked(json.loads(line), pages)) is not None]
+    marked = [page for line in lines if (page := _marked(json.loads(line), pages)) is not None]
     if not marked:
         raise InputError(f"{folder} has no page with gold: give --text a folder with warc/*.warc.gz and gold/*.jsonl.")
     return marked
@@ -171,13 +171,13 @@ def _newspaper() -> Extractor:
     article = importlib.import_module("newspaper").Article
 
     def extract(html: str, url: str) -> str:
-        found = article(url)
-        found.download(input_html=html)
+        parsed = article(url)
+        parsed.download(input_html=html)
         try:
-            found.parse()
+            parsed.parse()
         except (ImportError, LookupError):  # of what it wants for some languages
             return ""
-        return str(found.text)
+        return str(parsed.text)
 
     return extract
 

@@ -69,12 +69,12 @@ class Findings:
     def lines(self, show: int) -> Iterator[str]:
         """Yield the figures as text, with up to `show` sentences of each kind."""
         yield f"{self.pages} pages, {self.sentences} sentences"
-        for title, found, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
-            total = found.total()
+        for title, counts, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
+            total = counts.total()
             share = PER * total / max(1, self.sentences)
             yield f"{title}: {total}, {share:.2f} in {PER:,} sentences"
             for kind in kinds:
-                yield f"  {kind:28} {found[kind]:6}"
+                yield f"  {kind:28} {counts[kind]:6}"
                 yield from (f"      {sentence}" for sentence in self.shown.get(kind, [])[:show])
 
 
@@ -119,9 +119,9 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
 
     Raises InputError where there is neither.
     """
-    found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    dumps = [file for file in found if DUMP.fullmatch(file.name)]
-    singles = [file for file in found if file.name.endswith(PAGE_ENDINGS)]
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    dumps = [file for file in files if DUMP.fullmatch(file.name)]
+    singles = [file for file in files if file.name.endswith(PAGE_ENDINGS)]
     if not dumps and not singles:
         raise InputError(f"{path} holds no dump and no page: give --text a folder of .xml, .xml.bz2 or .txt files.")
     for dump in dumps:

@@ -47,8 +47,8 @@ def gopher_filters() -> Callable[[str], bool]:
     both = filters.GopherQualityFilter(), filters.GopherRepetitionFilter()
 
     def keeps(text: str) -> bool:
-        found = document(text=text, id="")
-        verdicts = [each.filter(found) for each in both]
+        datatrove_document = document(text=text, id="")
+        verdicts = [each.filter(datatrove_document) for each in both]
         return all(verdict is True for verdict in verdicts)
 
     return keeps

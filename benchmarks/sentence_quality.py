@@ -33,16 +33,16 @@ Splitter = Callable[[str], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """The agreement of found boundaries with the gold ones."""
+    """The agreement of proposed boundaries with the gold ones."""
 
     shared: int
-    found: int
+    proposed: int
     gold: int
 
     @property
     def precision(self) -> float:
-        """The share of the boundaries found that are right; 1 where none is found."""
-        return self.shared / self.found if self.found else 1.0
+        """The share of the proposed boundaries that are right; 1 where there is none."""
+        return self.shared / self.proposed if self.proposed else 1.0
 
     @property
     def recall(self) -> float:
@@ -52,7 +52,7 @@ class Agreement:
     @property
     def f1(self) -> float:
         """The harmonic mean of both."""
-        return 2 * self.shared / (self.found + self.gold) if self.found + self.gold else 1.0
+        return 2 * self.shared / (self.proposed + self.gold) if self.proposed + self.gold else 1.0
 
 
 # The gold.
@@ -125,9 +125,9 @@ def inner_ends(sentences: Sequence[str]) -> list[int]:
 
 def agreement(splitter: Splitter, texts: Sequence[GoldText]) -> Agreement:
     """Compare what a splitter finds in texts with their gold."""
-    found: Ends = {(number, end) for number, gold in enumerate(texts) for end in inner_ends(splitter(gold.text))}
+    ends: Ends = {(number, end) for number, gold in enumerate(texts) for end in inner_ends(splitter(gold.text))}
     wanted: Ends = {(number, end) for number, gold in enumerate(texts) for end in gold.ends}
-    return Agreement(shared=len(found & wanted), found=len(found), gold=len(wanted))
+    return Agreement(shared=len(ends & wanted), proposed=len(ends), gold=len(wanted))
 
 
 def golden_rules(path: Path) -> list[tuple[str, list[str]]]:

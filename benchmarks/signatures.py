@@ -70,8 +70,8 @@ def _hash(shingle: bytes) -> int:
 
 def _shingles(text: str, length: int) -> set[bytes]:
     """Return the runs of our words by a regular expression, as users of datasketch would write it."""
-    found = [word.encode() for word in _WORD.findall(text.casefold())]
-    return {b" ".join(found[at : at + length]) for at in range(max(1, len(found) - length + 1))}
+    text_words = [word.encode() for word in _WORD.findall(text.casefold())]
+    return {b" ".join(text_words[at : at + length]) for at in range(max(1, len(text_words) - length + 1))}
 
 
 if __name__ == "__main__":

@@ -73,8 +73,8 @@ def write_texts(folder: Path, megabytes: float) -> None:
 @cache
 def _paragraphs() -> list[str]:
     """Return every paragraph of prose, in ASCII, once."""
-    found = (re.sub(r"\s+", " ", piece) for text in load_texts(None, 100) for piece in re.split(r"\n\s*\n", text))
-    return sorted({piece for piece in found if 60 < len(piece) < 800 and piece.isascii() and piece.endswith(".")})
+    pieces = (re.sub(r"\s+", " ", piece) for text in load_texts(None, 100) for piece in re.split(r"\n\s*\n", text))
+    return sorted({piece for piece in pieces if 60 < len(piece) < 800 and piece.isascii() and piece.endswith(".")})
 
 
 def _of_names(draw: random.Random) -> str:
@@ -223,8 +223,8 @@ def sized_store(home: Path, megabytes: float) -> SizedStore:
     if costs.exists():
         data = json.loads(costs.read_bytes())
         manifests = {kind: read_manifest(place, where) for kind, where in data["folders"].items()}
-        found = {kind: manifest for kind, manifest in manifests.items() if manifest is not None}
-        run = SizedRun(costs={kind: Cost(**cost) for kind, cost in data["costs"].items()}, manifests=found)
+        stored = {kind: manifest for kind, manifest in manifests.items() if manifest is not None}
+        run = SizedRun(costs={kind: Cost(**cost) for kind, cost in data["costs"].items()}, manifests=stored)
         return SizedStore(megabytes=megabytes, recipe=recipe, lock=lock, place=place, run=run)
     run = run_metered(recipe, lock, place)
     folders = {kind: manifest.folder for kind, manifest in run.manifests.items()}

@@ -95,13 +95,13 @@ def compared_with_rustbpe(ours: Vocabulary, theirs: Sequence[bytes]) -> str:
     """Return how many of the pieces are the same, and in the same order."""
     values = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
     learnt = [bytes(values[letter] for letter in left + right) for left, right in ours.merges]
-    found = theirs[len(BYTE_LETTERS) :]
+    pieces = theirs[len(BYTE_LETTERS) :]
     same = next(
-        (number for number, pair in enumerate(zip(learnt, found, strict=False)) if pair[0] != pair[1]), len(found)
+        (number for number, pair in enumerate(zip(learnt, pieces, strict=False)) if pair[0] != pair[1]), len(pieces)
     )
     return (
-        f"rustbpe learns {len(found)} pieces where ours are {len(learnt)}: the first {same} are equal, and "
-        f"{len({*learnt} ^ {*found})} are in only one of the two"
+        f"rustbpe learns {len(pieces)} pieces where ours are {len(learnt)}: the first {same} are equal, and "
+        f"{len({*learnt} ^ {*pieces})} are in only one of the two"
     )
 
 

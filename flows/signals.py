@@ -53,7 +53,7 @@ class _LastWord:
     """An action before the process ends. `display`: before the first line is written."""
 
     act: Callable[[], object]
-    said: str
+    message: str
     patient: bool
     display: bool
 
@@ -131,11 +131,11 @@ class _Stopping:
         self._hush()
 
     def _write_line(self, number: signal.Signals) -> None:
-        promised = [*dict.fromkeys(word.said for word in self._words if word.said)]
+        promised = [*dict.fromkeys(word.message for word in self._words if word.message)]
         if number != signal.SIGPIPE or promised:  # `cloze inspect store | head` got what it wanted
             after_echo = "\n" if number == signal.SIGINT and os.isatty(self._voice) else ""  # which is `^C`
-            said = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
-            _side_by_side([lambda: self.say(said)], DISPLAY_SECONDS)
+            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
+            _side_by_side([lambda: self.say(line)], DISPLAY_SECONDS)
 
     def _last_words(self, deadline: float) -> None:
         """Run all of them at once: the patient ones to their end, the others as long as there is time."""
@@ -173,7 +173,7 @@ def answer_signals() -> None:
 
 @contextmanager
 def last_word(
-    act: Callable[[], object], said: str = "", patient: bool = False, display: bool = False
+    act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
     """Register for the time of the block what to do when the process is stopped, on a thread of its own.
 
@@ -182,7 +182,7 @@ def last_word(
     display: it removes what is drawn on the terminal, before the line
     Where the process is being stopped, the block does not end.
     """
-    word = _LastWord(act=act, said=said, patient=patient, display=display)
+    word = _LastWord(act=act, message=message, patient=patient, display=display)
     _stopping.add(word)
     try:
         yield

@@ -57,8 +57,8 @@ def diff(
     if same := len(compared.changes) - len(compared.differing):
         from flows.run.record.counts_text import counted
 
-        said = f"{counted(same, 'figure is', 'figures are')} the same."
-        console.print(said if shown else f"Nothing differs: {said}", markup=False)
+        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+        console.print(equal if shown else f"Nothing differs: {equal}", markup=False)
     return 0
 
 
@@ -115,20 +115,20 @@ def find_run(name: str, store: str) -> "tuple[Place, RunRecord]":
     place, inside = split_address(name)
     if inside.startswith(f"{RUNS}/"):
         return place, read_run(place, _run_id(inside.split("/")[1], list_runs(place), place))
-    newest = next((found for found in newest_runs(place) if found.state == "completed"), None)
+    newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
     if newest is None:
         raise InputError(f"There is no completed run in {place.at('')}: `cloze run` records one.")
     return place, newest
 
 
-def _run_id(name: str, known: list[str], place: "Place") -> str:
+def _run_id(name: str, run_ids: list[str], place: "Place") -> str:
     """Return the id that a name is, or the only one that it begins."""
-    found = [name] if name in known else [run_id for run_id in known if run_id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(found[-MOST:])
-        raise InputError(f"{len(found)} runs begin with {name!r}, the newest: {listed}. Give more of the id.")
+    matches = [name] if name in run_ids else [run_id for run_id in run_ids if run_id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = ", ".join(matches[-MOST:])
+        raise InputError(f"{len(matches)} runs begin with {name!r}, the newest: {listed}. Give more of the id.")
     raise InputError(
         f"There is no run {name!r} in {place.at('')}. `cloze runs` lists those of a store; --store names another "
         "store, and a run of any store is named by its folder, STORE/runs/RUN."
@@ -151,7 +151,7 @@ def _table(compared: "Compared", shown: Any) -> "Table":
     from rich.text import Text
 
     from flows.recipes.settings.privacy import printable
-    from flows.report.compared import said, said_change
+    from flows.report.compared import change_text, figure_text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("figure", overflow="fold")
@@ -159,9 +159,9 @@ def _table(compared: "Compared", shown: Any) -> "Table":
         table.add_column(name, justify="right", no_wrap=True)
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (said(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(printable(change.name), style), *values, said_change(change))
+        table.add_row(Text(printable(change.name), style), *values, change_text(change))
     return table
 
 

@@ -31,10 +31,10 @@ def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: 
 
     place = Place(recipe.store)
     recorded = recorded_times(place, newest_runs(place))
-    found = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
-    if found.stages:
-        keep_for_run(home, recipe, planned.lock, found)
-    return found
+    estimates = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
+    if estimates.stages:
+        keep_for_run(home, recipe, planned.lock, estimates)
+    return estimates
 
 
 def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:

@@ -62,20 +62,20 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     Raises InputError.
     """
     files, source = _raw_files(files_of(entry.source, recipe)), entry.source
-    known = read_lock(recipe.lock_path).guessed.get(source.name, ())
-    kept, guesses = guess_new([source], {source.name: known} if known else {}, [], {source.name: files})
+    locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
+    kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
     left = [file for file in files if file.path not in without]
     if not left:
         refuse_nothing_left(source, guesses[source.name])
-    names = [found.name for found in kept.get(source.name, ())]
+    names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    found = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
+    looked = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
     guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
-        lines=(*guess, *looked_lines({source.name: found}, recipe.privacy.samples)),
+        lines=(*guess, *looked_lines({source.name: looked}, recipe.privacy.samples)),
     )
 
 
@@ -126,6 +126,6 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
     )
 
 
-def _raw_files(found: Sequence[tuple[str, Path]]) -> list[RawFile]:
+def _raw_files(named_paths: Sequence[tuple[str, Path]]) -> list[RawFile]:
     """Return the files of a source; they are not hashed, because a dump may have many gigabytes."""
-    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in found]
+    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in named_paths]

@@ -196,7 +196,7 @@ def _nested_summaries(settings: type) -> Iterator[str]:
 
 def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Row]:
     """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
-    hints, found = get_type_hints(settings), meanings(settings)
+    hints, texts = get_type_hints(settings), meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
         hint = hints[field.name]
@@ -206,7 +206,7 @@ def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), sk
             assert isinstance(hint, type)
             rows += settings_rows(hint, f"{prefix}{field.name}.")
             continue
-        meaning = found.get(field.name) or self_telling(field.name)
+        meaning = texts.get(field.name) or self_telling(field.name)
         rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
     return rows
 

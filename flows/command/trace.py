@@ -35,10 +35,10 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
 
     The newest run that read the file says where it was and, by its recipe, how its source is read.
     """
-    found = find_raw_file(place, document.locator.sha256)
-    if found is None:
+    recorded = find_raw_file(place, document.locator.sha256)
+    if recorded is None:
         return None
-    record, file = found
+    record, file = recorded
     recipe = recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)

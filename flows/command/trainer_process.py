@@ -44,10 +44,10 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
 
 
 def generate(
-    model: str, texts: Sequence[str], said: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
+    model: str, texts: Sequence[str], settings: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
 ) -> None:
     """Print continuations of texts. settings: options of the trainer's command. Raises as `fill` does."""
-    options = [f"--{name}={value}" for name, value in said.items()] + (["--json"] if as_json else [])
+    options = [f"--{name}={value}" for name, value in settings.items()] + (["--json"] if as_json else [])
     with (
         model_folder(model) as folder,
         trainer_process(["generate", *options, "--", str(folder), *texts]) as (output, _),
@@ -58,9 +58,9 @@ def generate(
 
 def import_folder(source: Path, output: Path, family: str, lowercase: bool | None, tell: Callable[[str], None]) -> None:
     """Write a checkpoint in today's form. Raises as `fill` does."""
-    said = ["--family", family] if family else []
-    said += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
-    with trainer_process(["import", *said, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
+    options = ["--family", family] if family else []
+    options += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
+    with trainer_process(["import", *options, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
         for line in lines:
             tell(line.decode().rstrip())
 

@@ -61,9 +61,9 @@ def rebuild_store(console: Console, address: str, part: str | None) -> bool:
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
         equal &= rebuilt.equal
-        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
-        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
+        console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
     return equal
 
 
@@ -72,16 +72,16 @@ def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Faul
     faulty: list[Claim] = []
     faults: list[Fault] = []
 
-    def show(found: Sequence[Fault]) -> None:
-        faults.extend(found)
-        for fault in found:
+    def show(new_faults: Sequence[Fault]) -> None:
+        faults.extend(new_faults)
+        for fault in new_faults:
             console.print(str(fault), style="red", markup=False)
 
     show([*holdings.faults, *check_documents(holdings)])
     with CheckProgress(console, "checking") as progress:
-        for claim, found in check_claims(holdings.place, holdings.claims, progress.advance):
-            faulty += [claim] if found else []
-            show(found)
+        for claim, new_faults in check_claims(holdings.place, holdings.claims, progress.advance):
+            faulty += [claim] if new_faults else []
+            show(new_faults)
     return faulty, faults
 
 
@@ -96,6 +96,6 @@ def _count(console: Console, holdings: Holdings, end: str) -> None:
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
         named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
-        said = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
-        console.print(said, markup=False)
+        line = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        console.print(line, markup=False)
     console.print(f"{listed(looked)}: {end}")

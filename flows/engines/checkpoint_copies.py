@@ -32,14 +32,14 @@ def keep_copy(place: Place, stage: Stage, work: Path) -> None:
 
 def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
     """Put the copy in a store into a work folder, where its step is later than the folder's own."""
-    there = _steps_there(place, stage)
-    if not there or _steps_here(work)[-1:] >= there[-1:]:
+    stored = _steps_there(place, stage)
+    if not stored or _steps_here(work)[-1:] >= stored[-1:]:
         return
-    base, final = f"{_base(stage)}/", work / CHECKPOINTS / there[-1]
+    base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
     new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
     shutil.rmtree(new, ignore_errors=True)
-    for path in place.sizes(f"{base}{CHECKPOINTS}/{there[-1]}"):
-        _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{there[-1]}/"))
+    for path in place.sizes(f"{base}{CHECKPOINTS}/{stored[-1]}"):
+        _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
     _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
     shutil.rmtree(final, ignore_errors=True)
     new.rename(final)

@@ -70,9 +70,9 @@ class Cluster:
         self._await_worker(self._client)
         self._refuse_unlike(ask_all(self._client, identity))
         refuse_unseen(ask_all(self._client, unseen, sight))
-        found = workers_of(self._client)
-        self.workers = sum(int(worker["nthreads"]) for worker in found.values())
-        self._tell(f"{counted(len(found), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
+        workers = workers_of(self._client)
+        self.workers = sum(int(worker["nthreads"]) for worker in workers.values())
+        self._tell(f"{counted(len(workers), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker and wait for its result.
@@ -90,7 +90,7 @@ class Cluster:
                 self._connect_again(client)
                 continue
             self._answered += 1
-            for line in answer.told:
+            for line in answer.notices:
                 self._tell(line)
             if answer.how == UNFIT:
                 self._pass_over(answer.worker, answer.value.decode())
@@ -169,8 +169,8 @@ class Cluster:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
                 self._looked = now
-                there = set(workers_of(client)) - set(self._unfit)
-                self._empty_since = None if there else (self._empty_since or now)
+                fit = set(workers_of(client)) - set(self._unfit)
+                self._empty_since = None if fit else (self._empty_since or now)
             empty = now - self._empty_since if self._empty_since is not None else 0.0
         if empty > PATIENCE_SECONDS:
             raise InputError(
@@ -193,8 +193,8 @@ class Cluster:
         except TimeoutError as error:
             raise InputError(f"The scheduler at {self.address} has no worker. {how_to_start(self.address)}.") from error
 
-    def _refuse_unlike(self, found: Mapping[str, Identity]) -> None:
-        for worker, theirs in sorted(found.items()):
+    def _refuse_unlike(self, identities: Mapping[str, Identity]) -> None:
+        for worker, theirs in sorted(identities.items()):
             if unlike := differences(self._identity, theirs):
                 raise InputError(
                     f"The worker {worker} is not like this machine, so that other bytes could come out: it has "
@@ -205,8 +205,8 @@ class Cluster:
     def _pass_over(self, worker: str, unlike: str) -> None:
         """Skip a worker that joined and is not like this machine."""
         with self._changed:
-            known, self._unfit[worker] = worker in self._unfit, unlike
-        if not known:
+            reported, self._unfit[worker] = worker in self._unfit, unlike
+        if not reported:
             self._tell(f"The worker {worker} is passed over, for it is not like this machine: it has {unlike}.")
 
     def _fit(self, client: Client) -> list[str] | None:

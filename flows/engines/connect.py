@@ -72,8 +72,8 @@ def how_to_start(address: str) -> str:
 
 def workers_of(client: Client) -> Mapping[str, Any]:
     """Return the scheduler's information about each worker, by its address."""
-    found: Mapping[str, Any] = client.scheduler_info()["workers"]
-    return found
+    workers: Mapping[str, Any] = client.scheduler_info()["workers"]
+    return workers
 
 
 def trainers_of(client: Client) -> list[str]:

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     how: str
     value: bytes
     worker: str
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class TakenBack(Exception):
@@ -54,10 +54,10 @@ class _Pools:
         self._heard = threading.local()
 
     @contextmanager
-    def at_work(self, limits: Limits, program: str, told: list[str]) -> Iterator[WorkerPool]:
+    def at_work(self, limits: Limits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
         """Yield the pool for a call, which stays open until the block ends."""
         key = (limits, program)
-        self._heard.told = told
+        self._heard.notices = notices
         with self._lock:
             if key not in self._pools:
                 self._pools[key] = WorkerPool(_threads(), limits, self._tell, look=refuse_taken_back)
@@ -80,7 +80,7 @@ class _Pools:
             self._close_later(key, 0.0)
 
     def _tell(self, line: str) -> None:
-        self._heard.told.append(line)
+        self._heard.notices.append(line)
 
     def _close_later(self, key: tuple[Limits, str], seconds: float) -> None:
         """Close a pool, unless there are calls then, or were meanwhile."""
@@ -114,14 +114,14 @@ def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
         return other
     os.environ.update(QUIET)
     multiprocessing.current_process().daemon = False
-    told: list[str] = []
+    notices: list[str] = []
 
     def run() -> object:
         function, args = pickle.loads(call)
-        with _pools.at_work(limits, wanted[PROGRAM], told) as pool:
+        with _pools.at_work(limits, wanted[PROGRAM], notices) as pool:
             return pool.run(function, *args)
 
-    return answer_of(worker.address, run, told)
+    return answer_of(worker.address, run, notices)
 
 
 def unfit(worker: Worker, wanted: Identity) -> Answer | None:
@@ -130,10 +130,10 @@ def unfit(worker: Worker, wanted: Identity) -> Answer | None:
     return Answer(UNFIT, unlike.encode(), worker.address) if unlike else None
 
 
-def answer_of(where: str, call: Callable[[], object], told: list[str]) -> Answer:
+def answer_of(where: str, call: Callable[[], object], notices: list[str]) -> Answer:
     """Return the outcome of a call on a worker. notices: collected on the way, for the caller"""
     try:
-        return Answer(DONE, pickle.dumps(call()), where, tuple(told))
+        return Answer(DONE, pickle.dumps(call()), where, tuple(notices))
     except TakenBack as error:
         return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), where)
     except ModuleNotFoundError as error:
@@ -144,7 +144,7 @@ def answer_of(where: str, call: Callable[[], object], told: list[str]) -> Answer
         return Answer(RAISED, pickle.dumps(missing), where)
     except Exception as error:  # of any kind: it is raised again at the caller
         error.add_note(f"On the worker {where} of the cluster.")
-        return Answer(RAISED, pickle.dumps(error), where, tuple(told))
+        return Answer(RAISED, pickle.dumps(error), where, tuple(notices))
 
 
 def value_of(answer: Answer) -> Any:
@@ -162,8 +162,8 @@ def value_of(answer: Answer) -> Any:
 
 def is_taken_back(worker: Worker, task: Any) -> bool:
     """Return whether nobody waits for a task any more, or its worker leaves."""
-    known = worker.state.tasks.get(task)
-    return known is None or known.state == "cancelled" or worker.status not in _WORKS
+    state = worker.state.tasks.get(task)
+    return state is None or state.state == "cancelled" or worker.status not in _WORKS
 
 
 def refuse_taken_back() -> None:

@@ -36,8 +36,8 @@ class Sight:
     def of(place: Place, witness: str, sources: Mapping[str, Sequence[RawFile]]) -> "Sight":
         """Return the sight of a store, a file of it, and some raw files of each source."""
         digest = hashlib.sha256(place.read(witness)).hexdigest()
-        there = [[file for file in files if file.path] for files in sources.values()]
-        some = [file for files in there for file in files[:: max(1, len(files) // SAMPLED)]]
+        present = [[file for file in files if file.path] for files in sources.values()]
+        some = [file for files in present for file in files[:: max(1, len(files) // SAMPLED)]]
         sizes = {file.path: file.size_bytes for file in some}
         return Sight(store=place.address, witness=witness, sha256=digest, files=sizes)
 
@@ -48,11 +48,11 @@ def unseen(sight: Sight) -> str:
         return wrong
     for path, size in sight.files.items():
         try:
-            found = raw_path(path).stat().st_size
+            size_here = raw_path(path).stat().st_size
         except OSError as error:
             return f"the raw file {path} ({error.strerror})"
-        if found != size:
-            return f"the raw file {path} ({found:,} bytes there, {size:,} here)"
+        if size_here != size:
+            return f"the raw file {path} ({size_here:,} bytes there, {size:,} here)"
     return ""
 
 
@@ -69,11 +69,11 @@ def _store_unseen(sight: Sight) -> str:
 
 def refuse_unseen(blind: Mapping[str, str]) -> None:
     """Raise InputError where a worker does not see something. blind: worker -> what it does not see, or ""."""
-    found = {worker: what for worker, what in blind.items() if what}
-    if found:
-        worker, what = next(iter(sorted(found.items())))
+    blinded = {worker: what for worker, what in blind.items() if what}
+    if blinded:
+        worker, what = next(iter(sorted(blinded.items())))
         raise InputError(
-            f"{len(found)} of {len(blind)} workers of the cluster do not see what they must: {worker} not {what}. A "
+            f"{len(blinded)} of {len(blind)} workers of the cluster do not see what they must: {worker} not {what}. A "
             "worker has no disk of this machine. Let the store and the raw files be in folders that every machine has "
             "under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers have in their "
             "environment."

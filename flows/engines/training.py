@@ -132,14 +132,14 @@ class RemoteTraining:
 
     def _over(self) -> bool:
         """Return whether there is no more to hear. Raises Lost, and InputError where nobody can train it any more."""
-        there = self._client.status == "running"
+        connected = self._client.status == "running"
         if self._told is None:
-            if not there:
+            if not connected:
                 raise Lost("the scheduler is gone")
             self._refuse_orphaned()
             return bool(self._future.done())
         begun = self._worker or time.monotonic() - self._told < BEGIN_SECONDS
-        return self._left or not there or not begun or (bool(self._worker) and not self._still_there())
+        return self._left or not connected or not begun or (bool(self._worker) and not self._still_there())
 
     def _still_there(self) -> bool:
         """Return whether the worker that trains is one of the cluster's, as of the last check."""
@@ -164,16 +164,16 @@ class RemoteTraining:
 
     def _hear_next(self, hear: Hear, seconds: float) -> None:
         try:
-            said = json.loads(self._messages.get(timeout=seconds))
+            event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
             return
-        if BEGAN in said:
-            self._worker, self._left = said[BEGAN], False
+        if BEGAN in event:
+            self._worker, self._left = event[BEGAN], False
             self._tell(f"{self._what}: trains on the worker {self._worker}.")
-        elif LEFT in said:
-            self._left = said[LEFT] == self._worker
+        elif LEFT in event:
+            self._left = event[LEFT] == self._worker
         else:
-            hear(said)
+            hear(event)
 
 
 def _client(address: str, tell: Tell) -> Client:

@@ -54,7 +54,7 @@ def differences(ours: Identity, theirs: Identity) -> str:
     """
     names = [*ours, *(name for name in theirs if name not in ours)]
     pairs = ((name, theirs.get(name, _ABSENT), ours.get(name, _ABSENT)) for name in names)
-    return ", ".join(f"{name} {there} instead of {here}" for name, there, here in pairs if there != here)
+    return ", ".join(f"{name} {other} instead of {own}" for name, other, own in pairs if other != own)
 
 
 def _version(name: str) -> str:

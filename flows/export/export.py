@@ -53,8 +53,8 @@ def choose(address: str, kind: str | None, name: str | None) -> Artifact:
     """Return the corpus or shard set that an address means. Raises InputError where there is none, or several."""
     if kind is not None:
         check_choice("--kind", kind, KINDS)
-    found = find_artifacts(address)
-    of_kind = [artifact for artifact in found if artifact.manifest.kind in ((kind,) if kind else KINDS)]
+    artifacts = find_artifacts(address)
+    of_kind = [artifact for artifact in artifacts if artifact.manifest.kind in ((kind,) if kind else KINDS)]
     chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:

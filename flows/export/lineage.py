@@ -257,7 +257,7 @@ def name_of_source(run: RunLineage, name: str) -> tuple[str, str]:
 
 def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
     """Return what a stage read: artifacts, and raw files. Several generations of one are one data set."""
-    found: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
+    parents_by_name: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
     for parent in manifest.parents if manifest is not None else ():
         if parent.role in STAGES:
             read = read_manifest(run.place, f"{parent.role}/{parent.name}/{parent.fingerprint}")
@@ -265,8 +265,8 @@ def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
         else:
             assert manifest is not None
             read, named = None, name_of_source(run, manifest.name)
-        found.setdefault(named, []).append((parent, read))
-    return [_input(run, named, parents, manifest) for named, parents in found.items()]
+        parents_by_name.setdefault(named, []).append((parent, read))
+    return [_input(run, named, parents, manifest) for named, parents in parents_by_name.items()]
 
 
 def _input(

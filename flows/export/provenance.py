@@ -78,7 +78,7 @@ class Provenance:
     def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
         """Return the last parent of a kind; None where it is gone."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((found for found in self.of_kind(kind) if found.fingerprint in named), None)
+        return next((ancestor for ancestor in self.of_kind(kind) if ancestor.fingerprint in named), None)
 
     def of_kind(self, kind: str) -> list[Manifest]:
         """Return the members of the chain that are of a kind."""
@@ -95,7 +95,7 @@ class Provenance:
 
 def provenance_of(artifact: Artifact) -> Provenance:
     """Return the provenance of an artifact. Raises Damaged for a manifest that is not what was written."""
-    found, gone = _ancestors(artifact)
+    chain, gone = _ancestors(artifact)
     record = _first_run(artifact)
     recipe, lock, unread = None, None, ""
     if record is not None:
@@ -106,7 +106,7 @@ def provenance_of(artifact: Artifact) -> Provenance:
             unread = str(error)
     return Provenance(
         artifact=artifact,
-        ancestors=tuple(found),
+        ancestors=tuple(chain),
         gone=tuple(gone),
         record=record,
         recipe=recipe,
@@ -122,8 +122,8 @@ def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
     while waiting:
         folder = waiting.pop()
         if folder not in manifests:
-            found = manifests[folder] = read_manifest(artifact.place, folder)
-            waiting += _parent_folders(found) if found is not None else ()
+            ancestor = manifests[folder] = read_manifest(artifact.place, folder)
+            waiting += _parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
         key=lambda manifest: (STAGES.index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),

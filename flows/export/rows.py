@@ -102,8 +102,8 @@ class DocumentRows:
         }
         return pa.schema(
             [
-                described(name, pa.string() if name == "id" else types[name], said)
-                for name, said in DOCUMENT_COLUMNS.items()
+                described(name, pa.string() if name == "id" else types[name], meaning)
+                for name, meaning in DOCUMENT_COLUMNS.items()
             ]
         )
 

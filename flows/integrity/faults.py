@@ -68,43 +68,43 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
     """Return the damage in a part: in its record, its files, or what the record says of them."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
-    found: list[Damaged] = []
+    damages: list[Damaged] = []
     checks: dict[str, TableChecks] = {}
     try:
         read = read_record(place, claim.folder, claim.part.record.path)
         checks = dict(read.checks)
         if read.part.record != claim.part.record:
-            found.append(Damaged(record, "its digest is not the one that the manifest names"))
+            damages.append(Damaged(record, "its digest is not the one that the manifest names"))
         elif identity(read.part) != identity(claim.part):
-            found.append(Damaged(record, "it describes another part than the manifest"))
+            damages.append(Damaged(record, "it describes another part than the manifest"))
     except FileNotFoundError:
-        found.append(Damaged(record, "it is gone"))
+        damages.append(Damaged(record, "it is gone"))
     except Damaged as error:
-        found.append(error)
+        damages.append(error)
     for file in claim.part.files:
         path = f"{claim.folder}/{file.path}"
-        if not found and is_table(file) and file.path not in checks:
-            found.append(Damaged(record, f"it does not describe {file.path}"))
-        wrong = check_file(place, claim.kind, path, file, record, None if found else checks.get(file.path))
-        found += [wrong] if wrong is not None else []
+        if not damages and is_table(file) and file.path not in checks:
+            damages.append(Damaged(record, f"it does not describe {file.path}"))
+        wrong = check_file(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
+        damages += [wrong] if wrong is not None else []
     return [
-        Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in found
+        Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in damages
     ]
 
 
 def check_run(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the documents of a run. They cannot be made again, so the fault says what is lost."""
-    found: dict[str, str] = {}
+    damage_by_path: dict[str, str] = {}
     for read in (recorded_lock, recorded_raw_paths, read_run):
         try:
             read(place, run_id)
         except DamagedRun as fault:
-            found[fault.path] = fault.what
+            damage_by_path[fault.path] = fault.what
         except FileNotFoundError:
             continue  # missing files are checked by name below
     for name, lost in _LOST.items():
         path = f"runs/{run_id}/{name}"
-        what = "it is gone" if place.size(path) is None else found.get(path)
+        what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
         if what is not None:
             yield Fault(path=path, what=f"{what}; it cannot be made again, and lost is {lost}")
     yield from check_figures(place, run_id)

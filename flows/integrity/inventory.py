@@ -116,13 +116,13 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
-    known = named | set(lists) | {path for path in paths if _is_manifest(path)}
+    expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
     return Holdings(
         place=place,
         manifests=manifests,
         claims=tuple(claims),
         faults=tuple(faults),
-        unnamed={**{path: sizes[path] for path in paths if path not in known}, **place.unfinished(inside)},
+        unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.unfinished(inside)},
         runs=tuple(path.split("/")[1] for path in sorted(sizes) if path.startswith("runs/") and _is_run(path)),
         tombstones=lists,
         releases=() if inside else tuple(release_entries(place)),

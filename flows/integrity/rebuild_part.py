@@ -72,8 +72,8 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
         for stage in stages:
             if stage.folder == manifest.folder:
                 raise _StageFound(stage)
-        found = [survey_stage(place, stage).manifest for stage in stages]
-        whole = [manifest for manifest in found if manifest is not None]
+        manifests = [survey_stage(place, stage).manifest for stage in stages]
+        whole = [manifest for manifest in manifests if manifest is not None]
         if len(whole) < len(stages):
             raise _ParentLost
         return whole
@@ -82,8 +82,8 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
         if manifest.folder in run.folders:
             try:
                 run_recipe(place, recorded_recipe(run.record, place.address), run.lock, look)
-            except _StageFound as found:
-                return found.stage
+            except _StageFound as reached:
+                return reached.stage
             except _ParentLost:
                 continue
     raise InputError(

@@ -192,7 +192,7 @@ class _Mender:
     tell: Tell
     distrusted: set[str] = field(default_factory=set)
     patient: bool = True
-    born: dict[str, str] = field(default_factory=dict)
+    oldest: dict[str, str] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
@@ -200,10 +200,10 @@ class _Mender:
 
     def build_again(self, folders: set[str]) -> None:
         """Make artifacts whole, by the newest recorded runs that name them."""
-        there = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
-        self.wanted = there - self.reasons.keys()
+        present = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
+        self.wanted = present - self.reasons.keys()
         runs = list(recorded_runs(self.place)) if self.wanted else []
-        self.born = {folder: run.record.run_id for run in runs for folder in run.folders}
+        self.oldest = {folder: run.record.run_id for run in runs for folder in run.folders}
         for self.patient in (True, True, False):
             for run in runs:
                 self._follow_mending(run)
@@ -222,8 +222,8 @@ class _Mender:
 
     def reason(self, fault: Fault) -> str:
         """Return why a fault remains."""
-        known = [self.reasons[folder] for folder in fault.artifacts if folder in self.reasons]
-        return known[0] if known else "no recorded run would make it with this version"
+        reasons = [self.reasons[folder] for folder in fault.artifacts if folder in self.reasons]
+        return reasons[0] if reasons else "no recorded run would make it with this version"
 
     def _distrust(self, fault: Damaged) -> None:
         """Mark a file that turned out to be damaged while others were made from it, to be built again."""
@@ -284,7 +284,7 @@ class _Mender:
     def _waits(self, stage: Stage) -> bool:
         """Return whether it may point to damaged parts of an older artifact, which must rebuild them first."""
         owners = {owner(path) for path in self.distrusted if not path.endswith(f"/{MANIFEST}")}
-        older = (folder for folder in owners & self.wanted if self.born.get(folder, "~") < self.born[stage.folder])
+        older = (folder for folder in owners & self.wanted if self.oldest.get(folder, "~") < self.oldest[stage.folder])
         return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
 
     def _build(self, stage: Stage, survey: Survey) -> None:

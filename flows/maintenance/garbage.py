@@ -65,11 +65,11 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
             f"removed. `cloze verify --repair` mends what can be mended; where it is the record of a run that may go, "
             "delete its folder."
         )
-    found = clearings(place)
+    clean_ups = clearings(place)
     newest = max((state.run_id for state in states), default="")
     begun = {
         str(folder)
-        for present in found.values()
+        for present in clean_ups.values()
         if present.is_gone and newest < f"{present.heard:%Y%m%dT%H%M%S}"
         for folder in present.said.get("folders", ())
     }
@@ -94,12 +94,12 @@ def garbage(seen: Look, keep_runs: int) -> Garbage:
     files = leftovers(seen, left, artifacts)
     runs = old_runs(seen.place, keep_runs)
     gone = sum(seen.sizes[f"{folder}/{MANIFEST}"] for folder in artifacts) + sum(files.values())
-    known = seen.needed.known
+    recorded_names = seen.needed.recorded_names
     return Garbage(
         artifacts=tuple(artifacts),
         files=files,
         runs=tuple(runs),
-        unknown=tuple(folder for folder in seen.manifests if folder.split("/")[1] not in known),
+        unknown=tuple(folder for folder in seen.manifests if folder.split("/")[1] not in recorded_names),
         size_bytes=gone + sum(size for sizes in runs.values() for size in sizes.values()),
     )
 

@@ -49,13 +49,13 @@ class Needed:
     folders: frozenset[str]
     claimed: frozenset[str]
     unended: frozenset[str]
-    known: frozenset[str]
+    recorded_names: frozenset[str]
     everything: bool = False
 
     def may_go(self, folder: str) -> bool:
         """Return whether what is in the folder of an artifact, KIND/NAME/FINGERPRINT, may be removed at all."""
         name = folder.split("/")[1]
-        return not self.everything and name in self.known and name not in self.claimed
+        return not self.everything and name in self.recorded_names and name not in self.claimed
 
 
 def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:
@@ -64,7 +64,7 @@ def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy,
     for state in run_states(place):
         by_recipe.setdefault(state.recipe, []).append(state)
     roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
-    claimed, unended, known, unclear = set[str](), set[str](), set[str](), False
+    claimed, unended, recorded_names, unclear = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
         kept = kept_runs(states, policy, now or datetime.now(UTC))
         roots |= {stage.folder for state in kept if state.record is not None for stage in state.record.stages}
@@ -72,14 +72,14 @@ def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy,
             names = _names(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
             unclear |= open_run and names is None
-            known |= set(names or ())
+            recorded_names |= set(names or ())
             claimed |= set(names or ()) if open_run else set()
             unended |= set(names or ()) if number == 0 and state.state != "completed" else set()
     return Needed(
         folders=frozenset(with_parents(roots & manifests.keys(), manifests)),
         claimed=frozenset(claimed),
         unended=frozenset(unended),
-        known=frozenset(known),
+        recorded_names=frozenset(recorded_names),
         everything=unclear,
     )
 
@@ -112,11 +112,11 @@ def _names(place: Place, state: ListedRun) -> Collection[str] | None:
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
     """Return artifacts and everything that they were made from, as far as the store has it."""
-    found, left = set[str](), list(folders)
+    folders_needed, left = set[str](), list(folders)
     while left:
         folder = left.pop()
-        if folder in found or folder not in manifests:
+        if folder in folders_needed or folder not in manifests:
             continue
-        found.add(folder)
+        folders_needed.add(folder)
         left += [f"{parent.role}/{parent.name}/{parent.fingerprint}" for parent in manifests[folder].parents]
-    return found
+    return folders_needed

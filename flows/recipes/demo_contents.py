@@ -43,17 +43,17 @@ def shipped_contents() -> Contents:
     return contents
 
 
-def compare_contents(documents: Iterable[Manifest], known: Contents) -> list[SampleComparison]:
+def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
     """Compare each published source with what a run made of it."""
-    found = contents_of(documents)
+    built = contents_of(documents)
     return [
         SampleComparison(
             source=source,
             documents=int(tables["documents"].partition(".")[0]),
-            content=found.get(source, {}).get("documents", "nothing"),
-            differ=tuple(table for table in tables if found.get(source, {}).get(table) != tables[table]),
+            content=built.get(source, {}).get("documents", "nothing"),
+            differ=tuple(table for table in tables if built.get(source, {}).get(table) != tables[table]),
         )
-        for source, tables in known.items()
+        for source, tables in published.items()
     ]
 
 

@@ -148,7 +148,7 @@ class Lock:
 
 
 def _guessed_json(guessed: Guessed) -> dict[str, Any]:
-    return {source: [asdict(found) for found in names] for source, names in sorted(guessed.items())}
+    return {source: [asdict(guess) for guess in names] for source, names in sorted(guessed.items())}
 
 
 def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
         tuple(bind(LeftOut, file, key) for file in fields.get(key, ())) for key in ("left_out", "unread")
     )
     guessed = {
-        name: tuple(bind(GuessedName, found, f"guessed.{name}") for found in names)
+        name: tuple(bind(GuessedName, guess, f"guessed.{name}") for guess in names)
         for name, names in fields.get("guessed", {}).items()
     }
     return Lock(
@@ -243,10 +243,10 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
     ]
-    known = {
+    locked = {
         (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
     }
-    added = {name: tuple(file for file in files if (name, file.sha256) not in known) for name, files in now.items()}
+    added = {name: tuple(file for file in files if (name, file.sha256) not in locked) for name, files in now.items()}
     sources = [entry.source for entry in recipe.sources]
     guessed, guesses = guess_new(sources, lock.guessed, generations, added)
     without = without_text(guesses)
@@ -326,18 +326,18 @@ def _is_store(folder: Path, own: Path | None) -> bool:
 def _is_written(folder: Path, store: Path) -> bool:
     """Return whether a folder of a store, or the store itself, is one that runs write to."""
     parts = folder.relative_to(store).parts
-    known = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
-    return known or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
+    by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
+    return by_name or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
 
 
 def look_around(
-    recipe: Recipe, found: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
+    recipe: Recipe, files_by_source: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
 ) -> dict[str, Looked]:
     """Return, by source, the files that are where its raw files are but that no source reads.
 
     files_by_source: the raw files of each; without_text: paths of those that hold none
     """
-    left = {name: [file for file in files if file.path not in without_text] for name, files in found.items()}
+    left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
     return {

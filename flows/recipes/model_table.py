@@ -27,7 +27,7 @@ class ModelTable(NamedTuple):
     """
 
     settings: ModelSettings
-    said: Mapping[str, Any] = MappingProxyType({})
+    given: Mapping[str, Any] = MappingProxyType({})
     folder: str = ""
     teacher: str = ""
     teacher_folder: str = ""
@@ -49,13 +49,13 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
     if not settings.start:
         raise InputError("model.start is empty: give the folder of a model, or leave it out for first weights.")
     hints = get_type_hints(ModelSettings)
-    said = {}
+    given = {}
     for key, value in section.items():
         if key not in hints:
             raise InputError(unknown_key(key, list(hints), "model"))
-        said[key] = convert(value, hints[key], f"model.{key}")
-    del said["start"]
-    return ModelTable(settings, said, _folder(settings.start, path), *learns)
+        given[key] = convert(value, hints[key], f"model.{key}")
+    del given["start"]
+    return ModelTable(settings, given, _folder(settings.start, path), *learns)
 
 
 def _folder(address: str, path: Path) -> str:

@@ -26,8 +26,8 @@ def published() -> dict[str, str]:
 
 def _recipes_of(folder: str) -> dict[str, str]:
     place = files("flows.recipes") / folder
-    found = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in found}
+    names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def template_tables(template: str) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def template_tables(template: str) -> dict[str, Any]:
 
 def new_recipe(name: str, template: str, folder: Path) -> Path:
     """Write NAME.toml into a folder; returns its path. Raises InputError for a file that exists already."""
-    known = templates() | published()
-    check_choice("--template", template, tuple(known))
+    texts = templates() | published()
+    check_choice("--template", template, tuple(texts))
     if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a recipe: use letters, digits, - and _, as in `cloze new tickets-2026`."
@@ -46,7 +46,7 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
     path = folder / f"{name}.toml"
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(known[template].format(name=name))
+            stream.write(texts[template].format(name=name))
     except FileExistsError as error:
         raise InputError(
             f"{path} is there already, and is left as it is. Choose another name, or remove it."

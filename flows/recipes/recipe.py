@@ -118,7 +118,7 @@ class ModelEntry:
     settings: ModelSettings
     training: TrainingSettings
     phases: tuple[tuple[str, ...], ...]
-    said: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     teacher: str = ""
     teacher_folder: str = ""
@@ -255,8 +255,8 @@ def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Vocabular
             f"{where}.{strange} is given with {where}.path: a vocabulary that exists is taken as it is, and only "
             "`lowercase` can be said of a bare vocab.txt. Leave out the one or the other."
         )
-    found = bind(BroughtVocabulary, section, where)
-    return replace(found, path=resolved_path(found.path, path))
+    brought = bind(BroughtVocabulary, section, where)
+    return replace(brought, path=resolved_path(brought.path, path))
 
 
 def _shards(
@@ -272,9 +272,9 @@ def _shards(
         raise InputError(f'{where}.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
     own = {key: value for key, value in section.items() if key != "vocabulary"}
     settings = read_shard_settings({"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
-    known = [entry.source.name for entry in sources]
+    names = [entry.source.name for entry in sources]
     for source in settings.sources:
-        check_choice(f"{where}.sources", source, tuple(known))
+        check_choice(f"{where}.sources", source, tuple(names))
     vocabulary = choose_table(
         section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
     )
@@ -291,14 +291,14 @@ def _model(
     if "model" not in table and "training" not in table:
         return None
     training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
-    known = [entry.name for entry in shards]
+    set_names = [entry.name for entry in shards]
     phases = tuple(
-        tuple(choose_table(name, known, f"training.phase {number}: {key}", "shards") for name in names)
+        tuple(choose_table(name, set_names, f"training.phase {number}: {key}", "shards") for name in names)
         for number, phase in enumerate(training.phase, 1)
         for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    found = read_model_table(sections["model"], path)
-    entry = ModelEntry(training=training, phases=phases, **found._asdict())
+    model = read_model_table(sections["model"], path)
+    entry = ModelEntry(training=training, phases=phases, **model._asdict())
     vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(
@@ -321,12 +321,12 @@ def _model(
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
     _documents(sections, {})  # once for all: an error in a shared table is not the error of one source
-    found = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
-    names = [entry.source.name for entry in found]
+    checked = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
+    names = [entry.source.name for entry in checked]
     for name in names:
         if sum(same_name(name, other) for other in names) > 1:
             raise InputError(f"two sources are named {name!r}: give each [[source]] a name of its own.")
-    return found
+    return checked
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
@@ -400,10 +400,10 @@ def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
     """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
-    usual, known = defaults_of(source), ("documents", *STEP_TABLES)
+    usual, allowed = defaults_of(source), ("documents", *STEP_TABLES)
     for key in usual:
-        if key not in known:
-            raise InputError(unknown_key(key, known, f"`defaults` of the source kind {source.kind!r}"))
+        if key not in allowed:
+            raise InputError(unknown_key(key, allowed, f"`defaults` of the source kind {source.kind!r}"))
     return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
 
 

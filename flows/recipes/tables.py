@@ -35,28 +35,28 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
     place: dict[str, Any] = table
     rest = list(parents)
     while rest:
-        found = place.setdefault(rest.pop(0), {})
-        if isinstance(found, list):
-            found = _one_of(found, rest, last, f"--set {key}={value}")
-        if not isinstance(found, dict):
+        child = place.setdefault(rest.pop(0), {})
+        if isinstance(child, list):
+            child = _one_of(child, rest, last, f"--set {key}={value}")
+        if not isinstance(child, dict):
             raise InputError(f"--set {key}={value}: {parents[-len(rest) - 1]} is not a table of settings.")
-        place = found
+        place = child
     place[last] = parsed
 
 
-def _one_of(tables: list[Any], rest: list[str], last: str, said: str) -> Any:
+def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
     """Return the table that the next name or number in `rest` addresses (and drop it), or the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
-    for found in (*named, *numbered):
+    for match in (*named, *numbered):
         rest.pop(0)
-        return found
+        return match
     if len(tables) == 1:
         return tables[0]
     names = ", ".join(str(table.get("name", number)) for number, table in enumerate(tables, 1) if hasattr(table, "get"))
     raise InputError(
-        f"{said}: there are {len(tables)} such tables: say which, by its name or number before {which or last!r} "
+        f"{option}: there are {len(tables)} such tables: say which, by its name or number before {which or last!r} "
         f"({names or 'none'})."
     )
 
@@ -110,11 +110,11 @@ def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
     """Return the tables of a key that is given once or several times: (name, the rest of it, its name in messages)."""
-    found = table.get(key, {})
-    if not isinstance(found, list):
+    section = table.get(key, {})
+    if not isinstance(section, list):
         return [("", table_of(table, key), key)]
     tables = []
-    for number, entry in enumerate(found, 1):
+    for number, entry in enumerate(section, 1):
         if not isinstance(entry, dict) or "name" not in entry:
             raise InputError(f"{key} {number} has no `name`: where there are several [[{key}]], each has one.")
         check_name(f"{key} {number}: name", entry["name"])
@@ -123,18 +123,18 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
     names = [name for name, _, _ in tables]
     twice = next((name for name in names if sum(same_name(name, other) for other in names) > 1), None)
     if twice is not None or not names:
-        said = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
-        raise InputError(f"{said}: give each a name of its own, or write one table [{key}].")
+        problem = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
+        raise InputError(f"{problem}: give each a name of its own, or write one table [{key}].")
     return tables
 
 
-def choose_table(value: Any, known: Sequence[str], key: str, what: str) -> str:
+def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str:
     """Return the name of one of several tables; without a value, of the only one. Raises InputError."""
-    if value is None and len(known) == 1:
-        return known[0]
-    if value in known:
+    if value is None and len(choices) == 1:
+        return choices[0]
+    if value in choices:
         return str(value)
-    names = ", ".join(map(repr, known))
+    names = ", ".join(map(repr, choices))
     if value is None:
         raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
     raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")

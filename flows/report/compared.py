@@ -78,8 +78,8 @@ def parted(name: str) -> tuple[str, str, str]:
     >>> parted("dropped share (notes (2024))"), parted("meets (")
     (('dropped share', 'notes (2024)', ''), ('meets (', '', ''))
     """
-    found = _NAME.fullmatch(name)
-    return (found["what"], found["of"] or "", found["detail"] or "") if found is not None else (name, "", "")
+    match = _NAME.fullmatch(name)
+    return (match["what"], match["of"] or "", match["detail"] or "") if match is not None else (name, "", "")
 
 
 def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
@@ -92,10 +92,10 @@ def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dic
     return rows
 
 
-def said(value: float | None, kind: str, unit: str) -> str:
+def figure_text(value: float | None, kind: str, unit: str) -> str:
     """Return a figure for people.
 
-    >>> said(1234, "count", "documents"), said(0.0412, "share", "records"), said(1.2345, "mean", "tokens a word")
+    >>> figure_text(1234, "count", "documents"), figure_text(0.0412, "share", ""), figure_text(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
     """
     if value is None:
@@ -107,12 +107,12 @@ def said(value: float | None, kind: str, unit: str) -> str:
     return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:,.3f}"
 
 
-def said_change(change: Change) -> str:
+def change_text(change: Change) -> str:
     """Return how a figure changed, for people: a share in points.
 
-    >>> said_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
+    >>> change_text(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
-    >>> said_change(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
+    >>> change_text(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
     '-25.0 points'
     """
     if change.change is None:
@@ -125,11 +125,11 @@ def said_change(change: Change) -> str:
     relative = f"{100 * change.relative:+,.{_decimals(100 * change.relative, 0)}f}%" if change.relative else ""
     if change.unit == "bytes":
         return relative or "new"
-    size = f"{change.change:+,.0f}" if change.kind == COUNT else _said_step(change)
+    size = f"{change.change:+,.0f}" if change.kind == COUNT else _step_text(change)
     return f"{size} ({relative})" if relative else size
 
 
-def _said_step(change: Change) -> str:
+def _step_text(change: Change) -> str:
     """Return the change of a mean, with at most one digit more than its values are shown with."""
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= LARGE else f"{change.change:+,.3f}"

@@ -31,7 +31,7 @@ def evaluation_page(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
-    told = comparison.tasks if comparison else ()
+    compared_tasks = comparison.tasks if comparison else ()
     return environment.get_template("evaluation.html").render(
         result=result,
         style=Markup(_text("page.css")),
@@ -42,8 +42,8 @@ def evaluation_page(
         notes=list(table.notes(result)),
         comparison=comparison,
         compared_head=comparing.HEAD,
-        compared_rows=[comparing.compared_cells(each) for each in told],
-        compared_plot=Markup(compared_plot(told)),
+        compared_rows=[comparing.compared_cells(each) for each in compared_tasks],
+        compared_plot=Markup(compared_plot(compared_tasks)),
         sizes=sizes,
         sizes_note=sizes_note,
         verdict=list(comparing.verdict_lines(comparison)) if comparison else [],

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.recipes.settings.privacy import visible
-from flows.report.compared import Compared, by_source, said, said_change
+from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.run import RunView
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
@@ -40,8 +40,8 @@ def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> l
     rows = []
     for name, count in losses:
         change = compared.of_reason(name) if compared is not None else None
-        told = {"change": said_change(change) if change else "-", "moved": change is not None and bool(change.change)}
-        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **told})
+        moves = {"change": change_text(change) if change else "-", "moved": change is not None and bool(change.change)}
+        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **moves})
     return rows
 
 
@@ -55,11 +55,11 @@ def source_table(run: RunView, compared: Compared | None) -> list[View]:
     changes = compared.changes if compared is not None else compare({}, run.figures)
     rows = by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
     ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
-    return [_source_row(name, found) for name, found in ordered]
+    return [_source_row(name, changes_of_source) for name, changes_of_source in ordered]
 
 
-def _now(found: Mapping[str, Change], what: str) -> float:
-    return (found[what].after or 0) if what in found else 0
+def _now(changes: Mapping[str, Change], what: str) -> float:
+    return (changes[what].after or 0) if what in changes else 0
 
 
 def _source_row(name: str, changes: Mapping[str, Change]) -> View:
@@ -67,14 +67,14 @@ def _source_row(name: str, changes: Mapping[str, Change]) -> View:
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
         "name": visible(name, NAME_CHARACTERS),
-        "files": said(_now(changes, "raw files"), COUNT, "files"),
-        "records": said(records, COUNT, "records"),
-        "dropped": said(records - documents, COUNT, "records"),
-        "documents": said(documents, COUNT, "documents"),
-        "documents_change": said_change(changes["documents"]) if "documents" in changes else NEW,
-        "tokens": said(tokens.after if tokens else None, COUNT, "tokens"),
-        "tokens_change": said_change(tokens) if tokens else "-",
-        "length": said(length.after if length else None, MEAN, ""),
+        "files": figure_text(_now(changes, "raw files"), COUNT, "files"),
+        "records": figure_text(records, COUNT, "records"),
+        "dropped": figure_text(records - documents, COUNT, "records"),
+        "documents": figure_text(documents, COUNT, "documents"),
+        "documents_change": change_text(changes["documents"]) if "documents" in changes else NEW,
+        "tokens": figure_text(tokens.after if tokens else None, COUNT, "tokens"),
+        "tokens_change": change_text(tokens) if tokens else "-",
+        "length": figure_text(length.after if length else None, MEAN, ""),
     }
 
 

@@ -20,7 +20,7 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.settings.privacy import Privacy, visible, without_folders
 from flows.report import front
-from flows.report.compared import said, said_change
+from flows.report.compared import change_text, figure_text
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
 from flows.report.estimates import estimate_rows
@@ -120,8 +120,8 @@ def _template(privacy: Privacy) -> Template:
     environment.filters["moment"] = readable_moment
     environment.filters["counted"] = counted
     environment.filters["bounded"] = visible
-    environment.filters["said"] = said
-    environment.filters["said_change"] = said_change
+    environment.filters["figure_text"] = figure_text
+    environment.filters["change_text"] = change_text
     environment.filters["excerpt"] = excerpt
     environment.filters["shown"] = privacy.show
     environment.filters["where"] = privacy.where
@@ -148,12 +148,12 @@ def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
 
 def left_out_rows(run: RunView) -> list[str]:
     """Return a line for each raw file that could not be read and was left out."""
-    found = {
+    files = {
         (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
         for manifest in accounts.of_kind(run.manifests, "documents")
         for name, sha256, why in manifest.settings.get("left_out", ())
     }
-    return [described(file, run.privacy.mode) for file in found.values()]
+    return [described(file, run.privacy.mode) for file in files.values()]
 
 
 def shard_views(run: RunView) -> list[View]:

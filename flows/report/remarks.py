@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flows.recipes.settings.privacy import visible
-from flows.report.compared import Compared, by_source, parted, said, said_change
+from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said, telling_looks
@@ -41,7 +41,7 @@ def _look(part: str, text: str) -> Remark:
 
 def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> list[Remark]:
     """Return all remarks, what is wrong first."""
-    found = [
+    remarks = [
         *_accounts(accounts),
         *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_damage(run),
@@ -51,7 +51,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *_examples(run),
         *((*_sources(compared), *_moved(compared)) if compared is not None else ()),
     ]
-    return sorted(found, key=lambda remark: not remark.wrong)
+    return sorted(remarks, key=lambda remark: not remark.wrong)
 
 
 def _accounts(accounts: Accounts) -> Iterator[Remark]:
@@ -68,7 +68,7 @@ def _damage(run: RunView) -> Iterator[Remark]:
     for manifest in of_kind(run.manifests, "documents"):
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.account("records").total
-            share = said(number / total, SHARE, "records") if total else "-"
+            share = figure_text(number / total, SHARE, "records") if total else "-"
             yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
 
 
@@ -114,9 +114,9 @@ def _training(run: RunView) -> Iterator[Remark]:
 
 def _sources(compared: Compared) -> Iterator[Remark]:
     """Yield sources that are new, and those that are gone."""
-    files = {source: found["raw files"] for source, found in by_source(compared.changes, ("raw files",)).items()}
-    told = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
-    for what, names in told.items():
+    files = {source: row["raw files"] for source, row in by_source(compared.changes, ("raw files",)).items()}
+    kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
+    for what, names in kinds.items():
         if names:
             shown = ", ".join(visible(name, NAME_CHARACTERS) for name in names[:MOVED])
             more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
@@ -128,8 +128,8 @@ def _moved(compared: Compared) -> Iterator[Remark]:
     """Yield figures far from those of the run before, those that moved most first."""
     moved = sorted((change for change in compared.changes if _far(change)), key=_distance, reverse=True)
     for change in moved[:MOVED]:
-        before, after = (said(value, change.kind, change.unit) for value in (change.before, change.after))
-        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({said_change(change)}).")
+        before, after = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({change_text(change)}).")
     if more := len(moved[MOVED:]):
         yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
 

@@ -32,8 +32,8 @@ class RunView:
     def manifests(self) -> list[Manifest]:
         """The manifests in the order in which the run made or reused them, each once."""
         folders = dict.fromkeys(stage.folder for stage in self.record.stages)
-        found = (read_manifest(self.place, folder) for folder in folders)
-        return [manifest for manifest in found if manifest is not None]
+        stored = (read_manifest(self.place, folder) for folder in folders)
+        return [manifest for manifest in stored if manifest is not None]
 
     def newest(self, kind: str) -> Manifest | None:
         """Return the last artifact of a kind."""
@@ -51,14 +51,14 @@ class RunView:
     @cached_property
     def generations(self) -> dict[str, str]:
         """The generation that each artifact came with, by its folder; none where all are of the first."""
-        found: dict[str, str] = {}
+        labels: dict[str, str] = {}
         for manifest in accounts.of_kind(self.manifests, "verdicts"):
             labelled = [parent for parent in manifest.parents if parent.label]
-            found |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
-            found[manifest.folder] = labelled[-1].label if labelled else ""
+            labels |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
+            labels[manifest.folder] = labelled[-1].label if labelled else ""
         for manifest in accounts.of_kind(self.manifests, "corpora"):
-            found[manifest.folder] = f"generation {manifest.facts['generations']}"
-        return found if len({*found.values()}) > 1 else {}
+            labels[manifest.folder] = f"generation {manifest.facts['generations']}"
+        return labels if len({*labels.values()}) > 1 else {}
 
     def generation(self, manifest: Manifest) -> str:
         """Return the suffix of an artifact's name that tells it from those of other generations."""
@@ -67,8 +67,8 @@ class RunView:
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
         """By fingerprint of their artifacts."""
-        found = accounts.of_kind(self.manifests, "vocabularies")
-        return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in found}
+        artifacts = accounts.of_kind(self.manifests, "vocabularies")
+        return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def vocabulary_of(self, manifest: Manifest) -> Vocabulary | None:
         """Return the vocabulary that an artifact is, or was made with; None where the store no longer has it."""

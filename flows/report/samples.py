@@ -56,15 +56,15 @@ def _reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[
 
 def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[Dropped]:
     """Return the first rows of one reason; only parts whose ledger counts it are opened."""
-    found: list[Dropped] = []
+    rows_of_reason: list[Dropped] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
             rows = dropped_rows(open_table(place, manifest.stage_folder, part, table, DROPPED.names))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
-            found += [row for row, _ in zip(named, range(number - len(found)), strict=False)]
-        if len(found) == number:
+            rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
+        if len(rows_of_reason) == number:
             break
-    return found
+    return rows_of_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,8 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
     There a threshold that is too low would show first. Empty where the store no longer has all judged documents.
     """
     parents = [parent for parent in verdicts.parents if parent.role == "documents"]
-    found = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
-    judged = [manifest for manifest in found if manifest is not None]
+    manifests = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
+    judged = [manifest for manifest in manifests if manifest is not None]
     if len(judged) < len(parents):
         return []
     columns = ["id", "reason", "survivor", "similarity"]
@@ -125,7 +125,7 @@ def _sources_of_rows(judged: Sequence[Manifest]) -> Int64s:
 
 def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
     """Return the documents of rows of verdicts, which are in the order of the judged documents' parts."""
-    found: dict[int, Document] = {}
+    documents_by_row: dict[int, Document] = {}
     first = 0
     for manifest in judged:
         for part in manifest.parts:
@@ -133,6 +133,6 @@ def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection
             for row in here:
                 rows_there = range(row - first, row - first + 1)
                 batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                [found[row]] = documents(batches)
+                [documents_by_row[row]] = documents(batches)
             first += part.rows("documents")
-    return found
+    return documents_by_row

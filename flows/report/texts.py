@@ -78,8 +78,8 @@ def _differences(compared: TextDifferences) -> str:
     if compared.is_same:
         return "word for word the same"
     removed, stays = compared.own
-    told = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
-    return f"{told}, in as much as was compared" if compared.partial else told
+    difference = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
+    return f"{difference}, in as much as was compared" if compared.partial else difference
 
 
 def example_views(run: RunView) -> list[View]:

@@ -265,8 +265,8 @@ def without_password(url: str) -> str:
     >>> without_password("http://me:a/b?c@host:3128"), without_password("host:3128/?key=secret")
     ('http://***@host:3128', 'host:3128/?...')
     """
-    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
-    scheme = found[0] if found else ""
+    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    scheme = match[0] if match else ""
     _, at, host = url.removeprefix(scheme).rpartition("@")
     shown, question, _ = host.partition("?")
     return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
@@ -301,7 +301,7 @@ def packages(constraints: Path = CONSTRAINTS) -> Finding:
         required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
     except PackageNotFoundError:
         return _fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
-    installed = {_key(found.name): found.version for found in distributions()}
+    installed = {_key(package.name): package.version for package in distributions()}
     missing = sorted(required - set(installed))
     if missing:
         return _fail("packages", f"missing: {', '.join(missing)}", remedy)
@@ -353,8 +353,8 @@ def compiler(environ: Mapping[str, str]) -> Finding:
     if shutil.which("nvidia-smi", path=path) is None:
         return _ok("compiler", "none is needed: every part comes as a binary wheel")
     named = [environ["CC"].split()[0]] if environ.get("CC", "").split() else ["gcc", "clang", "cc"]
-    found = next((name for name in named if shutil.which(name, path=path)), None)
-    if found is None:
+    command = next((name for name in named if shutil.which(name, path=path)), None)
+    if command is None:
         remedy = f"install one ({' or '.join(named)}) and Python's headers: training on the GPU is slower without"
         return _warn("compiler", "none for C: layers are not compiled for the GPU", remedy)
-    return _ok("compiler", f"{found}: layers are compiled for the GPU")
+    return _ok("compiler", f"{command}: layers are compiled for the GPU")

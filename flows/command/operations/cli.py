@@ -35,12 +35,12 @@ def runs(
     if limit < 0:
         raise InputError(f"--limit {limit} must be a whole number from 0 up.")
     place, recipe = _store_or_recipe(of)
-    found = run_states(place, recipe, limit or None)
+    states = run_states(place, recipe, limit or None)
     if as_json:
-        print(json.dumps([state.to_json() for state in found], indent=1))
+        print(json.dumps([state.to_json() for state in states], indent=1))
         return 0
     _refuse_no_store(place)
-    console.print(show_runs(found) if found else "No run is on record here.", markup=False)
+    console.print(show_runs(states) if states else "No run is on record here.", markup=False)
     return 0
 
 
@@ -51,11 +51,11 @@ def status(store: Store = "store", *, as_json: AsJson = False) -> int:
     from flows.run.record.status import store_status
 
     place = _place(store)
-    found = store_status(place)
+    current = store_status(place)
     if as_json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps(current.to_json(), indent=1))
         return 0
-    for line in status_lines(found):
+    for line in status_lines(current):
         console.print(line, markup=False)
     return 0
 

@@ -78,15 +78,15 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
 
 def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
     """Yield what a run does now."""
-    said, process = present.said, present.process
-    workers = counted(int(said.get("workers", 0)), "worker")
+    facts, process = present.said, present.process
+    workers = counted(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {printable(process.host)}"
     yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{_silence(present)}"
-    stages: Mapping[str, Mapping[str, Any]] = said.get("stages", {})
+    stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
         yield f"  {printable(stage):32} {progress_text(stage, progress)}"
-    if not stages and said.get("doing"):
-        yield f"  {printable(str(said['doing']))}"
+    if not stages and facts.get("doing"):
+        yield f"  {printable(str(facts['doing']))}"
 
 
 def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
@@ -98,27 +98,27 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
     '0 of 1,000 steps'
     """
     what = "steps" if stage.endswith(" steps") else "parts"
-    said = f"{progress['built']:,} of {progress['parts']:,} {what}"
+    count = f"{progress['built']:,} of {progress['parts']:,} {what}"
     rate, left = progress.get("rate"), progress.get("seconds_left")
     if rate is None or left is None:
-        return said
+        return count
     pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
-    return f"{said}, {pace}, {readable_seconds(left)} left of this stage"
+    return f"{count}, {pace}, {readable_seconds(left)} left of this stage"
 
 
 def schedule_line(present: Present) -> str:
     """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
-    said = present.said
-    due = f"next {when(str(said['next']))}" if said.get("next") else "when it is due is not known yet"
-    waits = f", {counted(int(said['waiting']), 'run')} waiting for the turn" if said.get("waiting") else ""
-    return f"{printable(str(said.get('recipe')))}: on its schedule, {printable(str(said.get('when')))}; {due}{waits}"
+    facts = present.said
+    due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
+    waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
 
 
 def waiting_line(present: Present) -> str:
     """Return the line of a release that waits for a person: since when, and where to answer."""
-    said = {key: printable(str(value)) for key, value in present.said.items()}
-    what = f"the release {said.get('release')} of the run {said.get('run')}"
-    return f"{said.get('recipe')}: {what} waits for approval since {when(said.get('since', ''))}: {said.get('url')}"
+    facts = {key: printable(str(value)) for key, value in present.said.items()}
+    what = f"the release {facts.get('release')} of the run {facts.get('run')}"
+    return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
 
 
 def _silence(present: Present) -> str:

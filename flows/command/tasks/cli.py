@@ -91,8 +91,8 @@ def finetune(
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or evaluate is None or "/" in task:  # a published set
-        kind, files, said = published_task(task, data, train, evaluate, said=file)
-        return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
+        kind, files, settings = published_task(task, data, train, evaluate, file=file)
+        return finetune_model(kind, model, files, output, {**settings, **pairs}, _tell)
     return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, _tell)
 
 
@@ -284,8 +284,8 @@ def generate(
     from flows.command.trainer_process import generate as generate_text
 
     drawn = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
-    said = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
-    generate_text(model, texts, said, as_json, print)
+    settings = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
+    generate_text(model, texts, settings, as_json, print)
     return 0
 
 

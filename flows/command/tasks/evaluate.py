@@ -77,15 +77,15 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
     model, output, compare = asked.model, asked.output, asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell)
-    found = found_in(runs)
+    judged = found_in(runs)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell))
-        comparison = compared(suite, (model, compare), found, others)
+        comparison = compared(suite, (model, compare), judged, others)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
-    result = result_of(suite, model, found, overlaps(suite, made), elsewhere)
-    medians = median_runs(suite, runs, found)
+    result = result_of(suite, model, judged, overlaps(suite, made), elsewhere)
+    medians = median_runs(suite, runs, judged)
     sizes = suite_models(medians, tell) if asked.onnx else {}
     table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
     write_table(table, output)
@@ -173,10 +173,10 @@ def write_table(table: Table, output: Path) -> None:
         raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
 
 
-def median_runs(suite: Suite, runs: Sequence[SuiteRun], found: Found) -> dict[str, SuiteRun]:
+def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: Found) -> dict[str, SuiteRun]:
     """Return for each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
-    return {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+    return {task.name: by_seed[task.name, median_run(task, suite.seeds, judged)] for task in suite.tasks}
 
 
 def first_metrics(suite: Suite) -> dict[str, str]:
@@ -228,8 +228,8 @@ def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
         path = scratch / "runs.json"
         path.write_text(json.dumps(dataclasses.asdict(SuiteJob(runs=runs))), encoding="utf-8")
         listener = Listener(tell)
-        with trainer_process(["evaluate", str(path)], _training(runs)) as (said, log):
-            for event in events(said, log):
+        with trainer_process(["evaluate", str(path)], _training(runs)) as (output_lines, log):
+            for event in events(output_lines, log):
                 if event["event"] in SAID:
                     tell(SAID[event["event"]](event))
                 else:

@@ -36,18 +36,18 @@ class TaskFiles(NamedTuple):
     evaluation: FileSettings
 
 
-def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
+def task_files(reading: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
     """Return two files that are read alike."""
-    return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
+    return TaskFiles(*(replace(reading, path=str(path.resolve())) for path in (train, evaluate)))
 
 
 def published_task(
-    name: str, data: Path | None, *files: Path | None, said: FileSettings = AS_PUBLISHED
+    name: str, data: Path | None, *files: Path | None, file: FileSettings = AS_PUBLISHED
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
     """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
 
     files: those that are named; there must be none
-    reading: how they are read; only `max_unusable` may be set
+    file:  how they are read; only `max_unusable` may be set
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -61,20 +61,20 @@ def published_task(
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
-    if said != replace(AS_PUBLISHED, max_unusable=said.max_unusable):
+    if file != replace(AS_PUBLISHED, max_unusable=file.max_unusable):
         raise InputError(
             f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
             "and the kind of task."
         )
-    found = published(name, str(data))
-    if not {"train", "dev"} <= {*found.files}:
-        lacking = " and no ".join(split for split in ("train", "dev") if split not in found.files)
+    of_set = published(name, str(data))
+    if not {"train", "dev"} <= {*of_set.files}:
+        lacking = " and no ".join(split for split in ("train", "dev") if split not in of_set.files)
         raise InputError(
-            f"{name} has no {lacking} split as it is published: name the task {found.published.kind!r} in its place, "
+            f"{name} has no {lacking} split as it is published: name the task {of_set.published.kind!r} in its place, "
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
-    read = (replace(found.files[split], max_unusable=said.max_unusable) for split in ("train", "dev"))
-    return found.published.kind, TaskFiles(*read), settings_of_set(found.published)
+    read = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
+    return of_set.published.kind, TaskFiles(*read), settings_of_set(of_set.published)
 
 
 def finetune_model(
@@ -99,8 +99,8 @@ def finetune_model(
         path = scratch / "job.json"
         path.write_text(job.to_json(), encoding="utf-8")
         listener = Listener(tell)
-        with trainer_process(["finetune", str(path)], settings.training(1)) as (said, log):
-            for event in events(said, log):
+        with trainer_process(["finetune", str(path)], settings.training(1)) as (output_lines, log):
+            for event in events(output_lines, log):
                 listener.hear(event)
     return 0
 
@@ -153,13 +153,13 @@ def ledger_line(ledger: Mapping[str, Any]) -> str:
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
-    said = [
+    counts = [
         counted(account["outcomes"]["given"], unit.removesuffix("s")),
         counted(figures["tokens"], "token"),
         *dropped,
     ]
     cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-    return ", ".join(said + ([cut] if figures["texts_cut"] else []))
+    return ", ".join(counts + ([cut] if figures["texts_cut"] else []))
 
 
 def progress(event: Event, steps: int) -> str:

@@ -61,10 +61,10 @@ def grid_of(
 
 def _recipe(name: str, overrides: Sequence[str], cell: Cell) -> Recipe:
     """Return the recipe of a cell. Raises InputError where it trains no model."""
-    found = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
-    if found.model is None:
-        raise InputError(f"The recipe {found.name!r} has no [model]: a grid compares models, so give it one to train.")
-    return found
+    loaded = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
+    if loaded.model is None:
+        raise InputError(f"The recipe {loaded.name!r} has no [model]: a grid compares models, so give it one to train.")
+    return loaded
 
 
 def _folder(name: str) -> str:

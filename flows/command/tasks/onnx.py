@@ -40,11 +40,11 @@ def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, 
 def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> Models:
     """Have the trainer write a folder; return what its models take. Raises InputError, or TrainingFailed."""
     with scratch_folder() as scratch:
-        said = []
+        options = []
         if file is not None:
             (scratch / "file.json").write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
-            said = ["--file", str(scratch / "file.json")]
-        asked = ["onnx", *(["--int8"] if int8 else []), *said, "--", str(folder), str(output.resolve())]
+            options = ["--file", str(scratch / "file.json")]
+        asked = ["onnx", *(["--int8"] if int8 else []), *options, "--", str(folder), str(output.resolve())]
         with trainer_process(asked) as (heard, log):
             [event] = events(heard, log)
     models: Models = event["models"]
@@ -53,20 +53,20 @@ def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -
 
 def suite_models(medians: Mapping[str, SuiteRun], tell: Callable[[str], None]) -> dict[str, Models]:
     """Return for each task what its median run takes; written files are kept. Raises as `written`. medians: by task"""
-    found = {}
+    models_by_task = {}
     for task, run in medians.items():
         output = Path(run.folder) / "onnx"
         if (output / TABLE).is_file():
-            found[task] = json.loads((output / TABLE).read_text(encoding="utf-8"))["models"]
+            models_by_task[task] = json.loads((output / TABLE).read_text(encoding="utf-8"))["models"]
         else:
             tell(f"{task}, seed {run.seed}: as ONNX, and what it takes")
-            found[task] = written(Path(run.job.output), output, True, run.job.evaluation)
-    return found
+            models_by_task[task] = written(Path(run.job.output), output, True, run.job.evaluation)
+    return models_by_task
 
 
-def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def suite_cells(models_by_task: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield rows of a table under `SUITE_HEAD`. metrics: by task the one to show, where the models have it"""
-    for task, models in found.items():
+    for task, models in models_by_task.items():
         for row in models:
             metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
             name, *taken, difference = _cells(row)
@@ -82,7 +82,7 @@ def table(models: Models) -> Iterator[str]:
     torch  1,000       4.0 kB  9.4 MB  2.5 ms  0                   0.5000
     """
     scores = [[f"{score:.4f}" for score in row["scores"].values()] for row in models]
-    rows = ((*_cells(row), *told) for row, told in zip(models, scores, strict=True))
+    rows = ((*_cells(row), *values) for row, values in zip(models, scores, strict=True))
     return aligned([(*HEADINGS, *models[0]["scores"]), *rows])
 
 

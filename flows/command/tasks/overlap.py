@@ -59,18 +59,18 @@ def overlaps(suite: Suite, made: Provenance | None) -> Mapping[tuple[str, str], 
 
 def corpora_read(made: Provenance) -> tuple[CorpusRead, ...]:
     """Return the corpora behind a model's shards; none where one of them is gone."""
-    found: dict[str, CorpusRead] = {}
+    read_by_folder: dict[str, CorpusRead] = {}
     for shards in made.of_kind("shards"):
         corpus = made.parent(shards, "corpora")
         if corpus is None:
             return ()
         chosen = shards.settings.get("sources") or None
-        before = found.get(corpus.folder)
+        before = read_by_folder.get(corpus.folder)
         sources = frozenset(chosen) if chosen is not None else None
         if before is not None:
             sources = None if sources is None or before.sources is None else sources | before.sources
-        found[corpus.folder] = CorpusRead(corpus=corpus, sources=sources)
-    return tuple(found.values())
+        read_by_folder[corpus.folder] = CorpusRead(corpus=corpus, sources=sources)
+    return tuple(read_by_folder.values())
 
 
 def began_elsewhere(made: Provenance) -> bool:

@@ -36,8 +36,8 @@ def predict_file(
         path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
         flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
         asked = [_command(folder, int8), *flags, "--", str(folder), str(path), str(output.resolve())]
-        with trainer_process(asked) as (said, log):
-            for event in events(said, log):
+        with trainer_process(asked) as (output_lines, log):
+            for event in events(output_lines, log):
                 task = str(event["task"])
                 tell(f"{task}: {ledger_line(event['ledger'])}")
                 for name, value in event["scores"].items():

@@ -156,8 +156,8 @@ def show_example(
     """
     tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    said = example_in_words(example, labels)
-    text = Text.assemble((said, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    title = example_in_words(example, labels)
+    text = Text.assemble((title, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):

@@ -116,10 +116,10 @@ class FetchProgress(_Drawn):
             self._count(-1, self._files.get(name))
             self._files[name] = (num_bytes, whole)
             self._count(1, self._files[name])
-            said = f"fetching: {self._num_done} of {len(self._files)} files so far"
+            text = f"fetching: {self._num_done} of {len(self._files)} files so far"
             total = None if self._num_open else self._whole
-            self._bar.update(self._task, completed=self._here, total=total, description=said)
-            self._tell_seldom(f"{said}, {self._here / 1e6:,.1f} MB")
+            self._bar.update(self._task, completed=self._here, total=total, description=text)
+            self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
         """Add a file's state to the sums, or subtract it. A file of unknown length is open."""

@@ -70,9 +70,9 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
     """Show whether the shipped samples gave the same rows as where they were published."""
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
-        said = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
+        verdict = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
         style = "red" if item.differ else "green"
-        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
+        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{verdict}[/{style}]")
 
 
 def show_learning(console: Console, finished: RunState) -> None:

@@ -55,7 +55,7 @@ def _works(address: str, patterns: Sequence[str]) -> list[Work]:
 
 def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     for path in (
-        found for pattern in patterns for found in ([folder] if not pattern else sorted(folder.glob(pattern)))
+        candidate for pattern in patterns for candidate in ([folder] if not pattern else sorted(folder.glob(pattern)))
     ):
         if (path / JOB).is_file():
             yield path
@@ -70,14 +70,14 @@ def _store_of(work: Path) -> str | None:
 
 def export_step(address: str, folder: Path, step: int | None) -> str:
     """Write a checkpoint of a model to a folder; return a line about it. Raises InputError, or TrainingFailed."""
-    found = find_works(address)
-    if len(found) != 1:
+    works = find_works(address)
+    if len(works) != 1:
         raise InputError(
-            f"{address} has {'several models' if found else 'no model'} with checkpoints on this machine: name "
-            f"{'one of ' + ', '.join(str(one.folder) for one in found) if found else 'the folder of one'} "
+            f"{address} has {'several models' if works else 'no model'} with checkpoints on this machine: name "
+            f"{'one of ' + ', '.join(str(one.folder) for one in works) if works else 'the folder of one'} "
             "(STORE/models/NAME/FINGERPRINT)."
         )
-    [work] = found
+    [work] = works
     store = ["--store", work.store] if work.store is not None and _holds_vocabulary(work) else []
     at = ["--step", str(step)] if step is not None else []
     with trainer_process(["export", *at, *store, "--", str(work.folder), str(folder)]) as (output, log):

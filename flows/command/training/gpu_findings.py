@@ -28,11 +28,11 @@ def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
         answer = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None  # `cloze doctor` reports a driver that fails
-    found = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
+    matches = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
     lacks = compiler_lacks("cuda", environ)
     cards = [
         Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
-        for each in found
+        for each in matches
         if each is not None
     ]
     return weakest(cards) if cards else None

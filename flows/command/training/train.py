@@ -59,10 +59,10 @@ def train_arguments(arguments: Sequence[str]) -> int:
 
 def _number(named: Mapping[str, str], option: str, usual: int) -> int:
     """Return the value of an option that is a whole number. Raises InputError."""
-    said = named.get(option, str(usual))
-    if not re.fullmatch(r"-?\d{1,9}", said, re.ASCII):
-        raise InputError(f"{option} {said!r} is no whole number.")
-    return int(said)
+    text = named.get(option, str(usual))
+    if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII):
+        raise InputError(f"{option} {text!r} is no whole number.")
+    return int(text)
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:

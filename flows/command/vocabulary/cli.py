@@ -39,15 +39,15 @@ def show(
     from flows.report.drawing.pieces import shown_pieces
     from tokenizers_train.measures.texts import cut_text
 
-    found = find_vocabulary(vocabulary, store)
-    cut = cut_text(found, sentence) if sentence is not None else None
+    chosen = find_vocabulary(vocabulary, store)
+    cut = cut_text(chosen, sentence) if sentence is not None else None
     if as_json:
-        facts = vocabulary_facts(found)
-        print(json.dumps(facts if cut is None else {**facts, **text_figures(found, cut)}, indent=1))
+        facts = vocabulary_facts(chosen)
+        print(json.dumps(facts if cut is None else {**facts, **text_figures(chosen, cut)}, indent=1))
         return 0
-    console.print(show_vocabulary(vocabulary, found))
+    console.print(show_vocabulary(vocabulary, chosen))
     if cut is not None:
-        pieces = shown_pieces(found, cut)
+        pieces = shown_pieces(chosen, cut)
         console.print(show_pieces(pieces), show_ids(pieces), show_figures({"in all": cut.measures}), sep="\n\n")
     return 0
 
@@ -73,11 +73,11 @@ def compare(
     vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
     with _opened(sentence, text) as (beginning, lines):
         paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
-        found = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
+        comparison = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
     if as_json:
-        print(json.dumps(comparison_facts(found), indent=1))
+        print(json.dumps(comparison_facts(comparison), indent=1))
     else:
-        console.print(show_comparison(found))
+        console.print(show_comparison(comparison))
     return 0
 
 

@@ -83,30 +83,30 @@ def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
     """Return the figures of vocabularies for one text, a column each."""
     table = plain_table("", *(visible(name, NAME) for name in columns))
     rows = {
-        "words": [f"{found.words:,}" for found in columns.values()],
-        "tokens": [f"{found.tokens:,}" for found in columns.values()],
-        "tokens a word": [decimals(found.fertility) for found in columns.values()],
-        "bytes a token": [decimals(found.bytes_a_token) for found in columns.values()],
-        "unknown tokens": [f"{found.unknown_tokens:,}" for found in columns.values()],
+        "words": [f"{measures.words:,}" for measures in columns.values()],
+        "tokens": [f"{measures.tokens:,}" for measures in columns.values()],
+        "tokens a word": [decimals(measures.fertility) for measures in columns.values()],
+        "bytes a token": [decimals(measures.bytes_a_token) for measures in columns.values()],
+        "unknown tokens": [f"{measures.unknown_tokens:,}" for measures in columns.values()],
     }
     for title, values in rows.items():
         table.add_row(Text(title), *map(Text, values))
     return table
 
 
-def show_comparison(found: VocabularyComparison) -> RenderableType:
+def show_comparison(comparison: VocabularyComparison) -> RenderableType:
     """Return two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
-    names, apart = short_names(found.names), found.disagreement
+    names, apart = short_names(comparison.names), comparison.disagreement
     first, second = (visible(name, NAME) for name in names)
-    heads = [show_vocabulary(name, each) for name, each in zip(found.names, found.vocabularies, strict=True)]
+    heads = [show_vocabulary(name, each) for name, each in zip(comparison.names, comparison.vocabularies, strict=True)]
     cuts = [
         Group(Text(visible(name, NAME), "bold"), show_pieces(shown_pieces(each, cut)))
-        for name, each, cut in zip(names, found.vocabularies, found.cuts, strict=True)
+        for name, each, cut in zip(names, comparison.vocabularies, comparison.cuts, strict=True)
     ]
-    told = Text(f"{apart.both:,} places where both cut, {apart.first:,} where only {first} does, ")
-    told.append(f"{apart.second:,} where only {second} does: they differ in {apart.share:.1%}")
-    figures = show_figures(dict(zip(names, found.figures, strict=True)))
-    sections = [*heads, show_overlap(names, found.overlap), figures, *cuts, told, _apart(found)]
+    differences = Text(f"{apart.both:,} places where both cut, {apart.first:,} where only {first} does, ")
+    differences.append(f"{apart.second:,} where only {second} does: they differ in {apart.share:.1%}")
+    figures = show_figures(dict(zip(names, comparison.figures, strict=True)))
+    sections = [*heads, show_overlap(names, comparison.overlap), figures, *cuts, differences, _apart(comparison)]
     return Group(*(line for section in sections for line in (section, Text())))
 
 
@@ -121,25 +121,25 @@ def short_names(names: Sequence[str]) -> list[str]:
     return short if len({*short}) == len(short) else [f"{name} ({n})" for n, name in enumerate(short, 1)]
 
 
-def _apart(found: VocabularyComparison) -> Text:
+def _apart(comparison: VocabularyComparison) -> Text:
     """Return the words that the two cut in other places."""
     lines = [
         Text.assemble((" · ".join(ours), COLOURS[0]), "  |  ", (" · ".join(theirs), COLOURS[1]))
-        for ours, theirs in found.cut_apart.values()
+        for ours, theirs in comparison.cut_apart.values()
     ]
     return Text("\n").join([Text("words cut in other places:", "dim"), *lines]) if lines else Text()
 
 
-def show_overlap(names: Sequence[str], found: Overlap) -> Text:
+def show_overlap(names: Sequence[str], overlap: Overlap) -> Text:
     """Return how many pieces two vocabularies share, in all and by thousands of the first's."""
     shares = (
-        f"{percent(found.shared, size)} of the {size:,} of {visible(name, NAME)}"
-        for name, size in zip(names, (found.first, found.second), strict=True)
+        f"{percent(overlap.shared, size)} of the {size:,} of {visible(name, NAME)}"
+        for name, size in zip(names, (overlap.first, overlap.second), strict=True)
     )
-    text = Text(f"{found.shared:,} pieces in both: {', '.join(shares)}")
+    text = Text(f"{overlap.shared:,} pieces in both: {', '.join(shares)}")
     text.append("\nof each thousand of the first's pieces, in the order of ids, the second has\n  ", "dim")
-    text.append(" ".join(f"{count:,}" for count in found.by_rank[:MOST_RANKS]))
-    rest = len(found.by_rank) - MOST_RANKS
+    text.append(" ".join(f"{count:,}" for count in overlap.by_rank[:MOST_RANKS]))
+    rest = len(overlap.by_rank) - MOST_RANKS
     return text.append(f" … and of {rest:,} thousand more" if rest > 0 else "", "dim")
 
 

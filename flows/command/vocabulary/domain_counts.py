@@ -131,9 +131,9 @@ def _of_files(address: str, text: str, unread: Unread) -> Texts:
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
     waiting: list[str] = []
     size = 0
-    for found in _records(source, unread):
-        waiting.append(found)
-        size += len(found)
+    for record_text in _records(source, unread):
+        waiting.append(record_text)
+        size += len(record_text)
         if size >= BATCH_CHARACTERS:
             yield source.name, pa.array(waiting, pa.large_string())
             waiting, size = [], 0

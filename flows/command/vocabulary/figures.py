@@ -89,29 +89,29 @@ def text_figures(vocabulary: Vocabulary, cut: CutText) -> dict[str, Json]:
     return {"text": measures_facts(cut.measures), "pieces": pieces}
 
 
-def measures_facts(found: TextMeasures) -> dict[str, Json]:
+def measures_facts(measures: TextMeasures) -> dict[str, Json]:
     """Return the figures of a text, with their quotients."""
     return {
-        **asdict(found),
-        "tokens_a_word": found.fertility,
-        "bytes_a_token": found.bytes_a_token,
-        "unknown_share": found.unknown_share,
+        **asdict(measures),
+        "tokens_a_word": measures.fertility,
+        "bytes_a_token": measures.bytes_a_token,
+        "unknown_share": measures.unknown_share,
     }
 
 
-def comparison_facts(found: VocabularyComparison) -> dict[str, Json]:
+def comparison_facts(both: VocabularyComparison) -> dict[str, Json]:
     """Return a comparison for scripts."""
     sides: list[Json] = [
         {"name": name, **vocabulary_facts(each), "text": measures_facts(figures), "tokens": tokens_of(each, cut)}
-        for name, each, figures, cut in zip(found.names, found.vocabularies, found.figures, found.cuts, strict=True)
+        for name, each, figures, cut in zip(both.names, both.vocabularies, both.figures, both.cuts, strict=True)
     ]
     return {
         "vocabularies": sides,
-        "overlap": {**asdict(found.overlap), "by_rank": list(found.overlap.by_rank)},
-        "paragraph": found.cuts[0].text,
-        "disagreement": {**asdict(found.disagreement), "share": found.disagreement.share},
+        "overlap": {**asdict(both.overlap), "by_rank": list(both.overlap.by_rank)},
+        "paragraph": both.cuts[0].text,
+        "disagreement": {**asdict(both.disagreement), "share": both.disagreement.share},
         "cut_apart": [
-            {"word": word, "pieces": [[*ours], [*theirs]]} for word, (ours, theirs) in found.cut_apart.items()
+            {"word": word, "pieces": [[*ours], [*theirs]]} for word, (ours, theirs) in both.cut_apart.items()
         ],
     }
 

@@ -45,14 +45,14 @@ def names_in(store: str) -> list[str]:
 
 
 def _from_store(address: str) -> Vocabulary:
-    found = find_artifacts(address, "vocabularies")
-    names = sorted({artifact.manifest.name for artifact in found})
+    artifacts = find_artifacts(address, "vocabularies")
+    names = sorted({artifact.manifest.name for artifact in artifacts})
     if len(names) > 1:
         raise InputError(
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
-            f"{found[0].place.at(f'vocabularies/{names[0]}')}."
+            f"{artifacts[0].place.at(f'vocabularies/{names[0]}')}."
         )
-    artifact = newest(found)
+    artifact = newest(artifacts)
     return read_vocabulary(artifact.place, artifact.manifest)
 
 

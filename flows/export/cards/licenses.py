@@ -36,8 +36,8 @@ def spdx(stated: str) -> str:
     """
     if _ZERO.fullmatch(stated):
         return "CC0-1.0"
-    found = _ADDRESS.fullmatch(stated)
-    text = f"cc-{found[1]}-{found[2]}" if found else stated
+    match = _ADDRESS.fullmatch(stated)
+    text = f"cc-{match[1]}-{match[2]}" if match else stated
     return SPDX.get(re.sub(r"[\s_]+", "-", text.strip()).lower(), "")
 
 
@@ -57,5 +57,5 @@ def license_address(stated: str) -> str:
     >>> license_address("CC BY-SA 4.0"), license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')
     """
-    known = spdx(stated)
-    return f"https://spdx.org/licenses/{known}" if known else stated
+    identifier = spdx(stated)
+    return f"https://spdx.org/licenses/{identifier}" if identifier else stated

@@ -57,4 +57,4 @@ def scalar(value: str | int | float | bool | None) -> str:
     if _BARE.fullmatch(value) and value.lower() not in _TAKEN:
         return value
     quoted = json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
+    return _UNPRINTABLE.sub(lambda character: f"\\U{ord(character[0]):08x}", quoted)

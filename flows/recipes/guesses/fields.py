@@ -40,7 +40,7 @@ def to_guess(source: Source) -> FilesSource | None:
 
 def reading(source: Source, guessed: Guessed, generation: int) -> Source:
     """Return a source as it reads a generation: under the names that were guessed by then."""
-    names = tuple(found.name for found in guessed.get(source.name, ()) if found.generation <= generation)
+    names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
 
 
@@ -66,15 +66,15 @@ def guess_new(
     guesses = {}
     for source in sources:
         files = to_guess(source)
-        known = tuple(found.name for found in kept.get(source.name, ()))
-        before = [] if known else [file for entry in older for file in entry.get(source.name, ()) if file.path]
+        existing = tuple(kept_guess.name for kept_guess in kept.get(source.name, ()))
+        before = [] if existing else [file for entry in older for file in entry.get(source.name, ()) if file.path]
         looked = [*before, *added.get(source.name, ())]
         if files is None or not looked:
             continue
-        guesses[source.name] = guess = guess_text(files, looked, known)
-        generation = len(older) + 1 if known or not before else 1
-        new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(known) :])
-        if known or new:
+        guesses[source.name] = guess = guess_text(files, looked, existing)
+        generation = len(older) + 1 if existing or not before else 1
+        new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(existing) :])
+        if existing or new:
             kept[source.name] = (*kept.get(source.name, ()), *new)
     return kept, guesses
 
@@ -87,9 +87,9 @@ def without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
 def refuse_nothing_left(source: Source, guess: FoundText) -> None:
     """Raise InputError for a source none of whose files has a text."""
     file, columns = guess.without[0]
-    said = ", ".join(columns)[:500] or "none"
+    names = ", ".join(columns)[:500] or "none"
     raise InputError(
-        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {said}. "
+        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {names}. "
         f"Name one with {option(source.name, 'text', 'NAME')}."
     )
 
@@ -102,13 +102,13 @@ def option(source: str, field: str, name: str) -> str:
 def guess_line(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
     """Return what is reported of a guess: the names, other candidates, and how to change it."""
     files = guess.files if guess is not None else {}
-    said = ", else ".join(_shown(name, files.get(name, {})) for name in names)
-    line = f"{source.name}: the text is guessed to be {said}. {_how_to_change(source, names, guess)}"
+    guessed = ", else ".join(_shown(name, files.get(name, {})) for name in names)
+    line = f"{source.name}: the text is guessed to be {guessed}. {_how_to_change(source, names, guess)}"
     hints = (
         [
-            f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in found)}"
-            for field, found in (("key", guess.keys), ("date", guess.dates), ("group", guess.groups))
-            if found
+            f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in candidates)}"
+            for field, candidates in (("key", guess.keys), ("date", guess.dates), ("group", guess.groups))
+            if candidates
         ]
         if guess is not None
         else []

@@ -36,12 +36,12 @@ class Fitted:
         """Return the tables as a recipe writes them, with the reasons as comments; "" where there are none."""
         if not self.tables:
             return ""
-        said = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
+        comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
         tables = [
             "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in _leaves(table))])
             for name, table in self.tables.items()
         ]
-        return "\n".join([*said, *tables]) + "\n\n"
+        return "\n".join([*comments, *tables]) + "\n\n"
 
 
 def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -52,7 +52,7 @@ def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{rest}", found) for rest, found in _leaves(value))
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in _leaves(value))
         else:
             yield key, value
 

@@ -35,11 +35,11 @@ def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
     >>> fitting_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
     ('tickets', 'half of them have 4 words or fewer')
     """
-    said = [text for text in texts if text.strip()]
-    if len(said) < FEWEST:
+    nonempty = [text for text in texts if text.strip()]
+    if len(nonempty) < FEWEST:
         return None
-    words = int(median(map(_num_words, said)))
-    legal = int(median(len({found.lower() for found in LEGAL.findall(text)}) for text in said))
+    words = int(median(map(_num_words, nonempty)))
+    legal = int(median(len({term.lower() for term in LEGAL.findall(text)}) for text in nonempty))
     if words >= BOOK_WORDS:
         return "books", f"half of them have {words:,} words or more"
     if legal >= LEGAL_WORDS:

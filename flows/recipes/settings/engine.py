@@ -19,8 +19,8 @@ def check_engine(engine: Any) -> str:
     >>> check_engine("local"), check_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
     """
-    found = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
-    if engine == LOCAL or (found is not None and 0 < int(found[3]) <= _MOST_PORT):
+    match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
+    if engine == LOCAL or (match is not None and 0 < int(match[3]) <= _MOST_PORT):
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(

@@ -65,14 +65,14 @@ def _steps(events: Sequence[Event]) -> Axis:
 
 def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
     """Return the held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
-    found = []
+    curves = []
     for phase, (first, last) in phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
         if within:
             entropy = _value(within[-1], "unigram_entropy")
             bound = [(float(first), entropy), (float(last), entropy)] if term in MAIN else []
-            found.append((_points(within, f"{term}_loss"), bound))
-    return found
+            curves.append((_points(within, f"{term}_loss"), bound))
+    return curves
 
 
 def _legend(

@@ -162,16 +162,16 @@ def common_words(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, i
     for word in left:
         equal = rows[-1] & places.get(word, 0)
         rows.append(((rows[-1] + equal) | (rows[-1] - equal)) & every)
-    found, end, other = [], len(left), len(right)
+    pairs, end, other = [], len(left), len(right)
     while end and other:
         if left[end - 1] == right[other - 1]:
             end, other = end - 1, other - 1
-            found.append((end, other))
+            pairs.append((end, other))
         elif rows[end] >> (other - 1) & 1:
             other -= 1
         else:
             end -= 1
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:

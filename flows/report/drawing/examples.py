@@ -44,8 +44,8 @@ def example_in_words(example: Example, labels: str | None) -> str:
     """Describe an example: the meaning of its label, else its number of segments. labels: of its shard set"""
     if example.label is None:
         return "one segment" if example.boundary == len(example.ids) else "two segments"
-    said = LABELS.get(str(labels))
-    return said[example.label] if said else f"{labels}: {example.label}"
+    words = LABELS.get(str(labels))
+    return words[example.label] if words else f"{labels}: {example.label}"
 
 
 def stored_masks(example: Example) -> Masks:

@@ -243,8 +243,8 @@ def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], wi
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + width:.1f} {x0:g} {y0 + width:.1f}Z"
-    said = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
-    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{said}</title></path>'
+    title = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
+    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{title}</title></path>'
 
 
 def _node(node: Node, box: _Box, x: float) -> str:

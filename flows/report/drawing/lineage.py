@@ -29,12 +29,12 @@ class Box:
 
     key: Key
     title: str
-    told: Sequence[str]
+    texts: Sequence[str]
 
     @property
     def lines(self) -> list[str]:
         """The lines below the title, wrapped to fit."""
-        wrapped = [line for told in self.told for line in textwrap.wrap(visible(told, 120), LETTERS)]
+        wrapped = [line for text in self.texts for line in textwrap.wrap(visible(text, 120), LETTERS)]
         return wrapped if len(wrapped) <= LINES else [*wrapped[: LINES - 1], "…"]
 
     @property
@@ -84,8 +84,8 @@ def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
 
 def _middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
     """Return the horizontal middle of a box's parents."""
-    found = [place[parent] for parent in parents[box.key]]
-    return sum(found) / len(found) if found else 0.0
+    places = [place[parent] for parent in parents[box.key]]
+    return sum(places) / len(places) if places else 0.0
 
 
 def _arrow(start: tuple[float, float], tall: float, end: tuple[float, float]) -> str:

@@ -120,12 +120,12 @@ class Plot:
             if math.isfinite(up)
         )
 
-    def text(self, x: float, y: float, said: str, anchor: str = "start", turned: bool = False) -> str:
+    def text(self, x: float, y: float, content: str, anchor: str = "start", turned: bool = False) -> str:
         """Return a line of text at a place of the drawing."""
         turn = f' transform="rotate(-90 {_px(x)} {_px(y)})"' if turned else ""
         return (
             f'<text x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" fill="{self.colours.ink}"{turn}>'
-            f"{escape(said)}</text>"
+            f"{escape(content)}</text>"
         )
 
     def legend(self, entries: Sequence[tuple[str, str, bool]]) -> str:
@@ -144,8 +144,8 @@ class Plot:
         parts = [self._ground(), *self._across_ticks(), *self._up_ticks(), *drawn]
         size = f'width="{self.width}pt" height="{self.height}pt" viewBox="0 0 {self.width} {self.height}"'
         font = "inherit" if inline else "DejaVu Sans, sans-serif"
-        said = escape(name.replace("-", " "))
-        head = f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" {size}'
+        title = escape(name.replace("-", " "))
+        head = f'<svg role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg" {size}'
         body = "\n".join([f'{head} font-family="{font}" font-size="{FONT:g}px">', *filter(None, parts), "</svg>"])
         return body if inline else f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
@@ -194,8 +194,8 @@ def in_ratios(low: float, high: float, label: str = "") -> Axis:
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
-    found = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
-    named = found if len(found) >= FEWEST_TICKS else ticks(low, high, 5, whole=True)
+    rounds = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
+    named = rounds if len(rounds) >= FEWEST_TICKS else ticks(low, high, 5, whole=True)
     return Axis(low=low, high=high, ticks=named, label=label, logarithmic=True)
 
 

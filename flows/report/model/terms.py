@@ -43,8 +43,8 @@ def words_of(term: str) -> TermWords:
     >>> words_of("order").axis
     'order loss'
     """
-    said = f"{term.replace('_', ' ')} loss"
-    return WORDS.get(term, TermWords(said, f"{said[0].upper()}{said[1:]}."))
+    name = f"{term.replace('_', ' ')} loss"
+    return WORDS.get(term, TermWords(name, f"{name[0].upper()}{name[1:]}."))
 
 
 def terms_of(events: Iterable[Event]) -> list[str]:

@@ -140,9 +140,9 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
         published_task("glue/sst2", tmp_path, Path("train.tsv"))
     with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
         published_task("glue/qnli", tmp_path)
-    assert published_task("glue/sst2", tmp_path, said=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable == 0.5
+    assert published_task("glue/sst2", tmp_path, file=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable == 0.5
     with pytest.raises(InputError, match="is read as it is published: leave --column, --format and --no-header out"):
-        published_task("glue/sst2", tmp_path, said=FileSettings(path="", columns={"text": "sentence"}))
+        published_task("glue/sst2", tmp_path, file=FileSettings(path="", columns={"text": "sentence"}))
     (tmp_path / "copa-dev.xml").write_text("")
     with pytest.raises(InputError, match=r"copa has no train split .* 'choice' in its place, and files of your own"):
         published_task("copa", tmp_path)
