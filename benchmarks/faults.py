@@ -229,7 +229,7 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     shutil.rmtree(folder)
     if equal and named == whole and len(lines) == named:
         return MENDED if named else UNREAD
-    print(f"{flip}: told {lines}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
+    print(f"{flip}: got {lines}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
     return WRONG
 
 

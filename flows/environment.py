@@ -64,7 +64,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
         _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
-            f"The folder for caches {home} cannot be written ({error.strerror}). Set CLOZE_HOME to a folder that can."
+            f"Cannot write to the cache folder {home} ({error.strerror}). Set CLOZE_HOME to a writable folder."
         ) from error
     return home
 

@@ -179,7 +179,7 @@ def plan(
 def preview(
     source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
     *,
-    recipe: Annotated[str, Parameter(help="The recipe it is of.")] = "demo",
+    recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
 ) -> int:
@@ -199,7 +199,7 @@ def preview(
     entry = looked.entry
     if needs_statistics(entry.documents):
         console.print(
-            "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
+            "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
         )
     for item in preview_source(entry, looked.files, number, lambda line: console.print(line, markup=False)):
         console.print(show_preview(item))
@@ -233,9 +233,9 @@ def new(
 def fetch(
     recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
     *,
-    source: Annotated[str | None, Parameter(help="Fetch for this source alone.")] = None,
+    source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
     limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
-    refresh: Annotated[bool, Parameter(help="Find out again what `latest` and lists mean.", negative=())] = False,
+    refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
     overrides: Overrides = None,
 ) -> int:
     """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
@@ -302,7 +302,7 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
     *,
-    repair: Annotated[bool, Parameter(help="Make again what is damaged, and nothing else.", negative=())] = False,
+    repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
     rebuild: Annotated[
         bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
     ] = False,
@@ -312,7 +312,7 @@ def verify(
     from flows.command.verify import rebuild_store, repair_store, verify_store
 
     if repair and rebuild:
-        raise InputError("--repair and --rebuild are two things: give one of them.")
+        raise InputError("--repair and --rebuild are different actions: give one of them.")
     if repair:
         return 0 if repair_store(console, address) else 1
     return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1

@@ -67,7 +67,7 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
 def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
     """Show one example, its documents, and the raw bytes they came from."""
     if split not in SPLITS:
-        raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
+        raise InputError(f"--split {split!r} must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = example_masks(shard_set, example)

@@ -39,7 +39,7 @@ OWN_TABLES = (*STEP_TABLES, "steps")  # nested in DocumentsSettings, tables of t
 STEP_KEYS = (
     ("kind", "text", "required", "the name of the entry point"),
     ("after", "text", "`rules`", "the step directly after which it comes: parse, clean or rules"),
-    ("sources", "list", "all", "names of the sources that it is applied to"),
+    ("sources", "list", "all", "names of the sources that it applies to"),
 )
 TOP_KEYS = (
     ("name", "text", "the file's name", "names the corpus, the vocabulary and the shards in the store"),
@@ -51,7 +51,7 @@ TOP_KEYS = (
 EXIT_CODES = (
     ("0", "done"),
     ("1", "the run failed, or `doctor` and `verify` found something that is wrong"),
-    ("2", "the user's input is wrong: one paragraph says what, where, and what would mend it"),
+    ("2", "the user's input is wrong: one paragraph says what, where, and how to fix it"),
     ("130, 143, 129", "stopped by Ctrl-C, SIGTERM or SIGHUP; what is finished is kept"),
     ("141", "whoever read the output closed it"),
 )
@@ -131,7 +131,7 @@ def commands_table() -> str:
 def _recipe() -> Iterator[str]:
     yield "## The recipe"
     yield (
-        "A recipe is a TOML file. An unknown key is an error that names the nearest known one. Any key can be "
+        "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
         "given as `--set table.key=value`."
     )
     yield table(("key", "type", "default", "meaning"), TOP_KEYS)
@@ -149,7 +149,7 @@ def _recipe() -> Iterator[str]:
     yield summary(AcquireSettings)
     yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))
     yield "### [[step]]"
-    yield "A step of your own, from an installed package (entry point `cloze.steps`). Beside these, keys of its own:"
+    yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"
     yield table(("key", "type", "default", "meaning"), STEP_KEYS)
     for name, settings in SETTINGS.items():
         yield f"### [{name}]"
@@ -176,7 +176,7 @@ def _within_training() -> Iterator[str]:
 
 def _inputs() -> Iterator[str]:
     """Yield what each `input` makes, and its own keys."""
-    yield "Inputs, with keys that each has besides; more come with installed packages (entry point `cloze.inputs`)."
+    yield "Inputs, with the keys that each adds; more come with installed packages (entry point `cloze.inputs`)."
     for kind, own in INPUTS.items():
         yield f'`input = "{kind}"`: {summary(own)}'
         if rows := settings_rows(own):

@@ -92,7 +92,7 @@ def model_folder(address: str) -> Iterator[Path]:
     artifact = newest(find_artifacts(address, "models"))
     files = model_files(artifact.manifest)
     if CONFIG not in files:
-        raise InputError(f"The artifact {artifact.manifest.folder} holds no {CONFIG}: it is no finished model.")
+        raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
     if artifact.place.is_local:
         config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
         yield Path(artifact.place.full_path(config)).parent
@@ -146,4 +146,4 @@ def _ended(code: int, log: IO[bytes]) -> Exception:
     if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return TrainingFailed("\n".join([f"The trainer {how}; the end of what it said:", *lines[-LOG_LINES:]]))
+    return TrainingFailed("\n".join([f"The trainer {how}; the end of its output:", *lines[-LOG_LINES:]]))

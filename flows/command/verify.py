@@ -26,8 +26,8 @@ def verify_store(console: Console, address: str) -> bool:
     _count(console, holdings, counted(len(faults), "fault"))
     if faults:
         console.print(
-            f"`cloze verify --repair {quote(address)}` makes again what can be made again; so does `cloze run` with "
-            "what it meets.",
+            f"`cloze verify --repair {quote(address)}` rebuilds what can be rebuilt; so does `cloze run` for "
+            "the damage that it meets.",
             markup=False,
         )
     return not faults

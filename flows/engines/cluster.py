@@ -175,7 +175,7 @@ class Cluster:
         if empty > PATIENCE_SECONDS:
             raise InputError(
                 f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. "
-                f"{how_to_start(self.address)}; then run again, which goes on from the parts that are finished."
+                f"{how_to_start(self.address)}; then run again, which continues from the finished parts."
             )
 
     def _connect_again(self, lost: Client) -> None:
@@ -197,7 +197,7 @@ class Cluster:
         for worker, theirs in sorted(identities.items()):
             if unlike := differences(self._identity, theirs):
                 raise InputError(
-                    f"The worker {worker} is not like this machine, so that other bytes could come out: it has "
+                    f"The worker {worker} is not like this machine, so it could produce other bytes: it has "
                     f"{unlike}. Install the same versions of everything, as with `pip install -c constraints.txt`, and "
                     "start the worker again."
                 )
@@ -207,7 +207,7 @@ class Cluster:
         with self._changed:
             reported, self._unfit[worker] = worker in self._unfit, unlike
         if not reported:
-            self._tell(f"The worker {worker} is passed over, for it is not like this machine: it has {unlike}.")
+            self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {unlike}.")
 
     def _fit(self, client: Client) -> list[str] | None:
         """Return the workers that may be asked; None for all."""

@@ -55,13 +55,13 @@ def connected_again(address: str, tell: Callable[[str], None]) -> Client:
         except OSError as error:
             if time.monotonic() + wait > deadline:
                 raise InputError(
-                    f"The scheduler at {address} went away in the middle of the run and did not come again within "
-                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which goes on from the parts "
-                    "that are finished."
+                    f"The scheduler at {address} went away in the middle of the run and did not come back within "
+                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which continues from the "
+                    "finished parts."
                 ) from error
         time.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)
-    tell(f"The scheduler at {address} is there again.")
+    tell(f"The scheduler at {address} is back.")
     return client
 
 

@@ -73,8 +73,8 @@ def refuse_unseen(blind: Mapping[str, str]) -> None:
     if blinded:
         worker, what = next(iter(sorted(blinded.items())))
         raise InputError(
-            f"{len(blinded)} of {len(blind)} workers of the cluster do not see what they must: {worker} not {what}. A "
-            "worker has no disk of this machine. Let the store and the raw files be in folders that every machine has "
-            "under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers have in their "
-            "environment."
+            f"{len(blinded)} of {len(blind)} workers of the cluster cannot see files that they need: {worker} does "
+            f"not see {what}. A worker cannot read this machine's disk. Keep store and raw files in folders that "
+            "every machine has under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers "
+            "have in their environment."
         )

@@ -159,7 +159,7 @@ class RemoteTraining:
             raise InputError(
                 f"{self._what}: the scheduler at {self._address} has had no worker with the resource {GPU} for "
                 f"{now - self._seen:.0f} s. {how_to_start(self._address)}, with `--resources {GPU}=1`; then run again, "
-                "which goes on from the newest checkpoint."
+                "which continues from the newest checkpoint."
             )
 
     def _hear_next(self, hear: Hear, seconds: float) -> None:

@@ -61,7 +61,7 @@ def perform_training(work: bytes, topic: str, wanted: Identity) -> Answer:
 def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
-        raise InputError(f"The worker has the resource {GPU}, and no torch to train with: install it there.")
+        raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
     here = [_worked_here(place, stage, plan) for plan in plans]
     for plan in here:
         _train_one(place, stage, plan.job, say, stop)

@@ -61,9 +61,9 @@ def choose(address: str, kind: str | None, name: str | None) -> Artifact:
         return newest(chosen)
     listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or sorted({_named(a) for a in of_kind}))
     if sets:
-        raise InputError(f"{address} has {len(sets)} things to export: say which, with one of {listed}.")
+        raise InputError(f"{address} has {len(sets)} things to export: choose one with one of {listed}.")
     raise InputError(
-        f"{address} has no {'such ' if of_kind else ''}corpus or shard set, which are what can be exported"
+        f"{address} has no {'such ' if of_kind else ''}corpus or shard set, and only these can be exported"
         f"{': ' + listed if listed else ''}. `cloze inspect` shows what a store holds."
     )
 
@@ -108,7 +108,7 @@ def local_target(folder: str) -> Path:
     """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
     address = plain_address(folder)
     if is_object_address(address):
-        raise InputError(f"{address} is an object store: export to a folder of this machine, and copy that there.")
+        raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
     return Path(address)
 
 

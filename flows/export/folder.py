@@ -53,10 +53,10 @@ def refused(target: Path) -> Iterator[None]:
 def refuse_taken(target: Path) -> None:
     """Raise InputError where something exists at a path already, except an empty folder."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is no folder: give a folder that is not there yet.")
+        raise InputError(f"{target} is not a folder: give a folder that does not exist yet.")
     if target.is_dir() and any(target.iterdir()):
         raise InputError(
-            f"{target} holds something already, and an export replaces nothing: give a folder that is not there yet, "
+            f"{target} is not empty, and an export replaces nothing: give a folder that does not exist yet, "
             "or remove it first."
         )
 

@@ -78,7 +78,7 @@ def rows_of(artifact: Artifact) -> "DocumentRows | ExampleRows":
     if artifact.manifest.kind == "corpora":
         return DocumentRows(artifact)
     raise InputError(
-        f"{artifact.manifest.folder} is no corpus and no shard set, which are what can be exported: give one of these, "
+        f"{artifact.manifest.folder} cannot be exported, only a corpus or a shard set can: give one of these, "
         "or a store or release that has one."
     )
 

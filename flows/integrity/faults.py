@@ -106,7 +106,7 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
         path = f"runs/{run_id}/{name}"
         what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
         if what is not None:
-            yield Fault(path=path, what=f"{what}; it cannot be made again, and lost is {lost}")
+            yield Fault(path=path, what=f"{what}; it cannot be made again, and this is lost: {lost}")
     yield from check_figures(place, run_id)
 
 
@@ -135,7 +135,7 @@ def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
     try:
         release = read_release(holdings.place, path)
     except DamagedRelease as fault:
-        lost = "lost is what that name means since then: bring it back from a copy"
+        lost = "the meaning of that name since then is lost: restore it from a copy"
         yield Fault(path=path, what=f"{fault.what}; it cannot be made again, and {lost}")
         return
     for artifact in release.artifacts:
@@ -154,4 +154,4 @@ def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:
-        yield Fault(path=path, what="it is not what was written; it cannot be made again: bring it back from a copy")
+        yield Fault(path=path, what="it is not what was written; it cannot be made again: restore it from a copy")

@@ -42,7 +42,7 @@ def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
-        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Bring them back.")
+        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
     names = [plan.name for plan in stage.parts]
     if part is not None and part not in names:
         raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")

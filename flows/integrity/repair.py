@@ -104,7 +104,7 @@ def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
         return  # a file: its part is to be built again
     data = record.to_bytes()
     place.write(f"{claim.folder}/{address}", data)
-    tell(f"{claim.folder}/{address} is made again from the files of its part")
+    tell(f"{claim.folder}/{address} is written again from the files of its part")
     part = replace(claim.part, record=RecordAddress(path=address, digest=digest_in(data)))
     take_over(place, claim.folder, {address: part}, tell)
 
@@ -139,7 +139,7 @@ def take_over(place: Place, stage_folder: str, parts: Mapping[str, Part], tell: 
         taken = tuple(_taken(part, parts) for part in manifest.parts)
         if taken != manifest.parts:
             place.write(path, manifest.with_parts(taken).to_bytes())
-            tell(f"{path} tells of the bytes that are there now; the rows are the same")
+            tell(f"{path} now describes the bytes that are present; the rows are the same")
 
 
 def _taken(part: Part, parts: Mapping[str, Part]) -> Part:
@@ -291,7 +291,7 @@ class _Mender:
         planned = {plan.name for plan in stage.parts}
         lost = [name for name in survey.damaged if name not in planned]
         if lost:
-            raise InputError(f"the raw files of its part {lost[0]} are gone: bring them back, then repair again")
+            raise InputError(f"the raw files of its part {lost[0]} are gone: restore them, then repair again")
         refuse_changed_raw_files(survey.missing)
         promised = promised_parts(self.place, stage, survey)
         for plan in survey.missing:

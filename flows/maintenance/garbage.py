@@ -61,8 +61,8 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     holdings = read_holdings(place)
     if damaged or holdings.faults:
         raise InputError(
-            f"{damaged[0] if damaged else holdings.faults[0]} So it is not known what is needed, and nothing is "
-            f"removed. `cloze verify --repair` mends what can be mended; where it is the record of a run that may go, "
+            f"{damaged[0] if damaged else holdings.faults[0]} So nobody knows what is still needed, and nothing is "
+            "removed. `cloze verify --repair` repairs what it can; where it is the record of a run that may go, "
             "delete its folder."
         )
     clean_ups = clearings(place)

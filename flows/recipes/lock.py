@@ -213,8 +213,8 @@ def write_lock(path: Path, lock: Lock) -> None:
             new.write_bytes(lock.to_bytes())
     except OSError as error:
         raise InputError(
-            f"Cannot write {path}: {error.strerror}. The lock is next to its recipe: copy the recipe to a "
-            "folder that you may write."
+            f"Cannot write {path}: {error.strerror}. The lock is kept next to its recipe: copy the recipe to a "
+            "folder that you can write to."
         ) from error
 
 
@@ -296,7 +296,7 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     if own is not None and root.is_relative_to(own) and _is_written(root, own):
         raise InputError(
             f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
-            "what runs before it have written. Give `store` or the source's `path` another folder."
+            "what earlier runs wrote. Give `store` or the source's `path` another folder."
         )
     if objects:
         return lambda path: own is not None and path.is_relative_to(own) and not root.is_relative_to(own)

@@ -47,7 +47,7 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
         return ModelTable(bind(ModelSettings, section, "model"), {}, "", *learns)
     settings = bind(ModelSettings, {"start": section["start"]}, "model")
     if not settings.start:
-        raise InputError("model.start is empty: give the folder of a model, or leave it out for first weights.")
+        raise InputError("model.start is empty: give the folder of a model, or leave it out for random weights.")
     hints = get_type_hints(ModelSettings)
     given = {}
     for key, value in section.items():

@@ -252,8 +252,8 @@ def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Vocabular
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
     if strange is not None:
         raise InputError(
-            f"{where}.{strange} is given with {where}.path: a vocabulary that exists is taken as it is, and only "
-            "`lowercase` can be said of a bare vocab.txt. Leave out the one or the other."
+            f"{where}.{strange} is given with {where}.path: an existing vocabulary is used as it is, and only "
+            "`lowercase` can be set, for a bare vocab.txt. Leave out one or the other."
         )
     brought = bind(BroughtVocabulary, section, where)
     return replace(brought, path=resolved_path(brought.path, path))
@@ -392,8 +392,8 @@ def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
         return resolved_path(text, recipe)
     if table.get("kind") not in OBJECT_KINDS:
         raise InputError(
-            f"kind = {table.get('kind')!r} does not read objects of an object store; these kinds do: "
-            f"{', '.join(OBJECT_KINDS)}. Give its `path` a folder."
+            f"kind = {table.get('kind')!r} does not read from an object store; these kinds do: "
+            f"{', '.join(OBJECT_KINDS)}. Set its `path` to a folder."
         )
     return plain_address(text)
 
@@ -424,9 +424,9 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
     whole = merged_tables(sections["documents"], own.get("documents", {}))
     for key in STEP_TABLES:
         if key in whole:
-            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+            raise InputError(f"documents.{key} has a table of its own: write it as [{key}].")
     if "steps" in whole:
-        raise InputError("documents.steps is no key: write each step of your own as a table [[step]].")
+        raise InputError("documents.steps is not a key: write each step of your own as a table [[step]].")
     steps = {key: bind(kind, merged_tables(sections[key], own.get(key, {})), key) for key, kind in STEP_TABLES.items()}
     return replace(bind(DocumentsSettings, whole, "documents"), **steps)
 
@@ -460,7 +460,7 @@ def settle_recipe(recipe: Recipe) -> None:
         recipe.path.write_text(recipe.text, encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a folder that you may write."
+            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a writable folder."
         ) from error
 
 

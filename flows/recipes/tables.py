@@ -56,7 +56,7 @@ def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
         return tables[0]
     names = ", ".join(str(table.get("name", number)) for number, table in enumerate(tables, 1) if hasattr(table, "get"))
     raise InputError(
-        f"{option}: there are {len(tables)} such tables: say which, by its name or number before {which or last!r} "
+        f"{option}: there are {len(tables)} such tables: pick one, by its name or number before {which or last!r} "
         f"({names or 'none'})."
     )
 
@@ -136,8 +136,8 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
         return str(value)
     names = ", ".join(map(repr, choices))
     if value is None:
-        raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
-    raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")
+        raise InputError(f"{key} is missing: there are several [[{what}]], so name one: {names}.")
+    raise InputError(f"{key} = {value!r} is not one of the [[{what}]], which are {names}.")
 
 
 def with_paths(key: str, section: Any, recipe: Path) -> Any:
@@ -179,7 +179,7 @@ def resolved_path(path: str, recipe: Path) -> str:
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
     if "://" in path and not path.startswith("file:"):
         raise InputError(
-            f"{path.partition('://')[0]}://... is no path: what a recipe reads is on this machine. `fetch` gets raw "
+            f"{path.partition('://')[0]}://... is not a path: a recipe reads files on this machine. `fetch` gets raw "
             "files from a server."
         )
     plain = plain_address(path)
@@ -198,7 +198,7 @@ def resolved_store(store: Any, folder: Path) -> str:
     path = (folder / place.address).resolve()
     for part in (path, *path.parents):
         if _is_no_folder(part):
-            raise InputError(f"Cannot write {path}: {part} is no folder. Move it away, or choose another store.")
+            raise InputError(f"Cannot write {path}: {part} is not a folder. Move it away, or choose another store.")
     return str(path)
 
 

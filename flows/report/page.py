@@ -192,7 +192,7 @@ def guessed_line(run: RunView, name: str) -> str:
         return ""
     surely = figures[called.replace("surface accuracy", SURELY, 1)].value
     return (
-        f"With no word read, from lengths and where segments begin and end, {figures[called].value:.1%} of the labels "
+        f"Without reading a word, from lengths and segment boundaries, {figures[called].value:.1%} of the labels "
         f"are guessed; surely {surely:.1%}."
     )
 

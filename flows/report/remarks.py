@@ -78,7 +78,7 @@ def _left_out(run: RunView) -> Iterator[Remark]:
     if files := sum(len(manifest.settings.get("left_out", ())) for manifest in parsed):
         yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        yield _look("losses", f"{counted(records, 'record')} in quarantine: workers ended over what is in them.")
+        yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
 
 
 def _notices(run: RunView) -> Iterator[Remark]:

@@ -84,7 +84,7 @@ def render(findings: list[Finding]) -> str:
         if finding.remedy:
             lines.append(f"{'':<4}  {'':<{width}}  -> {finding.remedy}")
     ok, warn, fail = (sum(finding.ok == verdict for finding in findings) for verdict in ("ok", "warn", "fail"))
-    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to mend"])
+    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to fix"])
 
 
 def first_environment() -> dict[str, str]:
@@ -140,7 +140,7 @@ def memory(root: Path = Path("/")) -> Finding:
     fact = f"{usable / GB:.1f} GB usable"
     if usable >= 4 * GB:
         return _ok("memory", fact)
-    return _warn("memory", fact, "a run wants 4 GB: close other programs or raise the container's limit")
+    return _warn("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
 
 
 def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
@@ -209,7 +209,7 @@ def server_port(environ: Mapping[str, str]) -> Finding:
     """Check that the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
-        fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is no port"
+        fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
         return _fail("server port", fact, "set it to a number from 1024 to 65535")
     if port_is_free(int(text)):
         return _ok("server port", f"{text} is free")

@@ -78,7 +78,7 @@ def gc(
     from flows.command.operations.gc import collect
 
     if delete and dry_run:
-        raise InputError("--delete removes and --dry-run does not: give one of them.")
+        raise InputError("--delete and --dry-run contradict each other: give one of them.")
     return collect(_place(store), keep, days, keep_runs, delete, as_json)
 
 

@@ -70,7 +70,7 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
     for state in status.lost:
         yield (
             f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
-            "a word. What it has finished is kept; run the recipe again, and it goes on from there."
+            "a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for recipe, number in status.quarantine.items():
         yield f"{printable(recipe)}: {counted(number, 'record')} in quarantine; its lock names them."

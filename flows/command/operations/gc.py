@@ -29,7 +29,7 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
     check_range("--keep-days", policy.days, 0, 36_500)
     if not place.sizes("runs"):
         raise InputError(
-            f"No run is on record in {place.at('')}, so it is not known what is needed. Give a store's folder or its "
+            f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "
             "address; `cloze run` prints it."
         )
     tell = to_stderr if as_json else say
@@ -73,11 +73,11 @@ def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
     yield f"{what} {verb}: {readable_bytes(result.size_bytes)}{' are free' if deleted else ''}."
     if result.unknown:
         yield (
-            f"{counted(len(result.unknown), 'artifact')} of names that no run on record knows stay: {result.unknown[0]}"
+            f"{counted(len(result.unknown), 'artifact')} whose names no recorded run has stay: {result.unknown[0]}"
             f"{' ...' if len(result.unknown) > 1 else ''}"
         )
     if not deleted and result.size_bytes:
-        yield "Nothing is removed yet: say --delete."
+        yield "Nothing is removed yet: add --delete to remove it."
 
 
 def garbage_json(result: Garbage, deleted: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def release(
     store: Annotated[str | None, Parameter(help="A store instead of the recipe's.")] = None,
     reason: Reason = "",
     approve: Annotated[
-        str | None, Parameter(help="Release it although bounds do not hold: why. Else a person is asked in the UI.")
+        str | None, Parameter(help="Why to release it although bounds do not hold; else a person is asked in the UI.")
     ] = None,
     wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
     port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
@@ -69,7 +69,7 @@ def release(
 def releases(
     store: Annotated[str, Parameter(help="A store.")] = "store",
     *,
-    name: Annotated[str | None, Parameter(help="The history of this name alone.")] = None,
+    name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
@@ -125,7 +125,7 @@ def deploy(
         str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
     ] = None,
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
-    force: Annotated[bool, Parameter(help="Replace a file that is there.", negative=())] = False,
+    force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> int:
     """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
     from corpora.errors import InputError

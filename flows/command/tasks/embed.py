@@ -42,5 +42,5 @@ def layers_of(option: str) -> tuple[int, ...]:
         return tuple(-1 if word.strip() == "last" else int(word) for word in option.split(","))
     except ValueError as error:
         raise InputError(
-            f"--layers {option}: give numbers with commas between, 1 for the first and -1 or `last` for the last."
+            f"--layers {option}: give numbers separated by commas, 1 for the first and -1 or `last` for the last."
         ) from error

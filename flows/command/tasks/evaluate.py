@@ -170,7 +170,7 @@ def write_table(table: Table, output: Path) -> None:
         for name, text in texts.items():
             (output / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
+        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with enough space.") from error
 
 
 def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: Found) -> dict[str, SuiteRun]:
@@ -261,11 +261,11 @@ def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]
     for split in run.splits:
         judged = read_judged(run.judged(split))
         if judged is None:
-            raise InputError(f"{run.judged(split)} is gone while it was waited for: give the command once more.")
+            raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
         lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
         if lacking:
             raise InputError(
-                f"The task {run.task} says no {lacking[0]} of {split.name}: name `metrics` of "
+                f"The task {run.task} has no {lacking[0]} of {split.name}: name `metrics` of "
                 f"{', '.join(judged.scores)} in its table."
             )
         yield (run.task, run.seed, split.name), judged

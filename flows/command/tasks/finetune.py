@@ -57,7 +57,7 @@ def published_task(
     if data is None:
         raise InputError(
             f"{name}: name the files, --train FILE and --evaluate FILE; or name a published set and the folder that it "
-            f"was unpacked in, --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
+            f"was unpacked in, --data FOLDER. Known sets: {', '.join(PUBLISHED)}."
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
@@ -145,7 +145,7 @@ def starting(event: Event) -> Iterator[str]:
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
     yield f"settings: {', '.join(f'{name} {_readable(value)}' for name, value in settings.items())}"
     if event["resumed"]:
-        yield f"goes on after step {event['step']}"
+        yield f"resumes after step {event['step']}"
 
 
 def ledger_line(ledger: Mapping[str, Any]) -> str:

@@ -21,8 +21,8 @@ from trainer.tasks.suites.table import aligned, hundredfold
 HEADINGS = ("", "parameters", "file", "memory", "a text", "largest difference")
 SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:])
 SUITE_NOTE = (
-    "What the median run of each task takes on one thread of this machine: by torch, as ONNX, and as ONNX with weights "
-    "of eight bits. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
+    "The cost of each task's median run on one thread of this machine: by torch, as ONNX, and as ONNX with 8-bit "
+    "weights. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
     "the task's own measure; the largest difference is that of an answer from torch's, as a share of the largest."
 )
 

@@ -52,7 +52,7 @@ def _command(folder: Path, int8: bool) -> str:
     if (folder / TABLE).is_file():
         return "predict-onnx"
     if int8:
-        raise InputError(f"--int8 asks a folder that `cloze onnx --int8` wrote, and {folder} is none: leave it out.")
+        raise InputError(f"--int8 needs a folder that `cloze onnx --int8` wrote, not {folder}: leave it out.")
     return "predict"
 
 

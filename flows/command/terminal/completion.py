@@ -47,10 +47,10 @@ def write_completion(app: App, shell: Shell | None, output: Path | None) -> Path
         script = path.read_text(encoding="utf-8")
         path.write_text(script.replace("complete -F ", "complete -o default -F "), encoding="utf-8")
     except ShellDetectionError as error:
-        raise InputError("It cannot be told which shell this is: say so with --shell bash, zsh or fish.") from error
+        raise InputError("Cannot tell which shell this is: name it with --shell bash, zsh or fish.") from error
     except OSError as error:
         raise InputError(
-            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and have the "
+            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and make the "
             "shell read it when it starts."
         ) from error
     return path

@@ -266,7 +266,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
-        f"{counted(len(rows), 'line')} in many documents of the sample, taken out; in how many documents each is:",
+        f"{counted(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
         "dim",
     )
     for row in rows[:LINES]:

@@ -88,7 +88,7 @@ def show_learning(console: Console, finished: RunState) -> None:
         console.print(
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
-            f"{_words_right(row)} of the words besides the 100 commonest pieces"
+            f"{_words_right(row)} of the words outside the 100 commonest pieces"
         )
     console.print()
     folder = finished.place.at(model.folder)

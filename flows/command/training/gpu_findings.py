@@ -44,7 +44,7 @@ def slow_lines(recipe: Recipe, seen: Hardware | None) -> list[str]:
         return []
     model, training = recipe.model.settings, recipe.model.training
     if seen is None:
-        missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not begin on it.'
+        missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not start on it.'
         return [missing] if training.device == "cuda" else []
     _, hidden_size, heads, _ = model.shape
     return slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)

@@ -61,7 +61,7 @@ def _number(named: Mapping[str, str], option: str, usual: int) -> int:
     """Return the value of an option that is a whole number. Raises InputError."""
     text = named.get(option, str(usual))
     if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII):
-        raise InputError(f"{option} {text!r} is no whole number.")
+        raise InputError(f"{option} {text!r} is not a whole number.")
     return int(text)
 
 
@@ -83,9 +83,9 @@ def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
     """Return the job with the given places. Raises InputError for a start that it does not have."""
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
-        raise InputError(f"--start {start}: the job begins with first weights, not with a model. Leave it out.")
+        raise InputError(f"--start {start}: the job begins with random weights, not with a model. Leave it out.")
     if teacher and job.teacher is None:
-        raise InputError(f"--teacher {teacher}: the job learns from no other model. Leave it out.")
+        raise InputError(f"--teacher {teacher}: the job does not learn from another model. Leave it out.")
     return replace(
         job,
         store=store or job.store,
@@ -107,7 +107,7 @@ def read_job(path: Path) -> TrainingJob:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, TypeError, AttributeError, AssertionError) as error:
-        raise InputError(f"{path} is no training job ({error}): give a job.json as a run writes it.") from error
+        raise InputError(f"{path} is not a training job ({error}): give a job.json as a run writes it.") from error
 
 
 class JobListener:

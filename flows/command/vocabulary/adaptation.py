@@ -78,7 +78,7 @@ def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int
     """Return how many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
     if (tokens is None) == (not fill):
         raise InputError(
-            "Say how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
+            "Set how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
         )
     if tokens is not None:
         if tokens < 1:

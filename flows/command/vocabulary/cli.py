@@ -18,7 +18,7 @@ from flows.command.vocabulary.adapt import add_adapt
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
 
 Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
-Store = Annotated[str, Parameter(help="The store in which names are looked for.")]
+Store = Annotated[str, Parameter(help="The store in which names are looked up.")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen

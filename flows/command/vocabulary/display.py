@@ -48,7 +48,7 @@ def rules(vocabulary: Vocabulary) -> str:
     """Return how texts become words, as its settings name it."""
     rule = vocabulary.word_rule
     if rule is None:
-        return "those of its tokenizer.json, which only tokenizers knows"
+        return "those of its tokenizer.json, which only the library tokenizers can read"
     return ", ".join(f"{key} {str(value).lower()}" for key, value in rule.settings.items())
 
 

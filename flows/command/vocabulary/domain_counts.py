@@ -112,7 +112,7 @@ def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
     if address not in {path.split("/")[1] for path in Place(store).sizes(CORPORA)}:
         raise InputError(
             f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
-            "(--store says which store). Give files, a folder, or a corpus that `cloze run` has built."
+            "(--store names another store). Give files, a folder, or a corpus that `cloze run` has built."
         )
     return _of_corpus(Place(store).at(f"{CORPORA}/{address}"))
 

@@ -34,7 +34,7 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         has = f"which has {', '.join(held)}" if held else "which has none"
         raise InputError(
             f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
-            "(--store says which store), a tokenizer's folder or a vocab.txt."
+            "(--store names another store), a tokenizer's folder or a vocab.txt."
         )
     return _from_store(Place(store).at(f"vocabularies/{address}"))
 

@@ -73,4 +73,4 @@ def _bound(figure: str, section: Any) -> Bound:
 
 
 def _from_zero(key: str) -> str:
-    return "" if key in ("min", "max") else " from 0 up: it is how far the figure may go"
+    return "" if key in ("min", "max") else " from 0 up: it is how much the figure may move"

@@ -24,6 +24,6 @@ def check_engine(engine: Any) -> str:
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(
-        f'engine = {shown} is none: it is "{LOCAL}", for worker processes of this machine, or the address of a Dask '
+        f'engine = {shown} is not an engine: use "{LOCAL}", for worker processes here, or the address of a Dask '
         'scheduler, as in "tcp://scheduler:8786" ("tls://..." where the cluster has certificates).'
     )

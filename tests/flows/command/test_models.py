@@ -134,7 +134,7 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
     assert files.evaluation.path.endswith("SST-2/dev.tsv") and files.training.columns["text"] == "sentence"
     with pytest.raises(InputError, match=r"glue/sst2 is a published set: .* \(--data FOLDER\); .*'classes', in its"):
         published_task("glue/sst2", None, Path("train.tsv"))
-    with pytest.raises(InputError, match=r"^classes: name the files, .* Sets that are known: glue/cola"):
+    with pytest.raises(InputError, match=r"^classes: name the files, .* Known sets: glue/cola"):
         published_task("classes", None)
     with pytest.raises(InputError, match="leave one out"):
         published_task("glue/sst2", tmp_path, Path("train.tsv"))
