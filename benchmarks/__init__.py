@@ -4,10 +4,9 @@
     python -m benchmarks.encode --text FOLDER  the .txt files of a folder
     python -m benchmarks.wikitext --text DUMP  a MediaWiki dump, or a folder of them
 
-Each module is one comparison on one text in one process. It first holds both sides to the same output, where
-that is defined, and ends with an AssertionError if they differ; only then it measures. What a figure means is
-told in `measuring`; what was found, and what is slow, in docs/performance.md, whose tables `figures` makes of the calls
-that `record` keeps. Others
-are of other kinds: `laws` says how costs grow with the size of the text and the number of parts, `faults` harms stores
-and runs and says how that ends, `curves` what models of each family learn.
+Each module is one comparison on one text in one process. It first checks both sides for the same output, where
+that is defined, and ends with an AssertionError if they differ; only then does it measure. The meaning of a figure is
+explained in `measuring`; results, and what is slow, are in docs/performance.md, whose tables `figures` makes of the
+calls that `record` keeps. Others are of other kinds: `laws` shows how costs grow with the size of the text and the
+number of parts, `faults` harms stores and runs and reports the outcome, `curves` shows what each family learns.
 """

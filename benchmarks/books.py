@@ -1,9 +1,9 @@
-"""Books measured: what of a shelf of `.txt` and `.epub` files becomes text, and what becomes of its matter.
+"""Books measured: how much of a shelf of `.txt` and `.epub` files becomes text, and what remains of its matter.
 
     python -m benchmarks.books --text FOLDER
 
 Nothing here asks the source what it cut: the marks of Gutenberg, the headings, the verse and the signs of matter
-are looked for by simpler rules of this module's own, in the raw file and in the text that came of it. A
+are searched by simpler rules of this module's own, in the raw file and in the resulting text. A
 `BOOKS.tsv` in the folder (file, title, language, encoding) says what each file is; without it the encoding is
 not judged. Source of the measures: what goes wrong in books by the issues of the tools that make such corpora.
 """
@@ -48,7 +48,7 @@ HEADING = re.compile(
 ENTRY = re.compile(r"(?:(?:CHAPTER|Chapter)[ .]+)?(?:[IVXLC]+|\d{1,3})\b|.*[ .]\d{1,3}$")
 BLOCK = re.compile(r"(?:^.*\S.*\n?)+", re.M)
 WORD = re.compile(r"[^\W_]+")
-SIGNATURE_WORDS = 10  # by which the beginning of a chapter is known again
+SIGNATURE_WORDS = 10  # by which the beginning of a chapter is recognized
 PICTURE = re.compile(r"\[Illustration[^\]]*\]", re.I)
 CHAPTER_WORDS = 25  # of the first paragraph after a heading that counts as prose
 MOST_HEADINGS = 6  # paragraphs between a chapter's number and its prose
@@ -59,14 +59,14 @@ WRAPPED = range(55, 81)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What was found in one book, or in all.
+    """The measures of one book, or of all.
 
-    encoding: files not read by the encoding that is said of them
+    encoding: files not read by their stated encoding
     words:    of the raw body, between Gutenberg's marks; kept: of the text
-    chapters: headings that prose follows in the raw body; lost: of these, whose prose is not in the text
-    signs:    lines of the text that say what only matter says; lists: paragraphs that head a list or index
-    wrapped:  lines of 55 to 80 characters that stop within a sentence, which the next goes on
-    verse:    pairs of neighbouring lines in indented verse of the raw body; joined: of these, now one line
+    chapters: headings that prose follows in the raw body; lost: those whose prose is not in the text
+    signs:    lines of the text that only occur in matter; lists: paragraphs that head a list or index
+    wrapped:  lines of 55 to 80 characters that stop within a sentence, which the next continues
+    verse:    pairs of neighbouring lines in indented verse of the raw body; joined: those that are now one line
     """
 
     books: int = 0
@@ -91,7 +91,7 @@ COLUMNS = tuple(field.name for field in fields(Measures))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A book's measures, all that is wrong in it as (measure, line), and its text."""
+    """A book's measures, everything wrong in it as (measure, line), and its text."""
 
     file: str
     title: str
@@ -101,11 +101,11 @@ class Finding:
 
 
 def measure_folder(folder: Path) -> list[Finding]:
-    """What became of every book of a folder. Raises InputError where it holds none."""
-    known = _known(folder)
+    """Measure every book of a folder. Raises InputError where it holds none."""
+    facts = _known(folder)
     source = BookCorpusSource(path=str(folder))
     return [
-        measure_book(record, known.get(file.name, {}))
+        measure_book(record, facts.get(file.name, {}))
         for file in hash_files(source.files(), StatCache())
         for piece in source.slices(file)
         for record in source.records(piece, Tally())
@@ -120,17 +120,17 @@ def _known(folder: Path) -> dict[str, dict[str, str]]:
         return {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
 
 
-def measure_book(record: Record, known: dict[str, str]) -> Finding:
-    """Hold a record's text against its raw bytes, of an EPUB against what is in its pages without their tags."""
+def measure_book(record: Record, facts: dict[str, str]) -> Finding:
+    """Compare a record's text with its raw bytes, for an EPUB with what is in its pages without their tags."""
     file, text = record.locator.file, "" if record.drop else record.text
     plain = not file.endswith(".epub")
-    encoding = (known.get("encoding") or text_encoding(record.raw)) if plain else ""
+    encoding = (facts.get("encoding") or text_encoding(record.raw)) if plain else ""
     body = raw_body(record.raw.decode(encoding, "replace") if plain else marked_text(record.raw))
-    beginnings, verse, found = list(chapters(body)), list(verse_pairs(body)), squeeze(text)
+    beginnings, verse, squeezed = list(chapters(body)), list(verse_pairs(body)), squeeze(text)
     wrong = {
         "dropped": [f"{record.drop.reason}: {record.drop.detail}"] if record.drop else [],
         "encoding": [encoding] if plain and not _same_encoding(text_encoding(record.raw), encoding) else [],
-        "lost": [heading for heading, words in beginnings if words not in found],
+        "lost": [heading for heading, words in beginnings if words not in squeezed],
         "signs": [line for line in text.split("\n") if SIGNS.search(line)],
         "lists": [block for block in text.split("\n\n") if LISTS.fullmatch(block.partition("\n")[0])],
         "wrapped": list(wrapped_lines(text)),
@@ -154,13 +154,13 @@ def measure_book(record: Record, known: dict[str, str]) -> Finding:
 
 
 def _same_encoding(one: str, other: str) -> bool:
-    """Whether two names mean one encoding, of which plain ASCII is any and Latin-1 the lesser windows-1252."""
+    """Return whether two names mean one encoding; plain ASCII is any, and Latin-1 the lesser windows-1252."""
     names = {codecs.lookup(name).name.replace("-sig", "").replace("iso8859-1", "cp1252") for name in (one, other)}
     return len(names) == 1 or "ascii" in names
 
 
 def marked_text(epub: bytes) -> str:
-    """The text of all pages of an EPUB, a blank line in place of each tag of a paragraph or heading."""
+    """Return the text of all pages of an EPUB, a blank line in place of each tag of a paragraph or heading."""
     with zipfile.ZipFile(io.BytesIO(epub)) as archive:
         names = [name for name in sorted(archive.namelist()) if name.endswith((".xhtml", ".html", ".htm"))]
         pages = [archive.read(name).decode("utf-8", "replace") for name in names]
@@ -169,7 +169,7 @@ def marked_text(epub: bytes) -> str:
 
 
 def raw_body(text: str) -> str:
-    """What is between the marks of Project Gutenberg, all where there are none.
+    """Return what is between the marks of Project Gutenberg, or everything where there are none.
 
     >>> raw_body("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***\\nShe.\\nEnd of Project Gutenberg's Emma")
     '\\nShe.\\n'
@@ -181,7 +181,7 @@ def raw_body(text: str) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Nothing of a text but its letters and digits.
+    """Return only the letters and digits of a text.
 
     >>> squeeze("_To-morrow_ at\\n9!")
     'tomorrowat9'
@@ -190,7 +190,7 @@ def squeeze(text: str) -> str:
 
 
 def chapters(body: str) -> Iterator[tuple[str, str]]:
-    """(heading, the beginning of its prose squeezed) of each chapter of a raw body.
+    """Yield (heading, the beginning of its prose squeezed) of each chapter of a raw body.
 
     >>> list(chapters("CHAPTER I\\n\\n" + "It was a dark and stormy night. " * 5))
     [('CHAPTER I', 'itwasadarkandstormynightitwasa')]
@@ -205,7 +205,7 @@ def chapters(body: str) -> Iterator[tuple[str, str]]:
             if _is_listed(after) or (after and after is not rest and _is_heading(after)):
                 break
             if after is rest and after[:1].islower():
-                break  # no heading, but a line of prose that begins with a number
+                break  # not a heading, but a line of prose that begins with a number
             words = WORD.findall(after.lower())
             if len(words) >= CHAPTER_WORDS and re.search(r"[.!?]", after):
                 yield heading.strip(), "".join(words[:SIGNATURE_WORDS])
@@ -217,20 +217,20 @@ def _is_heading(block: str) -> bool:
 
 
 def _is_listed(block: str) -> bool:
-    """Whether a block is a list of chapters: most of its lines have a number before or after."""
+    """Return whether a block is a list of chapters: most of its lines have a number before or after."""
     lines = [line.strip() for line in block.split("\n")]
     return len(lines) > 2 and 2 * sum(bool(ENTRY.match(line)) for line in lines) > len(lines)
 
 
 def wrapped_lines(text: str) -> Iterator[str]:
-    """Lines of the length of wrapped ones that end within a sentence which goes on below in a small letter."""
+    """Yield lines of the length of wrapped ones that end within a sentence which continues below in a small letter."""
     for line, after in pairwise(text.split("\n")):
         if len(line) in WRAPPED and line[-1].isalnum() and after[:1].islower():
             yield line
 
 
 def verse_pairs(body: str) -> Iterator[tuple[str, str]]:
-    """Neighbouring lines of indented verse: blocks of four lines and more, all of them short and with a capital."""
+    """Yield neighbouring lines of indented verse: blocks of four or more lines, all short and with a capital."""
     for block in BLOCK.finditer(body):
         lines = block[0].expandtabs(4).rstrip("\n").split("\n")
         bare = [" ".join(line.replace("_", "").split()) for line in lines]
@@ -245,7 +245,7 @@ def _has_capital(line: str) -> bool:
 
 
 def word_f1(one: str, other: str) -> float:
-    """2 * words in common / all words, each text's words a multiset, without case.
+    """Return 2 * words in common / all words, each text's words a multiset, without case.
 
     >>> word_f1("One two", "two, three")
     0.5
@@ -254,25 +254,25 @@ def word_f1(one: str, other: str) -> float:
     return 2 * (left & right).total() / max(left.total() + right.total(), 1)
 
 
-def twins(found: Sequence[Finding]) -> Iterator[tuple[Finding, Finding, float]]:
-    """Each EPUB with the text file of its title that it agrees with best, and how far."""
-    for epub in found:
-        same = [other for other in found if other.file.endswith(".txt") and _bare(other.title) == _bare(epub.title)]
+def twins(findings: Sequence[Finding]) -> Iterator[tuple[Finding, Finding, float]]:
+    """Yield each EPUB with the text file of its title that it agrees with best, and how far."""
+    for epub in findings:
+        same = [other for other in findings if other.file.endswith(".txt") and _bare(other.title) == _bare(epub.title)]
         if epub.file.endswith(".epub") and same:
             yield max(((epub, other, word_f1(epub.text, other.text)) for other in same), key=lambda each: each[2])
 
 
 def _bare(title: str) -> str:
-    """A title without its article and what is after a colon."""
+    """Return a title without its article and what is after a colon."""
     return squeeze(re.sub(r"^(?:the|a)\b", "", title.partition(":")[0].lower()))
 
 
-def lines_of(found: Sequence[Finding], examples: int) -> Iterator[str]:
-    """The table: each book with something wrong, all of them in sum, and EPUBs next to their texts."""
+def lines_of(findings: Sequence[Finding], examples: int) -> Iterator[str]:
+    """Yield the table: each book with something wrong, all of them in sum, and EPUBs next to their texts."""
     names = [name for name in COLUMNS if name != "books"]
-    total = sum((finding.measures for finding in found), Measures())
+    total = sum((finding.measures for finding in findings), Measures())
     yield "  ".join(f"{name:>8}" for name in names) + "  share kept  file"
-    for finding in found:
+    for finding in findings:
         yield f"{_row(finding.measures, names)}  {finding.file}"
         shown = Counter[str]()
         for measure, line in finding.wrong:
@@ -280,7 +280,7 @@ def lines_of(found: Sequence[Finding], examples: int) -> Iterator[str]:
             if shown[measure] <= examples:
                 yield f"    {measure}: {line[:150]!r}"
     yield f"{_row(total, names)}  {total.books} books"
-    yield from (f"{epub.file} and {other.file}: F1 of their words {f1:.4f}" for epub, other, f1 in twins(found))
+    yield from (f"{epub.file} and {other.file}: F1 of their words {f1:.4f}" for epub, other, f1 in twins(findings))
 
 
 def _row(measures: Measures, names: Sequence[str]) -> str:
@@ -296,10 +296,10 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=2, help="lines shown of what is wrong (default: 2 of a kind)")
     arguments = parser.parse_args()
     try:
-        found = measure_folder(arguments.text)
+        findings = measure_folder(arguments.text)
     except InputError as error:
         parser.error(str(error))
-    print("\n".join(lines_of(found, arguments.examples)))
+    print("\n".join(lines_of(findings, arguments.examples)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Cleaning: `corpora.judging.steps.clean` next to ftfy under the same configuration, on four kinds of text.
 
-The text as it is; the same with quotes and widths made plain, as `ftfy.fix_text` does it unasked; with every twentieth
+The text as it is; the same with quotes and widths made plain, as `ftfy.fix_text` does by default; with every twentieth
 document turned into mojibake (its UTF-8 read as Windows-1252); and with its Latin letters changed into Cyrillic ones,
 where nearly every character occurs in mojibake, too. ftfy leaves white space and invisible characters as they are, so
-output is compared with `clean_text`, the definition: ftfy and the few lines of our own.
+output is compared with `clean_text`, the definition: ftfy and our own few lines.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ CYRILLIC = "абцдефгхийклмнопярстуввхызАБЦДЕФГХ
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """The kinds, one after another."""
+    """Compare the kinds, one after another."""
     spoilt = [mojibake(text) if number % 20 == 0 else text for number, text in enumerate(texts)]
     cyrillic = [text.translate(str.maketrans(LATIN, CYRILLIC)) for text in texts]
     return [
@@ -35,7 +35,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def mojibake(text: str) -> str:
-    """A text whose UTF-8 was taken for Windows-1252; the five bytes that mean nothing there become C1 controls."""
+    """Return a text with its UTF-8 read as Windows-1252; the five bytes that have no meaning there become C1."""
     return "".join(
         bytes([byte]).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in text.encode()
     )

@@ -1,8 +1,8 @@
-"""What is matched by words: the steps `contamination`, `selection` and `privacy`, each next to plain Python that finds
+"""Matching by words: the steps `contamination`, `selection` and `privacy`, each next to plain Python that finds
 the same.
 
 Evaluation items are made of the text itself: of every tenth document forty words, in capitals and wrapped again,
-so that meetings are known beforehand. The questions of the Stories score are made in the same way.
+so that matches are known beforehand. The questions of the Stories score are made in the same way.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ EVERY = 10
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Meetings, scores and masks of cleaned texts."""
+    """Compare meetings, scores and masks of cleaned texts."""
     texts = cleaned(texts)
     return [meetings(texts, rounds), stories(texts, rounds), masks(texts, rounds)]
 
 
 def pieces(texts: Sequence[str]) -> list[str]:
-    """Forty words from the middle of every tenth text, written otherwise."""
+    """Return forty words from the middle of every tenth text, written differently."""
     spoken = (words(text) for text in texts[::EVERY])
-    return [" --\n".join(found[len(found) // 2 :][:ITEM_WORDS]).upper() for found in spoken]
+    return [" --\n".join(text_words[len(text_words) // 2 :][:ITEM_WORDS]).upper() for text_words in spoken]
 
 
 def meetings(texts: Sequence[str], rounds: int) -> Report:
-    """Which documents meet an item."""
+    """Measure which documents meet an item."""
     items = [Item("pieces", number, piece) for number, piece in enumerate(pieces(texts), 1)]
     column, index = text_column(texts), index_items(items, ContaminationSettings())
     runs = plain_runs(index)
@@ -45,19 +45,19 @@ def meetings(texts: Sequence[str], rounds: int) -> Report:
 
 
 def plain_runs(index: EvaluationIndex) -> set[tuple[str, ...]]:
-    """The runs of n words of all items, and items of fewer words whole."""
+    """Return the runs of n words of all items, and items of fewer words whole."""
     n, spoken = index.long.length, [tuple(words(item.text)) for item in index.items]
-    return {found[at : at + n] for found in spoken for at in range(max(len(found) - n, 0) + 1)}
+    return {item_words[at : at + n] for item_words in spoken for at in range(max(len(item_words) - n, 0) + 1)}
 
 
 def plain_meets(text: str, index: EvaluationIndex, runs: set[tuple[str, ...]]) -> bool:
-    """Whether a text holds one of the runs."""
-    found, lengths = tuple(words(text)), range(index.short.length, index.long.length + 1)
-    return any(found[at : at + n] in runs for n in lengths for at in range(len(found) - n + 1))
+    """Return whether a text holds one of the runs."""
+    text_words, lengths = tuple(words(text)), range(index.short.length, index.long.length + 1)
+    return any(text_words[at : at + n] in runs for n in lengths for at in range(len(text_words) - n + 1))
 
 
 def stories(texts: Sequence[str], rounds: int) -> Report:
-    """The score of documents."""
+    """Measure the score of documents."""
     questions: list[Question] = [(piece,) for piece in pieces(texts)[:10]]
     column, index = text_column(texts), index_questions(questions)
     ours = scores(column, index).tolist()
@@ -71,7 +71,7 @@ def stories(texts: Sequence[str], rounds: int) -> Report:
 
 
 def masks(texts: Sequence[str], rounds: int) -> Report:
-    """All kinds of private data masked."""
+    """Measure masking of all kinds of private data."""
     column, settings = text_column(texts), PersonalDataSettings(email=True, ip=True, phone=True)
     masked, counts = mask_private(column, settings)
     assert masked.to_pylist() == [mask_text(text, settings)[0] for text in texts], "masks differ from the definition's"

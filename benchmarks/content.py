@@ -1,8 +1,8 @@
 """Content digests: `content_of`, which does not know how rows were cut, next to its definition and to sha256.
 
-Rows of a document, of a sentence, of 500 tokens, and of a word that is counted. The definition, `content_plain`, hashes
-row by row. Nothing else digests rows in this way, so sha256 of the Arrow IPC bytes, made again for each call, is only a
-measure of what reading the bytes once costs.
+Rows of a document, of a sentence, of 500 tokens, and of a counted word. The definition, `content_plain`, hashes
+row by row. Nothing else digests rows in this way, so sha256 of the Arrow IPC bytes, made again for each call, only
+measures what reading the bytes once costs.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ ROW_TOKENS, SENTENCE_TOKENS = 500, 20
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Digests of cleaned texts, of their sentences, and of their words: as tokens and counted."""
+    """Compare digests of cleaned texts, of their sentences, and of their words: as tokens and counted."""
     texts = cleaned(texts)
     raw = [text.encode() for text in texts]
     spans = ((data, span) for data, text in zip(raw, texts, strict=True) for span in split_sentences(text))
@@ -40,9 +40,9 @@ def _text_rows(texts: Sequence[str]) -> pa.Table:
 
 
 def _token_rows(words: Sequence[str]) -> pa.Table:
-    """Words as ids in the order in which they appear, in the columns that tokens of documents have."""
-    known = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    ids = np.fromiter((known[word] for word in words), np.int64, len(words)).astype(np.uint16)
+    """Return words as ids in the order in which they appear, in the columns that tokens of documents have."""
+    word_ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    ids = np.fromiter((word_ids[word] for word in words), np.int64, len(words)).astype(np.uint16)
     columns = {"ids": ids, "word_starts": ids % 4 > 0}
     lists = {name: _lists(pa.array(values), ROW_TOKENS) for name, values in columns.items()}
     rows = len(lists["ids"])
@@ -53,7 +53,7 @@ def _token_rows(words: Sequence[str]) -> pa.Table:
 
 
 def _lists(values: pa.Array, length: int) -> pa.Array:
-    """Values in lists of a length; the last one may be shorter."""
+    """Return values in lists of a length; the last one may be shorter."""
     offsets = np.minimum(np.arange(0, len(values) + length, length), len(values))
     return pa.LargeListArray.from_arrays(pa.array(offsets), values)
 

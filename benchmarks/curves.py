@@ -4,16 +4,16 @@
     python -m benchmarks.curves --text FOLDER --times 2     the files of a folder, twice the steps
     python -m benchmarks.curves --models bert distilbert    some of them
 
-Measured is, on held-out documents: of the masked tokens that begin a word and are none of the 100 commonest pieces, the
-share that is guessed; of ELECTRA's discriminator the area under its ROC curve; of DistilBERT how far it is ahead of the
-same student without its teacher, at equal steps, and of one that begins as it does and is told no answers. What is in
-`RECIPE`, `SIZES` and `training` is the same for all; how many steps a family takes, and what it has otherwise, is in
+Measured on held-out documents: of the masked tokens that begin a word and are not among the 100 commonest pieces, the
+share guessed right; for ELECTRA's discriminator the area under its ROC curve; for DistilBERT its lead over the
+same student without its teacher, at equal steps, and over one that begins like it and gets no answers. The contents of
+`RECIPE`, `SIZES` and `training` are the same for all; the steps of a family, and its other settings, are in
 `ENTRIES`. A family brings its own objective; the student has one layer, and begins with that of its teacher, the BERT
 before it, which has two.
 
 CPU seconds are those of a model's own process, from its start to its export, evaluations included. Table and verdicts
 are printed; `curves.svg` and `curves.json` are written after each model. The store with the models stays next to
-them: a call that was ended goes on there, and one with other steps trains what has others.
+them: an interrupted call resumes there, and one with other steps trains those that differ.
 """
 
 import argparse
@@ -52,7 +52,7 @@ LENGTH, BATCH, EVALUATIONS = 32, 64, 8
 WORDS_GOAL, AREA_GOAL = 0.10, 0.7
 WORDS, AREA = "rare_word_accuracy", "replaced_auc"
 LABEL = "share of rarer words guessed"
-SPENT = "cpu-seconds"  # in a model's work folder, what its training took in all calls that came to its end
+SPENT = "cpu-seconds"  # in a model's work folder, the cost of its training in all calls that finished
 
 RECIPE = """
 name = "curves"
@@ -95,7 +95,7 @@ class Entry:
     sizes:     over `SIZES`
     objective: keys of its table, where it is not the family's own as it comes
     teacher:   the entry that it learns from
-    behind:    those that it is to be ahead of
+    behind:    those that it should be ahead of
     """
 
     name: str
@@ -109,7 +109,7 @@ class Entry:
     behind: tuple[str, ...] = ()
 
     def settings(self, teachers: Mapping[str, Start]) -> ModelSettings:
-        """Which encoder, and by what it learns where that is not the family's own. teachers: folders by entry"""
+        """Return the encoder, and its objective where that is not the family's own. teachers: folders by entry"""
         taught = {"kind": "distillation", "teacher": teachers[self.teacher].folder} if self.teacher else {}
         objective = {**self.objective, **taught} or None
         return ModelSettings(**{**SIZES, **self.sizes}, family=self.family, layers=self.layers, objective=objective)
@@ -143,14 +143,14 @@ ENTRIES = (
         steps=200,
         layers=1,
         teacher="bert",
-        objective={"soft": 0.0, "cosine": 1e-6},  # what both 0 would be: not asked for with a teacher
+        objective={"soft": 0.0, "cosine": 1e-6},  # in effect both 0, which a teacher does not allow
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What a model came to: its events, and the CPU seconds of its process."""
+    """The result of a model: its events, and the CPU seconds of its process."""
 
     entry: Entry
     seconds: float
@@ -158,22 +158,22 @@ class Trained:
 
     @property
     def evaluations(self) -> list[Event]:
-        """On the held-out documents, the first one first."""
+        """The evaluations on the held-out documents, in order."""
         return [event for event in self.events if event["event"] == "evaluation"]
 
     @property
     def judged(self) -> str:
-        """By what: the area of a discriminator, or words."""
+        """The measure: the area of a discriminator, or words."""
         return AREA if AREA in self.evaluations[-1] else WORDS
 
     @property
     def reached(self) -> int | None:
         """The step of the first evaluation that reaches the goal."""
         goal = AREA_GOAL if self.judged == AREA else WORDS_GOAL
-        return next((said["step"] for said in self.evaluations if (said.get(self.judged) or 0.0) >= goal), None)
+        return next((event["step"] for event in self.evaluations if (event.get(self.judged) or 0.0) >= goal), None)
 
     def to_json(self) -> dict[str, Any]:
-        """The row of the table, and the evaluations."""
+        """Return the row of the table, and the evaluations."""
         last, done = self.evaluations[-1], next(event for event in self.events if event["event"] == "done")
         measured = {name: last.get(name) for name in ("masked_loss", "unigram_entropy", WORDS, "rare_words", AREA)}
         return {
@@ -192,14 +192,14 @@ class Trained:
 
 
 def build_shards(place: Place, text: Path, home: Path) -> Outcome:
-    """The examples that all models read. Raises InputError where there is no text."""
+    """Build the examples that all models read. Raises InputError where there is no text."""
     recipe = parse_recipe(RECIPE.format(path=json.dumps(str(text.resolve())), length=LENGTH), home / "recipe.toml", {})
     lock = resolve(recipe, Lock(), StatCache()).lock
     return run_recipe(place, recipe, lock, lambda stages: [build_stage(place, stage) for stage in stages])
 
 
 def training(steps: int, rate: float) -> TrainingSettings:
-    """How all of them learn."""
+    """Return the training settings of all of them."""
     return TrainingSettings(
         phase=(PhaseSettings(steps=steps, batch=BATCH),),
         learning_rate=rate,
@@ -215,7 +215,7 @@ def training(steps: int, rate: float) -> TrainingSettings:
 
 
 def plan(place: Place, built: Outcome, entry: Entry, times: float, teachers: Mapping[str, Start]) -> Stage:
-    """The stage that trains a model. times: its steps"""
+    """Return the stage that trains a model. times: its steps"""
     name, teacher = entry.name.replace(" ", "-"), teachers.get(entry.teacher)
     settings = entry.settings(teachers)
     return plan_model(
@@ -230,7 +230,7 @@ def plan(place: Place, built: Outcome, entry: Entry, times: float, teachers: Map
 
 
 def train_all(place: Place, built: Outcome, entries: Sequence[Entry], times: float) -> Iterator[Trained]:
-    """One after another. times: the steps of each"""
+    """Train one after another. times: the steps of each"""
     teachers: dict[str, Start] = {}
     for entry in entries:
         stage = plan(place, built, entry, times, teachers)
@@ -248,7 +248,7 @@ def train_all(place: Place, built: Outcome, entries: Sequence[Entry], times: flo
 
 
 def chosen_entries(names: Sequence[str]) -> tuple[Entry, ...]:
-    """Those named, and what they learn from, in the usual order."""
+    """Return those named, and what they learn from, in the usual order."""
     wanted = {*names} | {entry.teacher for entry in ENTRIES if entry.name in names}
     return tuple(entry for entry in ENTRIES if entry.name in wanted)
 
@@ -256,11 +256,11 @@ def chosen_entries(names: Sequence[str]) -> tuple[Entry, ...]:
 # Showing.
 
 
-def table(found: Sequence[Trained]) -> Iterator[str]:
-    """The measures as a table of Markdown."""
+def table(results: Sequence[Trained]) -> Iterator[str]:
+    """Yield the measures as a table of Markdown."""
     yield "| model | parameters | steps | CPU s | held-out loss | unigram entropy | words | AUC | goal at step |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for row in (each.to_json() for each in found):
+    for row in (each.to_json() for each in results):
         words, area = row[WORDS], row[AREA]
         cells = (
             row["name"],
@@ -276,10 +276,10 @@ def table(found: Sequence[Trained]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
-def verdicts(found: Sequence[Trained]) -> Iterator[str]:
-    """Each goal, what was reached of it, and whether that is enough."""
-    by_name = {each.entry.name: each for each in found}
-    for each in found:
+def verdicts(results: Sequence[Trained]) -> Iterator[str]:
+    """Yield each goal, what was reached of it, and whether that is enough."""
+    by_name = {each.entry.name: each for each in results}
+    for each in results:
         value = each.evaluations[-1].get(each.judged) or 0.0
         met = "met" if value >= (AREA_GOAL if each.judged == AREA else WORDS_GOAL) else "not met"
         if each.judged == AREA:
@@ -294,9 +294,9 @@ def verdicts(found: Sequence[Trained]) -> Iterator[str]:
             yield f"{each.entry.name} and {behind}: {losses}, {words}: {'ahead' if ahead else 'not ahead'}"
 
 
-def overlay(found: Sequence[Trained]) -> str:
-    """The shares of words of all models in one picture, with the goal as a dotted line."""
-    drawn = [(each, [(float(e["step"]), e[WORDS]) for e in each.evaluations if e.get(WORDS)]) for each in found]
+def overlay(results: Sequence[Trained]) -> str:
+    """Return the shares of words of all models in one picture, with the goal as a dotted line."""
+    drawn = [(each, [(float(e["step"]), e[WORDS]) for e in each.evaluations if e.get(WORDS)]) for each in results]
     curves = [(each, points) for each, points in drawn if points]
     steps = [across for _, points in curves for across, _ in points]
     values = [up for _, points in curves for _, up in points]
@@ -312,10 +312,10 @@ def overlay(found: Sequence[Trained]) -> str:
     return plot.picture(LABEL.replace(" ", "-"), [*lines, plot.legend(legend)], inline=False)
 
 
-def write(folder: Path, found: Sequence[Trained], notes: Sequence[str]) -> None:
-    """Both files."""
-    rows = [each.to_json() for each in found]
-    (folder / "curves.svg").write_text(overlay(found), encoding="utf-8")
+def write(folder: Path, results: Sequence[Trained], notes: Sequence[str]) -> None:
+    """Write both files."""
+    rows = [each.to_json() for each in results]
+    (folder / "curves.svg").write_text(overlay(results), encoding="utf-8")
     (folder / "curves.json").write_text(json.dumps({"notes": [*notes], "models": rows}, indent=1), encoding="utf-8")
 
 
@@ -323,7 +323,7 @@ def write(folder: Path, found: Sequence[Trained], notes: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = print) -> int:
-    """Train them all; 0, and so where the text is absent, which is told."""
+    """Train them all; returns 0, also where the text is missing, which is reported."""
     shared = Path(os.environ.get("CLOZE_SHARED", "../shared"))
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description="Learning curves of all families.")
     parser.add_argument("--text", type=Path, default=shared / TEXT, help="a folder of files (default: %(default)s)")
@@ -338,23 +338,23 @@ def main(arguments: Sequence[str] | None = None, tell: Callable[[str], None] = p
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     entries, others = chosen_entries(asked.models), Others.now()
     asked.out.mkdir(parents=True, exist_ok=True)
-    found: list[Trained] = []
+    results: list[Trained] = []
     place = Place(str(asked.out / "store"))
     built = build_shards(place, asked.text, asked.out)
     notes = [described(asked.text, built)]
     for trained in train_all(place, built, entries, asked.times):
-        found.append(trained)
-        write(asked.out, found, notes)
+        results.append(trained)
+        write(asked.out, results, notes)
         tell(f"{trained.entry.name}: {trained.seconds:.0f} CPU s")
     notes.append(f"{time.strftime('%Y-%m-%d')}, {processor()}, one thread, others {others.share():.0%} of the machine")
-    write(asked.out, found, notes)
-    for line in (*notes, "", *table(found), "", *verdicts(found)):
+    write(asked.out, results, notes)
+    for line in (*notes, "", *table(results), "", *verdicts(results)):
         tell(line)
     return 0
 
 
 def described(text: Path, built: Outcome) -> str:
-    """The text in a line."""
+    """Describe the text in a line."""
     raw = sum(path.stat().st_size for path in text.rglob("*.txt"))
     documents, examples = built.corpus.rows("documents"), built.shards.rows("examples")
     size = f"{figure(raw / 1e6)} MB of .txt in {text.name}, {documents} documents"

@@ -1,7 +1,7 @@
 """Tokenising: `Encoder` next to tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
 WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder works out the pieces of each
-word once (a part of the tokens stage begins with a new one); one that knows the words shows where it is heading in
+word once (a part of the tokens stage begins with a new one); one that knows the words shows where that leads in
 a large part. Documents are encoded whole, the cheapest way for the other sides.
 
 Three other libraries are next to them where they are installed: tokie (both algorithms), tiktoken and gigatoken
@@ -40,7 +40,7 @@ Ids = npt.NDArray[np.integer[Any]]
 class Peer:
     """Another library with the same vocabulary.
 
-    encode: what is measured
+    encode: the measured call
     ids:    the ids of all texts together, from what `encode` gives
     """
 
@@ -50,26 +50,26 @@ class Peer:
 
 
 def benchmark(texts: Texts, rounds: int) -> list[Report]:
-    """Ids of cleaned texts, by vocabularies learnt from them."""
+    """Compare ids of cleaned texts, by vocabularies learnt from them."""
     texts = cleaned(texts)
     return [compare(texts, settings, rounds) for settings in VOCABULARIES]
 
 
 def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
-    """Ids by one vocabulary."""
+    """Compare ids by one vocabulary."""
     column = text_column(texts)
     offsets = text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
     vocabulary = train_vocabulary(count_by(settings.word_rule, column), settings)
-    known, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
-    ours = known.encode_sentences(*documents)
+    warm, tokenizer = Encoder(vocabulary), text_tokenizer(vocabulary)
+    ours = warm.encode_sentences(*documents)
     theirs = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     assert np.array_equal(ours.ids, [number for encoding in theirs for number in encoding.ids]), "ids differ"
     assert np.array_equal(np.diff(ours.offsets), [len(encoding.ids) for encoding in theirs]), "lengths differ"
     del theirs
     peers, notes = peers_of(vocabulary)
     sides = [
-        Side(name="Encoder, its words known", call=lambda _: known.encode_sentences(*documents)),
+        Side(name="Encoder, its words known", call=lambda _: warm.encode_sentences(*documents)),
         Side(name="Encoder, new", call=lambda _: Encoder(vocabulary).encode_sentences(*documents)),
         Side(
             name="tokenizers encode_batch_fast",
@@ -88,7 +88,7 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
 
 
 def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
-    """What is to be said of the ids of a peer."""
+    """Return a note on the ids of a peer."""
     theirs = peer.ids(peer.encode(texts))
     if np.array_equal(theirs, ours):
         return f"{peer.name}: all ids equal"
@@ -99,16 +99,16 @@ def compared(peer: Peer, texts: Texts, ours: Ids) -> str:
 
 
 def peers_of(vocabulary: Vocabulary) -> tuple[list[Peer], list[str]]:
-    """The libraries that are installed and know the algorithm, and a note on each that is not."""
-    found, notes = [], []
+    """Return the libraries that are installed and know the algorithm, and a note on each that is not."""
+    peers, notes = [], []
     for name, make in PEERS.items():
         if vocabulary.algorithm != BYTE_BPE and name != "tokie":
             continue
         if find_spec(name) is None:
             notes.append(f"{name} is not installed")
         else:
-            found.append(make(vocabulary))
-    return found, notes
+            peers.append(make(vocabulary))
+    return peers, notes
 
 
 def _tokie(vocabulary: Vocabulary) -> Peer:
@@ -117,7 +117,7 @@ def _tokie(vocabulary: Vocabulary) -> Peer:
         path = Path(folder) / "tokenizer.json"
         path.write_text(definition, encoding="utf-8")
         tokenizer = import_module("tokie").Tokenizer.from_json(str(path))
-    return Peer(name="tokie encode_batch_flat", encode=tokenizer.encode_batch_flat, ids=lambda found: found[0])
+    return Peer(name="tokie encode_batch_flat", encode=tokenizer.encode_batch_flat, ids=lambda outputs: outputs[0])
 
 
 def _tiktoken(vocabulary: Vocabulary) -> Peer:
@@ -129,7 +129,7 @@ def _tiktoken(vocabulary: Vocabulary) -> Peer:
     return Peer(
         name="tiktoken encode_to_numpy",
         encode=lambda texts: [encoding.encode_to_numpy(text, disallowed_special=()) for text in texts],
-        ids=lambda found: np.concatenate(found),
+        ids=lambda arrays: np.concatenate(arrays),
     )
 
 
@@ -138,12 +138,12 @@ def _gigatoken(vocabulary: Vocabulary) -> Peer:
     return Peer(
         name="gigatoken encode_batch",
         encode=lambda texts: tokenizer.encode_batch([*texts], parallel=False),
-        ids=lambda found: np.concatenate([np.asarray(ids) for ids in found]),
+        ids=lambda id_lists: np.concatenate([np.asarray(ids) for ids in id_lists]),
     )
 
 
 def _bytes_of(token: str) -> bytes:
-    """The bytes that a token of byte-level BPE stands for."""
+    """Return the bytes that a token of byte-level BPE stands for."""
     return bytes(BYTE_LETTERS.index(letter) for letter in token)
 
 

@@ -1,12 +1,12 @@
-"""What `cloze plan` estimates, against what then comes: documents, tokens, bytes and processor time of each stage.
+"""Compares the estimates of `cloze plan` with the outcome: documents, tokens, bytes and processor time of each stage.
 
     python -m benchmarks.estimates FOLDER              each folder in it by its name, and what is shipped for the demo
     python -m benchmarks.estimates FOLDER books demo   some of them
 
 FOLDER holds raw files of the five sources and of domains, in folders named `books`, `wikipedia`, `cc-news`,
 `openwebtext`, `stories` and `domains`. Each is estimated as by `cloze plan`, built in this process into an empty store,
-and built once more, for processor time is that of the faster build. What starts a process is in neither figure. What
-is below the bounds of `SMALL`, or half a second of processor time, says nothing and is left out.
+and built once more, because processor time is that of the faster build. Starting a process is in neither figure.
+Figures below the bounds of `SMALL`, or half a second of processor time, mean nothing and are left out.
 """
 
 import sys
@@ -29,7 +29,7 @@ from flows.run.pipeline import run_recipe
 from flows.run.plan.plan import plan_run
 
 WITHIN = 0.25
-SMALL_CPU = 0.5  # below, other processes of the machine decide
+SMALL_CPU = 0.5  # below, other processes of the machine dominate
 REST = """
 [language]
 keep = []
@@ -53,7 +53,7 @@ SOURCES = {
 
 
 def recipe_of(name: str, folder: Path, store: Path) -> Recipe:
-    """A recipe for one of the folders, or the demo without its model."""
+    """Return a recipe for one of the folders, or the demo without its model."""
     if name == "demo":
         text = shipped_recipes()["demo"]
         text = text[: text.index("[model]")]
@@ -68,7 +68,7 @@ def recipe_of(name: str, folder: Path, store: Path) -> Recipe:
 
 
 def build(recipe: Recipe, lock: Lock, store: Path) -> tuple[list[Manifest], dict[str, float]]:
-    """Everything of a recipe, in this process; the processor seconds of each stage."""
+    """Build everything of a recipe, in this process; also returns the processor seconds of each stage."""
     place, built, seconds = Place(str(store)), list[Manifest](), dict[str, float]()
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
@@ -83,7 +83,7 @@ def build(recipe: Recipe, lock: Lock, store: Path) -> tuple[list[Manifest], dict
 
 
 def compare(name: str, folder: Path) -> tuple[Estimates, float, list[EstimateAndFact]]:
-    """Estimate, build twice, and put side by side; and what the estimate took."""
+    """Estimate, build twice, and put side by side; also returns the cost of the estimate."""
     with tempfile.TemporaryDirectory() as scratch:
         recipe = recipe_of(name, folder, Path(scratch) / "store")
         lock = resolve(recipe, Lock(), StatCache()).lock
@@ -100,10 +100,10 @@ def _compared(
     estimates: Estimates, manifests: Sequence[Manifest], cpu: Mapping[str, float]
 ) -> Iterator[EstimateAndFact]:
     for stage in estimates.stages:
-        found = [manifest for manifest in manifests if manifest.stage_folder == stage.stage]
-        if not found:
+        built = [manifest for manifest in manifests if manifest.stage_folder == stage.stage]
+        if not built:
             continue
-        for measure, came in facts_of(found).items():
+        for measure, came in facts_of(built).items():
             estimated = getattr(stage, measure)
             if None not in (estimated, came) and max(estimated, came) >= SMALL[measure]:
                 yield EstimateAndFact(stage=stage.stage, measure=measure, estimated=estimated, came=came)

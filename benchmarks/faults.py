@@ -1,10 +1,10 @@
-"""What a run does when it is killed and when its store is damaged: campaigns on a small store of two generations.
+"""Tests what a run does when it is killed and when its store is damaged, on a small store of two generations.
 
     python -m benchmarks.faults flips --runs 200       a bit flipped in each tenth of every file, one at a time
     python -m benchmarks.faults kills --number 150     SIGKILL at random moments, again and again
 
 Promise: an undisturbed run of the samples that come with Cloze is compared with those that were harmed, artifact by
-artifact. Every harm is drawn from a seed and told where it does not end as it should; the exit code is then 1.
+artifact. Every harm is drawn from a seed and reported where it does not end as it should; the exit code is then 1.
 
 A flip ends as it should where `verify` names that file and no other; where a run that has to read the file names it,
 builds its part again and ends with the contents of the undisturbed one; and where a run that does not read it leaves
@@ -74,7 +74,7 @@ WORKERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A recipe, its lock and a store of their own in a folder."""
+    """A recipe, its lock and a store in a folder of their own."""
 
     folder: Path
     recipe: Recipe
@@ -91,12 +91,12 @@ class World:
         return {path: place.read(path) for path in place.sizes("") if path.endswith(f"/{MANIFEST}")}
 
     def contents(self) -> dict[str, str]:
-        """What is in every artifact, by the path of its manifest."""
+        """Return the content of every artifact, by the path of its manifest."""
         return {path: Manifest.from_bytes(data, path).content for path, data in self.manifests().items()}
 
 
 def new_world(folder: Path) -> World:
-    """A world in a folder; the samples come in two generations."""
+    """Make a world in a folder; the samples come in two generations."""
     recipe = parse_recipe(RECIPE, folder / "recipe.toml", {})
     [files] = resolve(recipe, Lock(), StatCache()).lock.generations
     first = {name: group for name, group in files.items() if name != SECOND}
@@ -104,12 +104,12 @@ def new_world(folder: Path) -> World:
 
 
 def run_here(world: World, tell: Callable[[str], None] = print) -> None:
-    """Run a world's recipe in this process, without an orchestrator; `tell` hears of damage."""
+    """Run a world's recipe in this process, without an orchestrator; `tell` is called with damage."""
     _run(world, build_parts, tell)
 
 
 def run_on_workers(world: World) -> None:
-    """The same, part by part on a pool of workers."""
+    """Do the same, part by part on a pool of workers."""
     with WorkerPool(WORKERS) as pool, ThreadPoolExecutor(WORKERS) as threads:
 
         def build(place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: Collection[str]) -> None:
@@ -145,7 +145,7 @@ class Flip:
     bit: int
 
     def apply(self, place: Place) -> None:
-        """Flip it, in a file of its own: the one that was there may have other names."""
+        """Flip it, in a new file: the existing one may have other names."""
         file = Path(place.full_path(self.path))
         data = bytearray(file.read_bytes())
         data[self.offset] ^= 1 << self.bit
@@ -154,7 +154,7 @@ class Flip:
 
 
 def drawn_flips(place: Place, regions: int, draw: random.Random) -> list[Flip]:
-    """For each file of a store one bit in each of its regions, of those that have a byte."""
+    """Return for each file of a store one bit in each of its regions, of those that have a byte."""
     flips = []
     for path, size in sorted(place.sizes("").items()):
         bounds = [size * region // regions for region in range(regions + 1)]
@@ -185,7 +185,7 @@ def flips(regions: int, runs: int, seed: int, checks: int | None = None) -> int:
 
 
 def _kind(path: str) -> str:
-    """What a file of a store is, as the campaign counts it."""
+    """Return the kind of a store's file, as the campaign counts it."""
     stage, name = path.split("/")[0], path.rsplit("/", 1)[-1]
     if name == MANIFEST:
         return "manifests"
@@ -193,7 +193,7 @@ def _kind(path: str) -> str:
 
 
 def _spread(drawn: Sequence[Flip], number: int | None, draw: random.Random) -> list[Flip]:
-    """So many flips, each kind of file as often as the others, as far as there are; all in this order for None."""
+    """Return so many flips, each kind of file as often as the others, while there are any; all in order for None."""
     groups: dict[str, list[Flip]] = {}
     for flip in draw.sample(drawn, len(drawn)):
         groups.setdefault(_kind(flip.path), []).append(flip)
@@ -202,7 +202,7 @@ def _spread(drawn: Sequence[Flip], number: int | None, draw: random.Random) -> l
 
 
 def _verify_names(world: World, flip: Flip) -> bool:
-    """Whether a check of the whole store names the file of a flip, and it alone; the flip is taken back."""
+    """Return whether a check of the whole store names only the file of a flip; the flip is reverted."""
     flip.apply(world.place)
     named = {fault.path for fault in find_faults(read_holdings(world.place))}
     flip.apply(world.place)
@@ -215,21 +215,21 @@ MENDED, UNREAD, WRONG = "named and built again", "not read, nothing changed", "W
 
 
 def _run_on(world: World, flip: Flip, folder: Path) -> str:
-    """How a run ends on a copy of the store where what comes after the harmed file has to be built from it."""
+    """Run on a copy of the store where the stages after the harmed file must be built from it; return the outcome."""
     shutil.copytree(world.place.address, folder / "store", copy_function=os.link)
     harmed = replace(world, folder=folder)
     for kind in stages_after(flip.path.split("/")[0]):
         shutil.rmtree(folder / "store" / kind, ignore_errors=True)
     flip.apply(harmed.place)
-    told: list[str] = []
-    run_here(harmed, told.append)
-    named = any(flip.path in line for line in told)
+    lines: list[str] = []
+    run_here(harmed, lines.append)
+    named = any(flip.path in line for line in lines)
     whole = not list(find_faults(read_holdings(harmed.place)))
     equal = harmed.contents() == world.contents()
     shutil.rmtree(folder)
-    if equal and named == whole and len(told) == named:
+    if equal and named == whole and len(lines) == named:
         return MENDED if named else UNREAD
-    print(f"{flip}: told {told}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
+    print(f"{flip}: got {lines}, contents {'equal' if equal else 'DIFFER'}, store {'whole' if whole else 'damaged'}")
     return WRONG
 
 
@@ -237,7 +237,7 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
 
 
 def kills(number: int, seed: int) -> int:
-    """Kill runs at random moments until it was done `number` times; every store ends as the undisturbed one."""
+    """Kill runs at random moments `number` times; every store ends as the undisturbed one."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="cloze-faults-") as scratch:
         undisturbed = new_world(Path(scratch) / "undisturbed")
@@ -283,16 +283,16 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _differs(world: World, expected: dict[str, bytes], code: int) -> bool:
-    """Whether a run that ended by itself left other manifests than an undisturbed one; says so."""
-    found = world.manifests()
-    differing = sorted(path for path in {*found, *expected} if found.get(path) != expected.get(path))
+    """Return whether a run that ended by itself left other manifests than an undisturbed one; prints so."""
+    manifests = world.manifests()
+    differing = sorted(path for path in {*manifests, *expected} if manifests.get(path) != expected.get(path))
     if code or differing:
         print(f"exit code {code}, other manifests: {', '.join(differing) or 'none'}", flush=True)
     return bool(code or differing)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; its exit code."""
+    """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=(__doc__ or "").split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     once = commands.add_parser("run", help="run the recipe once, in a folder")

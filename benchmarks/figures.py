@@ -1,11 +1,11 @@
-"""Figures as ranges: what each call of a benchmark gave, kept on record, and the tables that are made of all calls.
+"""Figures as ranges: the results of each call of a benchmark, kept on record, and the tables made of all calls.
 
     python -m benchmarks.encode --text books --megabytes 32 --record     one more line in benchmarks/figures.jsonl
     python -m benchmarks.figures                                         writes the tables of docs/performance.md again
 
-One call shows what a machine did on a day: with the same command ratios came out a third apart on another processor or
-beside other work. So a figure is the range over all calls on record, from the lowest to the highest, next to the days
-and to what share of the machine others used meanwhile. Who quotes one number takes the lower end.
+One call shows what a machine did on one day: with the same command ratios came out a third apart on another processor
+or next to other work. So a figure is the range over all calls on record, from the lowest to the highest, next to the
+days and the share of the machine that others used meanwhile. To quote one number, take the lower end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Key = tuple[str, str, str, float]  # benchmark, what it compared, text, MB asked
 
 
 def tables(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of the tables, a table a benchmark, in the order in which benchmarks came on record."""
+    """Yield the lines of the tables, a table a benchmark, in the order in which benchmarks came on record."""
     for benchmark in dict.fromkeys(call["benchmark"] for call in calls):
         unit = next(report["unit"] for call in calls if call["benchmark"] == benchmark for report in call["reports"])
         yield ""
@@ -32,44 +32,44 @@ def tables(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def keys(call: Mapping[str, Any]) -> list[Key]:
-    """What a call measured; calls that share a key can be held against each other."""
+    """Return what a call measured; calls that share a key can be compared."""
     return [(call["benchmark"], report["what"], call["text"], call["megabytes"]) for report in call["reports"]]
 
 
 def _rows(key: Key, calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The sides of one comparison, each with its ranges."""
+    """Yield the sides of one comparison, each with its ranges."""
     _, what, text, megabytes = key
     reports = [report for call in calls for report in call["reports"] if report["what"] == what]
-    title, told = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
+    title, calls_text = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
     for name in dict.fromkeys(row["name"] for report in reports for row in report["rows"]):
         rows = [row for report in reports for row in report["rows"] if row["name"] == name]
         speeds = extent(row["speed"] for row in rows if row.get("speed") is not None)
         times = extent(row["times"] for row in rows if row.get("times") is not None)
-        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, told)) + " |"
-        title = told = ""
+        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, calls_text)) + " |"
+        title = calls_text = ""
 
 
 def _told(call: Mapping[str, Any]) -> str:
-    """When a call was, and what else ran."""
+    """Return when a call was, and what else ran."""
     beside = call.get("noted") or f"others {call['others']:.0%}"
     return f"{call['date']} ({beside})"
 
 
 def extent(values: Iterable[float]) -> str:
-    """The range of some numbers.
+    """Return the range of some numbers.
 
     >>> extent([102, 61.04, 87]), extent([5]), extent([])
     ('61.04 to 102', '5', '')
     """
-    found = sorted(values)
-    if not found:
+    ordered = sorted(values)
+    if not ordered:
         return ""
-    low, high = f"{found[0]:g}", f"{found[-1]:g}"
+    low, high = f"{ordered[0]:g}", f"{ordered[-1]:g}"
     return low if low == high else f"{low} to {high}"
 
 
 def page_with(page: str, lines: Iterable[str], begin: str = BEGIN, end: str = END) -> str:
-    """A page that has these lines between two marks."""
+    """Return a page that has these lines between two marks."""
     before, rest = page.split(begin)
     return "\n".join([f"{before}{begin}", *lines, "", f"{end}{rest.split(end)[1]}"])
 

@@ -1,10 +1,10 @@
-"""What the first minutes cost: CPU and clock seconds of each command that a new user gives, against their goals.
+"""The cost of the first minutes: CPU and clock seconds of each command that a new user runs, against their goals.
 
-    python -m benchmarks.first_contact                          a new folder for caches, prepared by the way
-    python -m benchmarks.first_contact --home .cloze --record   caches copied from a prepared home, which is said
+    python -m benchmarks.first_contact                          a new folder for caches, prepared on the way
+    python -m benchmarks.first_contact --home .cloze --record   caches copied from a prepared home, which is noted
 
 The texts are written here: two folders of ten tickets, and one of plain prose. CPU is user and system, of the command
-and every process that it started and waited for. The commands are given one after another, as a user would; a run
+and every process that it started and waited for. The commands run one after another, as a user would run them; a run
 builds into a store of its own folder. With `--record` a call leaves a line in `benchmarks/first_contact.jsonl`, and the
 table of docs/performance.md is written again: the range over all calls on record.
 """
@@ -30,7 +30,7 @@ from benchmarks.record import Others, processor, read_calls
 RECORD = Path(__file__).with_name("first_contact.jsonl")
 BEGIN, END = "<!-- table of `python -m benchmarks.first_contact` -->", "<!-- end of that table -->"
 CLOZE = (sys.executable, "-m", "flows.main")
-PREPARED = ("kernels", "prefect")  # what of a home `cloze prepare` makes
+PREPARED = ("kernels", "prefect")  # the parts of a home that `cloze prepare` makes
 TICKETS, TICKET_CHARACTERS = 10, 1_500
 COMMON = "the of and to that in is was for it with as on be at by not are from have".split()
 CONSONANTS, VOWELS = "bcdfghklmnprstvw", "aeiou"
@@ -38,7 +38,7 @@ CONSONANTS, VOWELS = "bcdfghklmnprstvw", "aeiou"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A command that is measured. goal: CPU seconds that it shall take at most; "" for none"""
+    """A command that is measured. goal: the CPU seconds that it may take; "" for none"""
 
     name: str
     arguments: tuple[str, ...]
@@ -58,7 +58,7 @@ STEPS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure each command and print the table; 1 where one failed."""
+    """Measure each command and print the table; returns 1 where one failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_contact", description=__doc__.split("\n\n")[0])
     parser.add_argument("--home", type=Path, help="a prepared CLOZE_HOME to copy; else a new one is prepared")
     parser.add_argument("--megabytes", type=float, default=1.0, help="of prose (default: 1, what the goal is for)")
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure(folder: Path, home: Path | None, prose_bytes: int) -> list[dict[str, Any]]:
-    """Give every command in a folder with its texts; a row for each."""
+    """Run every command in a folder with its texts; returns a row for each."""
     write_texts(folder, prose_bytes)
     if home is not None:
         for name in PREPARED:
@@ -96,7 +96,7 @@ def measure(folder: Path, home: Path | None, prose_bytes: int) -> list[dict[str,
 
 
 def timed(step: Step, folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """A command: its CPU and clock seconds, and its exit code; what a failed one said is printed."""
+    """Return a command's CPU and clock seconds, and its exit code; the output of a failed one is printed."""
     before, began = cpu_of_children(), time.monotonic()
     done = subprocess.run([*CLOZE, *step.arguments], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -106,7 +106,7 @@ def timed(step: Step, folder: Path, environment: Mapping[str, str]) -> dict[str,
 
 
 def write_texts(folder: Path, prose_bytes: int, seed: int = 1) -> None:
-    """Two folders of tickets and one of prose, in files of 10 kB; the same for the same seed."""
+    """Write two folders of tickets and one of prose, in files of 10 kB; the same for the same seed."""
     draw = random.Random(seed)
     words = [*made_up_words(draw, 3_000), *150 * COMMON]
     for number in (1, 2):
@@ -115,30 +115,30 @@ def write_texts(folder: Path, prose_bytes: int, seed: int = 1) -> None:
 
 
 def write_files(folder: Path, texts: Iterator[str]) -> None:
-    """A file for each text."""
+    """Write a file for each text."""
     folder.mkdir(parents=True)
     for number, text in enumerate(texts):
         (folder / f"{number:04}.txt").write_text(text, encoding="utf-8")
 
 
 def made_up_words(draw: random.Random, number: int) -> list[str]:
-    """Words of one to four syllables."""
+    """Return words of one to four syllables."""
     syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
     return ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(number)]
 
 
 def made_up(draw: random.Random, words: Sequence[str], characters: int) -> str:
-    """Paragraphs of sentences of these words."""
-    said, length = [], 0
+    """Return paragraphs of sentences of these words."""
+    sentences, length = [], 0
     while length < characters:
         sentence = " ".join(draw.choices(words, k=draw.randrange(6, 22))).capitalize()
-        said.append(sentence + (".\n\n" if draw.random() < 0.15 else ". "))
-        length += len(said[-1])
-    return "".join(said)
+        sentences.append(sentence + (".\n\n" if draw.random() < 0.15 else ". "))
+        length += len(sentences[-1])
+    return "".join(sentences)
 
 
 def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of the table, of all calls: from the lowest to the highest."""
+    """Yield the lines of the table, of all calls: from the lowest to the highest."""
     yield ""
     yield "| command | CPU s | goal | by the clock, s |"
     yield "|---|---|---|---|"
@@ -146,9 +146,9 @@ def table(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         rows = [row for call in calls for row in call["rows"] if row["name"] == step.name]
         cpu, clock = (extent(row[key] for row in rows) for key in ("cpu", "clock"))
         yield " ".join(f"| {cell}".rstrip() for cell in (step.name, cpu, step.goal, clock)) + " |"
-    told = (f"{call['date']}, home {call['home']}, others {call['others']:.0%}" for call in calls)
+    call_lines = (f"{call['date']}, home {call['home']}, others {call['others']:.0%}" for call in calls)
     yield ""
-    yield f"({'; '.join(told)})"
+    yield f"({'; '.join(call_lines)})"
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 A logistic regression with a ridge penalty, of the pages of the sets aeb, newspaper and readability. Every page has the
 same weight, and in it every block by the 0.8th power of its length. A block is main text where the expected text holds
-at least half of its shingles that no block before it took. The weights that ship were fitted by a rule that was not
-kept, and some changed by hand after it, so this fit comes near them and does not give them.
+at least half of its shingles that no block before it took. The shipped weights were fitted by a rule that was not
+kept, and some changed by hand after it, so this fit comes near them and does not reproduce them.
 
 For each weight: as it ships, as it is fitted here, and by how much F1 over the fitted sets changes, in thousandths,
 where it alone is smaller or larger by a quarter. A weight is at its place where both say zero or less.
@@ -37,7 +37,7 @@ STEP = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingPage:
-    """A marked page as numbers: a row of values for each block. rest: what of its odds no weight gives."""
+    """A marked page as numbers: a row of values for each block. rest: the part of its odds that no weight gives."""
 
     group: str
     expected: str
@@ -49,28 +49,28 @@ class FittingPage:
 
 
 def shipped() -> Float64s:
-    """The bias and the weights as they ship, in the order of `NAMES`."""
+    """Return the bias and the weights as they ship, in the order of `NAMES`."""
     return np.array([BIAS, *FEATURES.values(), *(MARK_WEIGHTS[name] for name in MARKS)])
 
 
 def labels_of(expected: str, texts: Sequence[str]) -> Float64s:
-    """Of each text 1.0 where the expected one holds enough of its shingles, each of which counts once.
+    """Return 1.0 for each text where the expected one holds enough of its shingles, each of which counts once.
 
     >>> labels_of("a b c d e", ["a b c d e", "f g h", "a b c d e"])
     array([1., 0., 0.])
     """
-    left, found = Counter(shingles(expected)), []
+    left, labels = Counter(shingles(expected)), []
     for text in texts:
         own = shingles(text)
         common = own & left
         left -= common
-        found.append(float(common.total() >= LEAST_SHARE * max(1, own.total())))
-    return np.array(found)
+        labels.append(float(common.total() >= LEAST_SHARE * max(1, own.total())))
+    return np.array(labels)
 
 
 def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
-    """The pages whose whole text is known and that can be read."""
-    found = []
+    """Return the pages whose whole text is known and that can be read."""
+    fitting = []
     for page in marked:
         tree = parse_page(page.html, PageLimits())
         if page.text is None or isinstance(tree, Refused) or not tree.blocks:
@@ -79,7 +79,7 @@ def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
         bits = [[float(bool(mark & BIT[name])) for name in MARKS] for mark in marks]
         values = np.hstack([np.array(rows), np.array(bits)])
         lengths = np.array([len(block.text) for block in tree.blocks]) ** LENGTH_POWER
-        found.append(
+        fitting.append(
             FittingPage(
                 group=page.group,
                 expected=page.text,
@@ -90,39 +90,39 @@ def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
                 rest=np.array(block_odds(tree)) - BIAS - values @ shipped()[1:],
             )
         )
-    return found
+    return fitting
 
 
 def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
-    """The bias and the weights of a logistic regression, by Newton's method; 0 for those that are not fitted."""
+    """Return the bias and the weights of a logistic regression, by Newton's method; 0 for those that are not fitted."""
     values = np.concatenate([page.values for page in pages])
     labels, weights = (np.concatenate([getattr(page, key) for page in pages]) for key in ("labels", "weights"))
     used = np.array([True, *(name not in NOT_FITTED for name in NAMES)])
     columns = np.hstack([np.ones((len(values), 1)), values])[:, used]
     penalty = np.array([0.0] + [ridge] * (columns.shape[1] - 1))
-    found = np.zeros(columns.shape[1])
+    solution = np.zeros(columns.shape[1])
     for _ in range(100):
-        chance = 1 / (1 + np.exp(-np.clip(columns @ found, -30, 30)))
-        slope = columns.T @ (weights * (labels - chance)) - penalty * found
+        chance = 1 / (1 + np.exp(-np.clip(columns @ solution, -30, 30)))
+        slope = columns.T @ (weights * (labels - chance)) - penalty * solution
         bend = (columns * (weights * chance * (1 - chance))[:, None]).T @ columns + np.diag(penalty + 1e-9)
         step = np.linalg.solve(bend, slope)
-        found += step
+        solution += step
         if abs(step).max() < 1e-9:
             break
     every = np.zeros(len(used))
-    every[used] = found
+    every[used] = solution
     return every
 
 
 class Scorer:
-    """F1 of weights over pages; what was said of a choice of blocks is remembered."""
+    """F1 of weights over pages; results for a choice of blocks are remembered."""
 
     def __init__(self, pages: Sequence[FittingPage]) -> None:
         self.pages = pages
         self._known: dict[tuple[int, str], Counts] = {}
 
     def f1(self, weights: Float64s) -> float:
-        """As `benchmarks.pages` measures it."""
+        """Return F1 as `benchmarks.pages` measures it."""
         return precision_recall([self._counts(number, weights) for number in range(len(self.pages))])[0]
 
     def _counts(self, number: int, weights: Float64s) -> Counts:
@@ -136,7 +136,7 @@ class Scorer:
 
 
 def neighbours(scorer: Scorer, weights: Float64s, at: int) -> tuple[float, float]:
-    """By how much F1 changes, in thousandths, where one weight is smaller and where it is larger."""
+    """Return the change of F1, in thousandths, where one weight is smaller and where it is larger."""
     changes = []
     for step in (-STEP, STEP):
         moved = weights.copy()
@@ -165,8 +165,8 @@ def main() -> None:
         here = "" if name in NOT_FITTED else f"{again[at]:.2f}"
         print(f"{name:18} {ships[at]:6.2f} {here:>7} {less:6.2f} {more:6.2f}", flush=True)
     for name, weights in (("ships", ships), ("fitted", again)):
-        found = [f"{len(some)} pages {Scorer(some).f1(weights):.4f}" for some in (fitted, unseen) if some]
-        print(f"F1 as it {name}: fitted on " + ", unseen ".join(found))
+        scores = [f"{len(some)} pages {Scorer(some).f1(weights):.4f}" for some in (fitted, unseen) if some]
+        print(f"F1 as it {name}: fitted on " + ", unseen ".join(scores))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     script = load_script(Path("bert"))                       a checkout of github.com/google-research/bert
     script.instances(lines, script.tokenizer(vocab_file), ScriptSettings())
 
-Promise: the instances are those of the authors' own functions in their order. Of TensorFlow they use flags and files
-alone, and these the stand-in has; nothing is written, so a benchmark measures the making of examples without their
-serialisation. Nothing of the script is kept here: who compares has a checkout.
+Promise: the instances are those of the authors' own functions in their order. Of TensorFlow they use only flags and
+files, and these the stand-in has; nothing is written, so a benchmark measures the making of examples without their
+serialisation. Nothing of the script is kept here: the comparison needs a checkout.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ class SpacedTokens:
     vocab: Mapping[str, int]
 
     def tokenize(self, line: str) -> list[str]:
-        """The tokens of a line."""
+        """Return the tokens of a line."""
         return line.split(" ") if line else []
 
 
@@ -44,11 +44,11 @@ class AuthorsScript:
     tokenization: ModuleType
 
     def tokenizer(self, vocabulary: Path, lowercase: bool = True) -> Any:
-        """The authors' tokenizer for a vocab.txt."""
+        """Return the authors' tokenizer for a vocab.txt."""
         return self.tokenization.FullTokenizer(vocab_file=str(vocabulary), do_lower_case=lowercase)
 
     def instances(self, lines: Sequence[str], tokenizer: Any, settings: ScriptSettings) -> list[Any]:
-        """What the script makes of lines: sentences, and an empty line after each document."""
+        """Return what the script makes of lines: sentences, and an empty line after each document."""
         self.script.FLAGS.do_whole_word_mask = settings.whole_words
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", suffix=".txt") as file:
             file.write("\n".join(lines) + "\n")
@@ -67,7 +67,7 @@ class AuthorsScript:
 
 
 def load_script(folder: Path) -> AuthorsScript:
-    """The script of a checkout."""
+    """Load the script of a checkout."""
     with _stand_ins():
         tokenization = _module(folder, TOKENIZATION)
         sys.modules[TOKENIZATION] = tokenization
@@ -84,7 +84,7 @@ def _module(folder: Path, name: str) -> ModuleType:
 
 @contextmanager
 def _stand_ins() -> Iterator[None]:
-    """TensorFlow's flags and files, and `six`, for as long as the script is loaded."""
+    """Provide TensorFlow's flags and files, and `six`, for as long as the script is loaded."""
     flags = SimpleNamespace(FLAGS=SimpleNamespace())
     for kind in ("string", "bool", "integer", "float"):
         setattr(flags, f"DEFINE_{kind}", lambda name, default, _: setattr(flags.FLAGS, name, default))

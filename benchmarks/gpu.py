@@ -6,9 +6,9 @@
 
 Ours is a user's step: the trainer's learner and sharded model in bfloat16, compiled layers, micro-batches of random
 tokens filled to a budget. Theirs reads the same examples as padded rows under autocast, with the same optimiser and
-clipping, as it comes and under torch.compile. Before anything is timed, the losses and the gradient's norm in bfloat16
-are held to those in float32, and their loss to ours. The share of the card's own bfloat16 products of matrices,
-measured first, is next to MFU. Needs what the trainer needs; transformers where there is a comparison.
+clipping, unchanged and under torch.compile. Before anything is timed, the losses and the gradient's norm in bfloat16
+are checked against those in float32, and their loss against ours. The share of the card's own bfloat16 products of
+matrices, measured first, is next to MFU. Needs what the trainer needs; transformers where there is a comparison.
 """
 
 import argparse
@@ -49,14 +49,14 @@ SHORT_SHARE = 0.1  # of the examples, which have any length; the others are full
 STEPS = 4  # different ones, which are learnt again and again
 WARM_STEPS = 3
 GOAL_SHARE = 0.5  # of the measured products of matrices
-LIMIT_SECONDS = 420.0  # after which no further side is begun
+LIMIT_SECONDS = 420.0  # after which no further side is started
 LOSS_WITHIN, NORM_WITHIN = 0.01, 0.05  # bfloat16 of float32
 TINY: Mapping[str, int] = {"layers": 3, "hidden_size": 64, "heads": 4, "feed_forward_size": 128}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is learnt. goals: real tokens a second on one card, by a word of its name; limit: longest example"""
+    """The training to measure. goals: real tokens a second on a card, by a word of its name; limit: longest example"""
 
     family: str
     size: str
@@ -69,13 +69,13 @@ class Workload:
 
     @property
     def model(self) -> ModelSettings:
-        """Published sizes, without attention dropout, which keeps fast kernels from being taken."""
+        """The published sizes, without attention dropout, which rules out fast kernels."""
         sizes: dict[str, Any] = dict(self.changes)
         return ModelSettings(family=self.family, size=self.size, attention_dropout=0.0, **sizes)
 
     @property
     def inputs(self) -> ModelInputs:
-        """Pairs have labels where the family learns them."""
+        """The inputs; pairs have labels where the family learns them."""
         return ModelInputs(vocab_size=self.vocab_size, special_ids=SPECIAL_IDS, pair_labels=True)
 
 
@@ -95,7 +95,7 @@ WORKLOADS: Mapping[str, Workload] = {
 
 
 def tiny(workload: Workload) -> Workload:
-    """The same with sizes for a processor."""
+    """Return the same with sizes for a processor."""
     return replace(workload, vocab_size=600, limit=min(workload.limit, 160), budget=512, changes=TINY)
 
 
@@ -103,7 +103,7 @@ def tiny(workload: Workload) -> Workload:
 
 
 def examples(workload: Workload, seed: int) -> GatheredExamples:
-    """Random tokens as the loader gathers them, as many examples as the budget holds full ones."""
+    """Return random tokens as the loader gathers them, as many examples as the budget holds full ones."""
     draw = np.random.default_rng(seed)
     lengths = _lengths(workload, draw)
     number = int(lengths.sum())
@@ -131,7 +131,7 @@ def _lengths(workload: Workload, draw: np.random.Generator) -> Int64s:
 
 
 def micro_batch(workload: Workload, learner: Learner, gathered: GatheredExamples) -> MicroBatch:
-    """The examples as the feed of a training makes them, filled to the budget."""
+    """Return the examples as the feed of a training makes them, filled to the budget."""
     objective, terms = workload.model.objective_settings, learner.terms
     reads = objective.read(gathered, terms, seed=0)
     bare = to_batch(gathered, reads)
@@ -150,7 +150,7 @@ def micro_batch(workload: Workload, learner: Learner, gathered: GatheredExamples
 
 
 def steps_of(workload: Workload, learner: Learner, read: Sequence[Sequence[GatheredExamples]]) -> list[Step]:
-    """Steps of the trainer."""
+    """Return steps of the trainer."""
     return [
         counted(number, [micro_batch(workload, learner, gathered) for gathered in some], learner.ranks)
         for number, some in enumerate(read, 1)
@@ -158,7 +158,7 @@ def steps_of(workload: Workload, learner: Learner, read: Sequence[Sequence[Gathe
 
 
 def padded(workload: Workload, gathered: GatheredExamples, device: torch.device) -> dict[str, Tensor]:
-    """The same examples as rows of the full length, as transformers' models take them."""
+    """Return the same examples as rows of the full length, as transformers' models take them."""
     labels = np.full(len(gathered.ids), -100, np.int64)
     labels[gathered.masked] = gathered.targets
     segments = np.concatenate([np.arange(n) >= n // 2 for n in np.diff(gathered.offsets)]).astype(np.int64)
@@ -188,13 +188,13 @@ def _rows(values: Int64s, gathered: GatheredExamples, width: int, fill: int) -> 
 
 
 def training(precision: str, compiled: bool) -> TrainingSettings:
-    """Settings without "auto"."""
+    """Return settings without "auto"."""
     phase = PhaseSettings(steps=1, batch=1)
     return TrainingSettings(phase=(phase,), precision=precision, compile=compiled)
 
 
 def learner_of(workload: Workload, settings: TrainingSettings, ranks: Ranks, dropout: float | None = None) -> Learner:
-    """A learner whose weights are always the same."""
+    """Return a learner whose weights are always the same."""
     model = workload.model if dropout is None else replace(workload.model, dropout=dropout)
     torch.manual_seed(0)
     whole = build_model(model, workload.inputs)
@@ -203,7 +203,7 @@ def learner_of(workload: Workload, settings: TrainingSettings, ranks: Ranks, dro
 
 
 class Loss(NamedTuple):
-    """As transformers' models answer."""
+    """The answer of transformers' models."""
 
     loss: Tensor
 
@@ -221,7 +221,7 @@ class GeneratorAndDiscriminator(nn.Module):
         generator.tie_weights()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor) -> Loss:
-        """The loss of the generator and of what it makes the discriminator read."""
+        """Return the loss of the generator and of what it makes the discriminator read."""
         more = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
         guessed = self.generator(input_ids=input_ids, labels=labels, **more)
         masked = labels != -100
@@ -234,7 +234,7 @@ class GeneratorAndDiscriminator(nn.Module):
 
 
 def their_model(settings: ModelSettings, inputs: ModelInputs, model: Objective) -> nn.Module:
-    """transformers' class with the same weights, read from an export of ours."""
+    """Return transformers' class with the same weights, read from an export of ours."""
     family, classes = settings.of_family, import_module("transformers")
     with TemporaryDirectory() as folder:
         export(Path(folder), model.state_dict(), settings, inputs)
@@ -243,26 +243,26 @@ def their_model(settings: ModelSettings, inputs: ModelInputs, model: Objective) 
             discriminator = classes.ElectraForPreTraining.from_pretrained(folder)
             return GeneratorAndDiscriminator(generator, discriminator, model.terms[-1].weight)
         kind = "AutoModelForPreTraining" if family.has_pairs(inputs) else "AutoModelForMaskedLM"
-        found: nn.Module = getattr(classes, kind).from_pretrained(folder)
-        return found
+        loaded: nn.Module = getattr(classes, kind).from_pretrained(folder)
+        return loaded
 
 
 def losses(step: Step, sums: Tensor) -> Tensor:
-    """The mean of each term."""
+    """Return the mean of each term."""
     return sums[:, 0].cpu() / step.divisors
 
 
 def check(workload: Workload, ranks: Ranks, read: Sequence[GatheredExamples], compiled: bool) -> list[str]:
-    """Hold bfloat16 to float32, without dropout: the losses and the gradient's norm; what was found."""
-    found = []
+    """Check bfloat16 against float32, without dropout: the losses and the gradient's norm; returns lines about it."""
+    results = []
     for precision in ("float32", "bfloat16"):
         learner = learner_of(workload, training(precision, compiled and precision == "bfloat16"), ranks, dropout=0.0)
         [step] = steps_of(workload, learner, [read])
         outcome = learner.learn(step, rate=0.0)
-        found.append((losses(step, outcome.sums), outcome.norm.cpu()))
+        results.append((losses(step, outcome.sums), outcome.norm.cpu()))
         del learner, outcome
         _forget(ranks.device)
-    (exact, exact_norm), (rough, rough_norm) = found
+    (exact, exact_norm), (rough, rough_norm) = results
     torch.testing.assert_close(rough, exact, rtol=LOSS_WITHIN, atol=0)
     torch.testing.assert_close(rough_norm, exact_norm, rtol=NORM_WITHIN, atol=0)
     worst, norms = float(((rough - exact) / exact).abs().max()), (float(rough_norm), float(exact_norm))
@@ -271,14 +271,14 @@ def check(workload: Workload, ranks: Ranks, read: Sequence[GatheredExamples], co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Seconds of a step, and bytes of the device at the most."""
+    """Seconds of a step, and the peak bytes of the device."""
 
     seconds: float
     memory: int
 
 
 def measure(call: Callable[[int], object], device: torch.device, seconds: float) -> Measured:
-    """The mean over as many steps as go into the time, after some that are not counted."""
+    """Return the mean over as many steps as fit into the time, after some that are not counted."""
     for number in range(max(WARM_STEPS, STEPS)):
         call(number)
     _wait(device)
@@ -295,14 +295,14 @@ def measure(call: Callable[[int], object], device: torch.device, seconds: float)
 
 
 def ours(workload: Workload, ranks: Ranks, steps: Sequence[Step], learner: Learner, seconds: float) -> Measured:
-    """Of the trainer."""
+    """Measure the trainer."""
     return measure(lambda number: learner.learn(steps[number % STEPS], rate=1e-5), ranks.device, seconds)
 
 
 def theirs(
     workload: Workload, ranks: Ranks, read: Sequence[Sequence[GatheredExamples]], seconds: float, compiled: bool
 ) -> Measured:
-    """Of transformers, whose first loss is held to that of ours in float32."""
+    """Measure transformers, whose first loss is checked against ours in float32."""
     torch.manual_seed(0)
     model = build_model(workload.model, workload.inputs)
     model.init_weights()
@@ -347,7 +347,7 @@ def _check_theirs(
 
 
 def products(device: torch.device, size: int) -> float:
-    """FLOPs a second of products of square matrices in bfloat16: the best of several tens."""
+    """Return FLOPs a second of products of square matrices in bfloat16: the best of several tens."""
     one, other = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
     best = 0.0
     for _ in range(10):
@@ -378,7 +378,7 @@ def _forget(device: torch.device) -> None:
 def benchmark(
     name: str, workload: Workload, ranks: Ranks, micro_batches: int, seconds: float, size: int, alone: bool
 ) -> list[str]:
-    """All sides of one workload, or ours alone, as lines."""
+    """Return all sides of one workload, or only ours, as lines."""
     began, device = time.perf_counter(), ranks.device
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     compiled = device.type == "cuda" and not compiler_lacks("cuda")
@@ -389,7 +389,7 @@ def benchmark(
     steps = steps_of(workload, learner, read)
     tokens = float(np.mean([len(gathered.ids) for some in read for gathered in some])) * micro_batches
     flops = float(np.mean([step.flops for step in steps]))
-    found = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
+    results = {f"Cloze, {'compiled' if compiled else 'eager'}": ours(workload, ranks, steps, learner, seconds)}
     del learner, steps
     _forget(device)
     compares = not alone and find_spec("transformers") is not None
@@ -400,7 +400,7 @@ def benchmark(
             notes.append(f"  - transformers, {side}: left out, for want of {'a compiler' if not compiled else 'time'}")
             continue
         try:
-            found[f"transformers, {side}"] = theirs(workload, ranks, read, seconds, to_compile)
+            results[f"transformers, {side}"] = theirs(workload, ranks, read, seconds, to_compile)
         except torch.OutOfMemoryError:
             notes.append(f"  - transformers, {side}: out of memory")
         _forget(device)
@@ -410,17 +410,17 @@ def benchmark(
     )
     return [
         title,
-        *_table(found, tokens, flops, rate, peak_flops(card)),
-        *_goals(workload, card, found, tokens),
+        *_table(results, tokens, flops, rate, peak_flops(card)),
+        *_goals(workload, card, results, tokens),
         *notes,
     ]
 
 
-def _table(found: Mapping[str, Measured], tokens: float, flops: float, rate: float, peak: float | None) -> list[str]:
-    """A line for each side; FLOPs are those of ours, which counts real tokens and masked places alone."""
-    width, first = max(map(len, found)), next(iter(found.values()))
+def _table(results: Mapping[str, Measured], tokens: float, flops: float, rate: float, peak: float | None) -> list[str]:
+    """Return a line for each side; FLOPs are those of ours, which counts only real tokens and masked places."""
+    width, first = max(map(len, results)), next(iter(results.values()))
     lines = [f"  {'':{width}}  {'tokens/s':>10}  {'MFU':>6}  {'of products':>11}  {'GB':>6}  {'times':>6}"]
-    for side, measured in found.items():
+    for side, measured in results.items():
         done = flops / measured.seconds
         mfu = f"{done / peak:.1%}" if peak else "-"
         lines.append(
@@ -430,8 +430,8 @@ def _table(found: Mapping[str, Measured], tokens: float, flops: float, rate: flo
     return lines
 
 
-def _goals(workload: Workload, card: str, found: Mapping[str, Measured], tokens: float) -> list[str]:
-    speed = tokens / next(iter(found.values())).seconds
+def _goals(workload: Workload, card: str, results: Mapping[str, Measured], tokens: float) -> list[str]:
+    speed = tokens / next(iter(results.values())).seconds
     lines = [f"  goal: {GOAL_SHARE:.0%} of the measured products"]
     for word, goal in workload.goals.items():
         reached = f": {speed / goal:.2f} of it" if word in card else ", and this is none"

@@ -1,4 +1,4 @@
-"""How costs grow: of a stage with the parts it is cut into, of a look-up with the size of what it looks into.
+"""How costs grow: of a stage with its number of parts, of a look-up with the size of what it searches.
 
     python -m benchmarks.laws run shards corpora trace planning
     python -m benchmarks.laws shards --megabytes 30 100 --folder laws        keeps the stores for the next call
@@ -59,14 +59,14 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """What was measured: the heads of the columns, and rows of numbers."""
+    """A measured law: the heads of the columns, and rows of numbers."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[float | str, ...], ...]
 
     def lines(self) -> Iterator[str]:
-        """The law as a table of text."""
+        """Yield the law as a table of text."""
         cells = [self.heads, *(tuple(map(_cell, row)) for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         yield self.title
@@ -75,7 +75,7 @@ class Law:
 
 
 def _cell(value: float | str) -> str:
-    """Whole numbers as they are, measured ones with three digits that count."""
+    """Return whole numbers as they are, measured ones with three significant digits."""
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else figure(value)
@@ -89,7 +89,7 @@ class Home:
         self._stores: dict[float, SizedStore] = {}
 
     def store(self, megabytes: float) -> SizedStore:
-        """The store of one size."""
+        """Return the store of one size."""
         if megabytes not in self._stores:
             self._stores[megabytes] = sized_store(self.folder, megabytes)
         return self._stores[megabytes]
@@ -99,7 +99,7 @@ class Home:
 
 
 def run_law(home: Home, sizes: Sizes) -> Law:
-    """Every stage against the size of the text."""
+    """Measure every stage against the size of the text."""
     stores = [home.store(size) for size in sizes.megabytes]
     rows: list[tuple[float | str, ...]] = []
     for kind in stores[0].run.costs:
@@ -115,7 +115,7 @@ def run_law(home: Home, sizes: Sizes) -> Law:
 
 
 def shards_law(home: Home, sizes: Sizes) -> Law:
-    """The shards stage against the number of shards."""
+    """Measure the shards stage against the number of shards."""
     rows = [_shards_row(home.store(size), number) for size, number in itertools.product(sizes.megabytes, sizes.shards)]
     heads = ("MB of text", "shards", "CPU s", "rows held", "rows read", "MB unpacked")
     return Law(title="shards: the stage against the number of shards", heads=heads, rows=tuple(rows))
@@ -134,7 +134,7 @@ def _shards_row(store: SizedStore, number: int) -> tuple[float, ...]:
 
 
 def corpora_law(home: Home, sizes: Sizes) -> Law:
-    """The corpora stage against the number of parts: of every size as a run cuts it, and more or less."""
+    """Measure the corpora stage against the number of parts: of every size as a run cuts it, and more or less."""
     middle = home.store(sizes.megabytes[len(sizes.megabytes) // 2])
     rows = [
         _corpora_row(store, store.run.manifests["corpora"], store.run.costs["corpora"])
@@ -157,7 +157,7 @@ def _corpora_row(store: SizedStore, corpus: Manifest, cost: Cost) -> tuple[float
 
 
 def trace_law(home: Home, sizes: Sizes) -> Law:
-    """One example's documents, and one document's examples; the mean of a few, each in a new process."""
+    """Measure one example's documents, and one document's examples; the mean of a few, each in a new process."""
     rows = [row for size in sizes.megabytes for row in _trace_rows(home.store(size), sizes.lookups)]
     heads = ("MB of text", "from", "CPU s", "rows held", "rows read", "MB unpacked")
     return Law(title=f"trace: one look-up in a new process, the mean of {sizes.lookups}", heads=heads, rows=tuple(rows))
@@ -172,14 +172,14 @@ def _trace_rows(store: SizedStore, lookups: int) -> Iterator[tuple[float | str, 
         forward = list(processes.map(partial(_trace_example, place, shards), examples))
         back = list(processes.map(partial(_trace_document, place, shards), ids))
     assert [id for id, _ in forward] == ids, "an example is traced to a document that it does not hold"
-    assert all(index in found for index, (found, _) in zip(examples, back, strict=True)), "an example is not found"
+    assert all(index in hits for index, (hits, _) in zip(examples, back, strict=True)), "an example is not found"
     for name, costs in (("an example", [cost for _, cost in forward]), ("a document", [cost for _, cost in back])):
         cost = reduce(Cost.plus, costs)
         yield (store.megabytes, name, cost.seconds / lookups, held, cost.rows // lookups, cost.unpacked / lookups / 1e6)
 
 
 def _trace_example(place: Place, shards: Manifest, index: int) -> tuple[str, Cost]:
-    """The first document of an example, found in the corpus."""
+    """Return the first document of an example, looked up in the corpus."""
     with metered() as meters:
         before = meters.read()
         anchor, *_ = trace_example(ShardSet(place, shards), index)
@@ -187,15 +187,15 @@ def _trace_example(place: Place, shards: Manifest, index: int) -> tuple[str, Cos
 
 
 def _trace_document(place: Place, shards: Manifest, id: str) -> tuple[list[int], Cost]:
-    """The training examples that hold a document."""
+    """Return the training examples that hold a document."""
     with metered() as meters:
         before = meters.read()
-        _, found = trace_document(Artifact(place=place, manifest=shards), id)
-        return found["train"], meters.read().minus(before)
+        _, examples = trace_document(Artifact(place=place, manifest=shards), id)
+        return examples["train"], meters.read().minus(before)
 
 
 def planning_law(home: Home, sizes: Sizes) -> Law:
-    """Manifests of many parts: every part is like one that a run has built, with files of its size and no bytes."""
+    """Measure manifests of many parts: each part is like one that a run built, with files of its size and no bytes."""
     store = home.store(WARM_MEGABYTES)
     like = store.run.manifests["corpora"]
     record = like.parts[0].record
@@ -229,7 +229,7 @@ def _planning_row(home: Path, like: Manifest, built: PartRecord, number: int) ->
 
 
 def _stage(like: Manifest, number: int) -> Stage:
-    """A stage of so many parts; another number of them is another artifact."""
+    """Return a stage of so many parts; another number of them is another artifact."""
     plans = (PartPlan(name=f"g001-texts-{part:06d}", key=part, labels=like.parts[0].labels) for part in range(number))
     return Stage(
         kind=like.kind,
@@ -249,7 +249,7 @@ def _build_nothing(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _put_part(place: Place, stage: Stage, plan: PartPlan, built: PartRecord) -> Part:
-    """A part like the one that was built: files of its size without bytes, and its record."""
+    """Put a part like the one that was built: files of its size without bytes, and its record."""
     folder = Path(place.full_path(stage.stage_folder))
     (folder / stage.fingerprint / "parts").mkdir(parents=True, exist_ok=True)
     files, checks = [], {}
@@ -266,7 +266,7 @@ def _put_part(place: Place, stage: Stage, plan: PartPlan, built: PartRecord) -> 
 
 
 def _look(place: Place, stage: Stage, missing: int) -> None:
-    """What `cloze plan` and a run do first with every stage."""
+    """Do what `cloze plan` and a run do first with every stage."""
     survey = survey_stage(place, stage)
     explain(stage, survey)
     assert len(survey.missing) == missing, f"{len(survey.missing)} parts are missing instead of {missing}"
@@ -294,7 +294,7 @@ LAWS: Mapping[str, Callable[[Home, Sizes], Law]] = {
 
 
 def measure(names: Sequence[str], sizes: Sizes, folder: Path) -> Iterator[Law]:
-    """The laws one after another; stores are built in the folder where they are not there."""
+    """Yield the laws one after another; missing stores are built in the folder."""
     with tempfile.TemporaryDirectory() as unused:
         sized_store(Path(unused), WARM_MEGABYTES)  # loads the kernels
     home = Home(folder)
@@ -302,7 +302,7 @@ def measure(names: Sequence[str], sizes: Sizes, folder: Path) -> Iterator[Law]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the laws that are asked for, each when it is found."""
+    """Print the requested laws, each when it is measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.laws", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("laws", nargs="+", choices=LAWS, metavar="law", help=", ".join(LAWS))
     parser.add_argument("--megabytes", nargs="+", type=float, default=Sizes().megabytes, help="sizes of the text")

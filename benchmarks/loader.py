@@ -1,9 +1,9 @@
 """The loader: random examples with their masks, next to datasets with a DataLoader and transformers' collator.
 
 Examples of up to 128 tokens, several copies of each text's, in batches of 256 in random order. `Loader` gives token ids
-with the masks put in, the masked places and what was there; the collator a padded matrix of each. litdata's and
+with the masks put in, the masked places and the original tokens; the collator a padded matrix of each. litdata's and
 Grain's streams give the same examples in a random order of their own, end to end as `Loader` does, from files of their
-own kind, and no masks: what they would do after that is not in their rows. Peers that are not installed have no row.
+own kind, and no masks: the work after that is not in their rows. Peers that are not installed have no row.
 
 CPU seconds are those of all threads and processes: every call takes the same number of examples in another order, and
 waits until the processes that it started are gone.
@@ -58,7 +58,7 @@ COPIES = 20
 
 
 class Given(NamedTuple):
-    """What every side is to give: the examples of a shard set, as the loader reads them."""
+    """The task of every side: the examples of a shard set, as the loader reads them."""
 
     shard_set: ShardSet
     vocabulary: Vocabulary
@@ -68,12 +68,12 @@ class Given(NamedTuple):
 
     @property
     def taken(self) -> int:
-        """Examples of a call."""
+        """The examples of a call."""
         return self.batches * BATCH
 
 
 def benchmark(texts: Sequence[str], rounds: int, copies: int = COPIES) -> list[Report]:
-    """The examples of texts, read by everyone who is installed."""
+    """Compare reading the examples of texts, by every library that is installed."""
     with tempfile.TemporaryDirectory() as folder:
         given = _build(texts, Path(folder), copies)
         _check(given)
@@ -110,14 +110,14 @@ def _build(texts: Sequence[str], folder: Path, copies: int) -> Given:
 
 
 def _rows(shard_set: ShardSet, part: Part) -> Iterator[pa.Array]:
-    """The ids of a shard's examples."""
+    """Yield the ids of a shard's examples."""
     for batch in open_table(shard_set.place, shard_set.manifest.stage_folder, part, "examples", ("ids",)):
         lists = batch.column("ids")
         yield from (lists.values[first:end] for first, end in pairwise(lists.offsets.to_numpy()))
 
 
 def _check(given: Given) -> None:
-    """Hold the loader to its definition: some slots of its first epoch, and some of the next."""
+    """Check the loader against its definition: some slots of its first epoch, and some of the next."""
     loader, num = Loader(given.shard_set, 1), len(given.shard_set)
     for step in (range(BATCH), range(max(0, num - 50), num + 50)):
         ours, plain = loader.gather(step), gather_plain(given.shard_set, 1, step)
@@ -126,7 +126,7 @@ def _check(given: Given) -> None:
 
 
 def loader(given: Given) -> Callable[[int], list[GatheredExamples]]:
-    """Ours: the slots of a call follow those of the last one."""
+    """Return ours: the slots of a call follow those of the last one."""
     ours = Loader(given.shard_set, 1)
 
     def call(number: int) -> list[GatheredExamples]:
@@ -138,7 +138,7 @@ def loader(given: Given) -> Callable[[int], list[GatheredExamples]]:
 
 
 def collator(given: Given, workers: int) -> Callable[[int], list[Any]]:
-    """datasets, torch's DataLoader and transformers' collator, told which tokens are special as it wants it."""
+    """Return datasets, torch's DataLoader and transformers' collator, which gets the special tokens its way."""
     datasets, torch = import_module("datasets"), import_module("torch")
     torch.set_num_threads(1)
     datasets.disable_progress_bars()
@@ -161,7 +161,7 @@ def collator(given: Given, workers: int) -> Callable[[int], list[Any]]:
 
 
 def litdata_stream(given: Given) -> Callable[[int], list[Any]]:
-    """litdata's StreamingDataset over its own chunks, shuffled."""
+    """Return litdata's StreamingDataset over its own chunks, shuffled."""
     litdata, writer = import_module("litdata"), import_module("litdata.streaming.writer")
     path = given.folder / "litdata"
     path.mkdir()
@@ -180,7 +180,7 @@ def litdata_stream(given: Given) -> Callable[[int], list[Any]]:
 
 
 def grain_stream(given: Given) -> Callable[[int], list[Any]]:
-    """Grain's MapDataset over its own files, shuffled."""
+    """Return Grain's MapDataset over its own files, shuffled."""
     grain, records = import_module("grain"), import_module("array_record.python.array_record_module")
     path = str(given.folder / "examples.array_record")
     writer = records.ArrayRecordWriter(path, "group_size:1")
@@ -192,7 +192,7 @@ def grain_stream(given: Given) -> Callable[[int], list[Any]]:
 
     def call(number: int) -> list[Any]:
         rows = grain.MapDataset.source(source).shuffle(seed=number).map(to_row)
-        # No threads: they would read on after the call, and their time would be another side's.
+        # No threads: they would read on after the call, and their time would count for another side.
         alone = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
         stream = rows.batch(BATCH, batch_fn=_end_to_end).to_iter_dataset(alone)
         return _emptied(islice(iter(stream), given.batches))
@@ -201,12 +201,12 @@ def grain_stream(given: Given) -> Callable[[int], list[Any]]:
 
 
 def _end_to_end(rows: Sequence[Ids]) -> tuple[Ids, Any]:
-    """Rows as `Loader` gives them."""
+    """Return rows as `Loader` gives them."""
     return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
 
 
 def _emptied(batches: Iterable[Any]) -> list[Any]:
-    """The last batch; the others are let go as they come, as a training does."""
+    """Return the last batch; the others are dropped as they come, as in a training."""
     last: list[Any] = []
     for batch in batches:
         last = [batch]

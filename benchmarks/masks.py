@@ -1,9 +1,9 @@
 """Masks: `put_masks` next to its definition and transformers' DataCollatorForLanguageModeling.
 
 Every side is given batches of 256 examples of up to 128 tokens and makes what a model reads: the ids with the
-replacements in them, and what was there. `put_masks` leaves the ids as they are stored, end to end, with the places
-that are masked and their labels; its rows of int64 are the two arrays of the collator. Every call is another epoch. The
-collator draws from torch's generator, so its masks are others; it is told which tokens are special, as its own examples
+replacements in them, and the originals. `put_masks` leaves the ids as they are stored, end to end, with the masked
+places and their labels; its rows of int64 are the two arrays of the collator. Every call is another epoch. The
+collator draws from torch's generator, so its masks differ; it gets the special tokens, as its own examples
 do, which spares it the search. Its row is left out where transformers or torch is not installed.
 """
 
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Masks of the examples of cleaned texts."""
+    """Compare masks of the examples of cleaned texts."""
     texts = cleaned(texts)
     tokenised = tokenise_texts(texts)
     facts, batches = vocabulary_facts(tokenised.vocabulary), batches_of(tokenised)
@@ -75,7 +75,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def batches_of(tokenised: Tokenised) -> list[Batch]:
-    """The examples of the documents, cut into batches."""
+    """Return the examples of the documents, cut into batches."""
     pairs = tokenised.pairs(seed=42)
     batches = []
     for first in range(0, len(pairs.label), BATCH_ROWS):
@@ -87,19 +87,19 @@ def batches_of(tokenised: Tokenised) -> list[Batch]:
 
 
 def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Masked]:
-    """What the model sees of a batch, the masked places and their labels."""
+    """Return what the model sees of a batch, the masked places and their labels."""
     seen = batch.ids.copy()
     return seen, put_masks(seen, *batch[1:], epoch, settings, facts)
 
 
 def rows(batch: Batch, epoch: int, facts: MaskVocabulary, pad_id: int) -> MaskedRows:
-    """The same as rows of one length."""
+    """Return the same as rows of one length."""
     seen, masked = mask(batch, epoch, TOKENS, facts)
     return to_rows(seen, batch.offsets, masked, pad_id)
 
 
 def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
-    """Hold the kernels to the definition; the number of masks compared."""
+    """Check the kernels against the definition; return the number of masks compared."""
     drawn = 0
     for settings in (TOKENS, COINS, WORDS, NGRAMS, SPANS):
         for batch in batches:
@@ -116,7 +116,7 @@ def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
 
 
 def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], list[Any]]:
-    """transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
+    """Return transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
     torch, collate = import_module("torch"), their_collator(tokenised.vocabulary)
     torch.set_num_threads(1)
     is_special = vocabulary_facts(tokenised.vocabulary).is_special
@@ -134,7 +134,7 @@ def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], 
 
 
 def their_collator(vocabulary: Vocabulary) -> Callable[[list[Any]], Any]:
-    """DataCollatorForLanguageModeling with a vocabulary and the usual share of masks."""
+    """Return DataCollatorForLanguageModeling with a vocabulary and the usual share of masks."""
     transformers = import_module("transformers")
     roles = ("pad", "unk", "cls", "sep", "mask")
     tokenizer = transformers.PreTrainedTokenizerFast(

@@ -1,7 +1,7 @@
 """Measuring side by side: CPU time of calls that take turns, the table it makes, and text to work on.
 
 Promise: the sides are called in turns in one process, so whatever else the machine does slows all of them
-alike, and every call is given a number never given before, so that no side can learn its random choices by
+equally, and every call gets a new number, so that no side can learn its random choices by
 heart. A figure is the median over the rounds of CPU seconds, user and system, of all threads, and of the
 processes that a call starts and waits for; a call too short for the clock is repeated until it is not. Memory
 that a side takes from the system is part of its cost.
@@ -43,7 +43,7 @@ DOCUMENT_CHARACTERS = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One way to do the work. `call` is given a fresh number each time, for sides that need a seed."""
+    """One way to do the work. `call` gets a fresh number each time, for sides that need a seed."""
 
     name: str
     call: Callable[[int], object]
@@ -77,7 +77,7 @@ def take_turns(sides: Sequence[Side], rounds: int) -> tuple[Row, ...]:
 
 
 def cpu_seconds(call: Callable[[int], object], numbers: Iterator[int]) -> float:
-    """CPU seconds of one call, the mean of as many as `LEAST_SECONDS` hold."""
+    """Return CPU seconds of one call, the mean of as many as `LEAST_SECONDS` hold."""
     gc.collect()
     calls, spent, start = 0, 0.0, _cpu_clock()
     while spent < LEAST_SECONDS:
@@ -88,12 +88,12 @@ def cpu_seconds(call: Callable[[int], object], numbers: Iterator[int]) -> float:
 
 
 def _cpu_clock() -> float:
-    """CPU seconds of this process and of those that it has started and waited for."""
+    """Return CPU seconds of this process and of those that it has started and waited for."""
     return time.process_time() + cpu_of_children()
 
 
 def cpu_of_children() -> float:
-    """CPU seconds of all processes that this one started and waited for, and of theirs."""
+    """Return CPU seconds of all processes that this one started and waited for, and of theirs."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime
 
@@ -103,11 +103,11 @@ def cpu_of_children() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a comparison found.
+    """The result of a comparison.
 
     amounts: what one call of any side works through, by unit ("MB", "examples", ...)
-    rows:    the first is what the others are held against
-    notes:   what was found equal, and what differs
+    rows:    the first is the baseline of the others
+    notes:   what is equal, and what differs
     """
 
     title: str
@@ -116,7 +116,7 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The report as text: of each side CPU seconds, speeds, and its CPU time in times of the first side's."""
+        """Yield the report as text: for each side CPU seconds, speeds, and its CPU time relative to the first's."""
         width = max(len(row.name) for row in self.rows)
         units = [f"{unit}/CPU s" for unit in self.amounts]
         widths = [max(len(unit), 8) for unit in units]
@@ -133,7 +133,7 @@ class Report:
         yield from (f"  - {note}" for note in self.notes)
 
     def to_json(self) -> dict[str, object]:
-        """The report as the record keeps it: speeds in the first unit, and times of the first side's time."""
+        """Return the report as the record keeps it: speeds in the first unit, and times of the first side's time."""
         unit, amount = next(iter(self.amounts.items()))
         first = self.rows[0].median
         rows = [
@@ -148,7 +148,7 @@ class Report:
 
 
 def figure(value: float) -> str:
-    """A number with three digits that count.
+    """Return a number with three significant digits.
 
     >>> [figure(value) for value in (0.0123456, 1.0, 65.43, 1234.5, 0.0)]
     ['0.0123', '1.00', '65.4', '1234', '0']
@@ -162,7 +162,7 @@ def figure(value: float) -> str:
 
 
 def load_texts(folder: Path | None, megabytes: float) -> list[str]:
-    """Some `megabytes` of text in documents of about 3 KB, spread evenly over what there is.
+    """Return some `megabytes` of text in documents of about 3 KB, spread evenly over the source.
 
     folder: its .txt files; None: the documentation of the Python standard library, about 1.4 MB
     Raises InputError where the folder has no such file.
@@ -173,14 +173,14 @@ def load_texts(folder: Path | None, megabytes: float) -> list[str]:
 
 
 def spread(documents: Sequence[str], megabytes: float) -> list[str]:
-    """Every n-th document, so that they come to some `megabytes` or are all there are."""
+    """Return every n-th document, so that they come to some `megabytes` or are all there are."""
     share = min(1.0, megabytes / size_mb(documents))
     wanted = max(1, round(len(documents) * share))
     return [documents[number * len(documents) // wanted] for number in range(wanted)]
 
 
 def cut_text(text: str) -> Iterator[str]:
-    """A long text as documents: whole paragraphs, each document closed by the one that makes it long enough."""
+    """Yield a long text as documents: whole paragraphs, each document closed by the one that makes it long enough."""
     gathered: list[str] = []
     size = 0
     for paragraph in re.split(r"\n\s*\n", text):
@@ -215,22 +215,22 @@ def _python_docs() -> Iterator[str]:
 
 
 def text_column(texts: Sequence[str]) -> pa.Array:
-    """Texts as the column that every step takes."""
+    """Return texts as the column that every step takes."""
     return pa.array(texts, pa.large_string())
 
 
 def cleaned(texts: Sequence[str]) -> list[str]:
-    """Texts as the steps after cleaning get them, without those that have become empty."""
+    """Return texts as the steps after cleaning get them, without those that have become empty."""
     return [text for text in clean(text_column(texts), CleanSettings()).to_pylist() if text]
 
 
 def size_mb(texts: Sequence[str]) -> float:
-    """MB (10^6 bytes) of UTF-8."""
+    """Return MB (10^6 bytes) of UTF-8."""
     return sum(len(text.encode()) for text in texts) / 1e6
 
 
 def described(what: str, texts: Sequence[str], rounds: int, things: str = "documents") -> str:
-    """The title of a report; `things` is what the texts are.
+    """Return the title of a report; `things` is what the texts are.
 
     >>> described("rules", ["some text"] * 1000, 5)
     'rules: 0.00900 MB in 1000 documents, medians of 5 rounds'

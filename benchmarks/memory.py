@@ -3,10 +3,10 @@
     python -m benchmarks.memory '{"kind": "wikipedia", "path": "enwiki.xml.bz2"}'
 
 Promise: a process that does nothing else reads the file from its first byte to its last and prints one line of JSON:
-what became of the records, and the most memory that was resident at any time. Of that 160 MB are the imported
+the outcome of the records, and the peak of resident memory. Of that 160 MB are the imported
 libraries, 235 MB with the kernels and tables of judging. A dump of 100 MB through a pipe comes to 263 MB, one of pages
 of 300 and of 19 MB to 452 MB, a cell of 100 MB in Parquet to 870 MB: Arrow unpacks a cell whole, and a row becomes
-JSON. The file may be a pipe: its size is then said with `--size-bytes`.
+JSON. The file may be a pipe: its size is then given with `--size-bytes`.
 """
 
 import argparse
@@ -28,12 +28,12 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, whole_file
 from corpora.sources.registry import make_source
 
-MOST_BYTES = 6_000_000_000  # of address space: a reader without bounds ends here, and not with the machine
+MOST_BYTES = 6_000_000_000  # of address space: a reader without bounds ends here, instead of filling the machine
 
 
 @dataclass(kw_only=True)
 class Reading:
-    """What reading files came to.
+    """The result of reading files.
 
     records:    counted by the tally; rows: given out by the parser
     documents:  that passed every step, of the batches that were judged
@@ -55,27 +55,27 @@ class Reading:
 
 
 def read_all(table: Mapping[str, Any], size_bytes: int, judge_every: int) -> Reading:
-    """Read what a `[[source]]` table names, slice by slice, in this process.
+    """Read the files of a `[[source]]` table, slice by slice, in this process.
 
     size_bytes:  of the one file, where it is a pipe; 0 where it is not
-    judge_every: of so many batches one is judged; all are parsed
+    judge_every: one of so many batches is judged; all are parsed
     """
     source = make_source({"name": "measured", **table})
-    found, tally = Reading(begun_bytes=peak_bytes()), Tally()
+    reading, tally = Reading(begun_bytes=peak_bytes()), Tally()
     start = time.monotonic()
     try:
         batches = in_batches(_records(source, Path(str(table["path"])), size_bytes, tally))
         for number, batch in enumerate(batches):
-            found.rows += len(batch)
-            found.damaged += sum(bool(record.drop and record.drop.damaged) for record in batch)
+            reading.rows += len(batch)
+            reading.damaged += sum(bool(record.drop and record.drop.damaged) for record in batch)
             if number % judge_every == 0:
                 judged = judge_records(batch, source.name, DocumentsSettings())
-                found.documents += judged.documents.num_rows
-                found.reasons.update(judged.reasons)
+                reading.documents += judged.documents.num_rows
+                reading.reasons.update(judged.reasons)
     except InputError as error:
-        found.refused = str(error)
-    found.records, found.seconds, found.peak_bytes = tally.records, time.monotonic() - start, peak_bytes()
-    return found
+        reading.refused = str(error)
+    reading.records, reading.seconds, reading.peak_bytes = tally.records, time.monotonic() - start, peak_bytes()
+    return reading
 
 
 def _records(source: Source, path: Path, size_bytes: int, tally: Tally) -> Iterator[Record]:
@@ -83,7 +83,7 @@ def _records(source: Source, path: Path, size_bytes: int, tally: Tally) -> Itera
 
 
 def _slices(source: Source, path: Path, size_bytes: int) -> Iterator[Slice]:
-    """A source's slices in order; a pipe is one. Nothing is hashed: the name stands for the content."""
+    """Yield a source's slices in order; a pipe is one. Nothing is hashed: the name stands for the content."""
     if size_bytes:
         yield whole_file(RawFile(name=path.name, sha256=path.name, size_bytes=size_bytes, path=str(path)))
         return
@@ -92,9 +92,9 @@ def _slices(source: Source, path: Path, size_bytes: int) -> Iterator[Slice]:
 
 
 def peak_bytes() -> int:
-    """The most memory that was resident at any time of this process.
+    """Return the peak of this process's resident memory.
 
-    Not `ru_maxrss` where the kernel tells more: that of a new process begins with what its parent held.
+    Not `ru_maxrss` where the kernel has more: that of a new process begins with what its parent held.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -104,7 +104,7 @@ def peak_bytes() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print what reading came to, as one line of JSON."""
+    """Print the result of reading, as one line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("source", help="a [[source]] table as JSON")
     parser.add_argument("--size-bytes", type=int, default=0, help="of a pipe (default: 0, the path is of files)")
@@ -112,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     try:
-        found = read_all(json.loads(parsed.source), parsed.size_bytes, parsed.judge_every)
+        reading = read_all(json.loads(parsed.source), parsed.size_bytes, parsed.judge_every)
     except InputError as error:
         parser.error(str(error))
-    print(json.dumps(vars(found)))
+    print(json.dumps(vars(reading)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Main text of pages: `extract_page` next to the extractors that are installed, by what people marked and by CPU time.
+"""Main text of pages: `extract_page` next to the installed extractors, by people's marks and by CPU time.
 
     python -m benchmarks.pages --text FOLDER    a folder with warc/*.warc.gz and gold/*.jsonl
 
@@ -63,7 +63,7 @@ class Marked:
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
-    """The multiset of runs of four words.
+    """Return the multiset of runs of four words.
 
     >>> sorted(shingles("a b c d e"))
     [('a', 'b', 'c', 'd'), ('b', 'c', 'd', 'e')]
@@ -72,15 +72,15 @@ def shingles(text: str) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1)) if words)
 
 
-def agreement(expected: str, found: str) -> Counts:
-    """Shingles in common, too many, and missing."""
-    left, right = shingles(expected), shingles(found)
+def agreement(expected: str, extracted: str) -> Counts:
+    """Return the shingles in common, too many, and missing."""
+    left, right = shingles(expected), shingles(extracted)
     common = (left & right).total()
     return common, right.total() - common, left.total() - common
 
 
 def precision_recall(counts: Sequence[Counts]) -> tuple[float, float, float]:
-    """(F1, precision, recall) over pages, each page alike.
+    """Return (F1, precision, recall) over pages, each page alike.
 
     >>> precision_recall([(3, 1, 0), (1, 0, 1)])
     (0.8076923076923077, 0.875, 0.75)
@@ -92,7 +92,7 @@ def precision_recall(counts: Sequence[Counts]) -> tuple[float, float, float]:
 
 
 def pieces_found(pages: Sequence[Marked], texts: Sequence[str]) -> tuple[float, float]:
-    """(accuracy, F1) over the pieces that must and must not be found."""
+    """Return (accuracy, F1) over the pieces that must and must not be found."""
     tp = fp = fn = tn = 0
     for page, text in zip(pages, texts, strict=True):
         hits, faults = (sum(piece in text for piece in pieces) for pieces in (page.present, page.absent))
@@ -105,10 +105,10 @@ def pieces_found(pages: Sequence[Marked], texts: Sequence[str]) -> tuple[float, 
 
 
 def load_marked(folder: Path) -> list[Marked]:
-    """The pages of a folder that have gold. Raises InputError where there are none."""
+    """Return the pages of a folder that have gold. Raises InputError where there are none."""
     lines = [line for path in sorted(folder.glob("gold/*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     pages = {key: page for path in sorted(folder.glob("warc/*.warc.gz")) for key, page in _responses(path)}
-    marked = [found for line in lines if (found := _marked(json.loads(line), pages)) is not None]
+    marked = [page for line in lines if (page := _marked(json.loads(line), pages)) is not None]
     if not marked:
         raise InputError(f"{folder} has no page with gold: give --text a folder with warc/*.warc.gz and gold/*.jsonl.")
     return marked
@@ -135,7 +135,7 @@ def _marked(row: dict[str, Any], pages: dict[tuple[str, str], tuple[str, str]]) 
 
 
 def _plain(html: str) -> str:
-    """All text of a piece of HTML, a block to a line."""
+    """Return all text of a piece of HTML, a block to a line."""
     tree = parse_page(html, PageLimits())
     return "" if isinstance(tree, Refused) else "\n".join(block.text for block in tree.blocks)
 
@@ -144,7 +144,7 @@ def _plain(html: str) -> str:
 
 
 def ours(html: str, url: str) -> str:
-    """What Cloze reads, facts about the page included."""
+    """Return what Cloze reads, facts about the page included."""
     page = extract_page(html, url, "9999-12-31")
     return page.text if isinstance(page, WebPage) else ""
 
@@ -171,13 +171,13 @@ def _newspaper() -> Extractor:
     article = importlib.import_module("newspaper").Article
 
     def extract(html: str, url: str) -> str:
-        found = article(url)
-        found.download(input_html=html)
+        parsed = article(url)
+        parsed.download(input_html=html)
         try:
-            found.parse()
+            parsed.parse()
         except (ImportError, LookupError):  # of what it wants for some languages
             return ""
-        return str(found.text)
+        return str(parsed.text)
 
     return extract
 
@@ -194,7 +194,7 @@ EXTRACTORS: dict[str, Callable[[], Extractor]] = {
 
 
 def run_all(pages: Sequence[Marked], extract: Extractor) -> tuple[list[str], float]:
-    """(the texts, CPU seconds). The first page is read once before, for what is loaded with it."""
+    """Return (the texts, CPU seconds). The first page is read once before, for what is loaded with it."""
     extract(pages[0].html, pages[0].url)
     start = time.process_time()
     texts = [extract(page.html, page.url) for page in pages]
@@ -202,7 +202,7 @@ def run_all(pages: Sequence[Marked], extract: Extractor) -> tuple[list[str], flo
 
 
 def scores(pages: Sequence[Marked], texts: Sequence[str]) -> dict[str, str]:
-    """What is shown of an extractor: a column for each set of pages, one for all whole texts, one for pieces."""
+    """Return the figures of an extractor: a column for each set of pages, one for all whole texts, one for pieces."""
     counts: dict[str, list[Counts]] = {}
     for page, text in zip(pages, texts, strict=True):
         if page.text is not None:
@@ -223,7 +223,7 @@ def main() -> None:
     """Print a line per extractor; those that are not installed are named at the end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--text", type=Path, required=True, help="a folder with warc/*.warc.gz and gold/*.jsonl")
-    logging.disable(logging.CRITICAL)  # what libraries say of each page they cannot use
+    logging.disable(logging.CRITICAL)  # messages of libraries about pages they cannot use
     try:
         pages = load_marked(parser.parse_args().text)
     except InputError as error:

@@ -29,17 +29,17 @@ class Tokenised(NamedTuple):
     vocabulary: Vocabulary
 
     def pairs(self, seed: int) -> SegmentPairs:
-        """Examples of up to 128 tokens."""
+        """Return examples of up to 128 tokens."""
         return build_pairs(self.columns, PairSettings(seed=seed), **self.ends)[0]
 
     @property
     def ends(self) -> dict[str, int]:
-        """The ids that are at the ends of segments."""
+        """Return the ids at the ends of segments."""
         return {f"{role}_id": self.vocabulary.special_ids[role] for role in ("cls", "sep")}
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Examples of up to 128 tokens from cleaned texts, tokenised before; a new seed for every call."""
+    """Compare examples of up to 128 tokens from cleaned texts, tokenised before; a new seed for every call."""
     texts = cleaned(texts)
     tokenised = tokenise_texts(texts)
     columns, ends = tokenised.columns, tokenised.ends
@@ -61,7 +61,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def tokenise_texts(texts: Sequence[str]) -> Tokenised:
-    """Texts tokenised as the tokens stage does it, by a vocabulary learnt from them."""
+    """Return texts tokenised as the tokens stage does it, by a vocabulary learnt from them."""
     column, number = text_column(texts), len(texts)
     vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings())
     ids = np.random.default_rng(0).bytes(16 * number)

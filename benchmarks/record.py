@@ -1,7 +1,7 @@
-"""The record of what benchmarks gave: one line of JSON for each call that was asked to leave one.
+"""The record of benchmarks: one line of JSON for each call that was asked to leave one.
 
 A line has the call's day, the processor, the text and the MB asked for, the share of the machine that others used
-meanwhile (a call that is known from a page or a letter alone says so in `noted`, and may lack speeds), and of each
+meanwhile (a call known only from a page or a letter says so in `noted`, and may lack speeds), and of each
 report the speed of each side and its CPU time in times of the first side's. No line is changed; one that a changed
 benchmark has made meaningless is removed. `benchmarks.figures` makes the tables of docs/performance.md of them.
 """
@@ -20,7 +20,7 @@ RECORD = Path(__file__).with_name("figures.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What share of the machine's processor time others use, from the moment this is made."""
+    """The share of the machine's processor time that others use, from the moment this is made."""
 
     machine: float
     own: float
@@ -28,25 +28,25 @@ class Others:
 
     @classmethod
     def now(cls) -> "Others":
-        """A look at all clocks."""
+        """Return a look at all clocks."""
         return cls(_machine_seconds(), time.process_time(), time.monotonic())
 
     def share(self) -> float:
-        """The share since then, from 0 to 1."""
+        """Return the share since then, from 0 to 1."""
         later = Others.now()
         used = later.machine - self.machine - (later.own - self.own)
         return min(1.0, max(0.0, used / ((later.moment - self.moment) * (os.cpu_count() or 1))))
 
 
 def _machine_seconds() -> float:
-    """Processor seconds that all processes have used since the machine started."""
+    """Return processor seconds that all processes have used since the machine started."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     user, nice, system, _idle, _wait, interrupt, soft, stolen = (int(field) for field in fields[:8])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def processor() -> str:
-    """What the machine calls its processor."""
+    """Return the machine's name for its processor."""
     names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return f"{len(names)} x {names[0]}"
 
@@ -69,5 +69,5 @@ def put_on_record(
 
 
 def read_calls(path: Path = RECORD) -> list[dict[str, Any]]:
-    """All calls on record, oldest first."""
+    """Return all calls on record, oldest first."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,8 +1,8 @@
-"""What markup leaves behind in the prose of real pages: marks, and holes where a number or a word was.
+"""Residue of markup in the prose of real pages: marks, and holes where a number or a word was.
 
-Promise: every page that becomes a document is looked at, as its source reads it; a sentence counts once for each
-kind of mark or hole found in it. The kinds of holes are what a dropped template leaves in English, French, German
-and Spanish prose. They are hints: writers leave holes too, so `--show` prints what was found.
+Promise: every page that becomes a document is examined, as its source reads it; a sentence counts once for each
+kind of mark or hole in it. The kinds of holes are what a dropped template leaves in English, French, German
+and Spanish prose. They are hints: writers leave holes too, so `--show` prints the sentences.
 """
 # ruff: noqa: RUF001 - the patterns hold dashes and quotation marks that resemble ASCII
 
@@ -58,7 +58,7 @@ HOLES = {
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """Sentences looked at, and how many hold each kind of residue or hole, with the first few of each."""
+    """Sentences examined, and how many hold each kind of residue or hole, with the first few of each."""
 
     pages: int = 0
     sentences: int = 0
@@ -67,14 +67,14 @@ class Findings:
     shown: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, show: int) -> Iterator[str]:
-        """The figures as text, with up to `show` sentences of each kind."""
+        """Yield the figures as text, with up to `show` sentences of each kind."""
         yield f"{self.pages} pages, {self.sentences} sentences"
-        for title, found, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
-            total = found.total()
+        for title, counts, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
+            total = counts.total()
             share = PER * total / max(1, self.sentences)
             yield f"{title}: {total}, {share:.2f} in {PER:,} sentences"
             for kind in kinds:
-                yield f"  {kind:28} {found[kind]:6}"
+                yield f"  {kind:28} {counts[kind]:6}"
                 yield from (f"      {sentence}" for sentence in self.shown.get(kind, [])[:show])
 
 
@@ -115,13 +115,13 @@ def _look(findings: Findings, title: str, sentence: str, show: int) -> None:
 
 
 def prose(path: Path) -> Iterator[tuple[str, str]]:
-    """(title, prose) of all pages under a folder: of its dumps, and of its files of one page each.
+    """Yield (title, prose) of all pages under a folder: of its dumps, and of its files of one page each.
 
     Raises InputError where there is neither.
     """
-    found = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    dumps = [file for file in found if DUMP.fullmatch(file.name)]
-    singles = [file for file in found if file.name.endswith(PAGE_ENDINGS)]
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    dumps = [file for file in files if DUMP.fullmatch(file.name)]
+    singles = [file for file in files if file.name.endswith(PAGE_ENDINGS)]
     if not dumps and not singles:
         raise InputError(f"{path} holds no dump and no page: give --text a folder of .xml, .xml.bz2 or .txt files.")
     for dump in dumps:
@@ -129,7 +129,7 @@ def prose(path: Path) -> Iterator[tuple[str, str]]:
     for single in singles:
         page = single.read_text(encoding="utf-8")
         if "&lt;ref" in page and "<ref" not in page:
-            page = html.unescape(page)  # saved from XML as it was there
+            page = html.unescape(page)  # saved from XML unchanged
         if not is_redirect(page):
             yield single.name, wikitext_to_text(page)
 

@@ -17,7 +17,7 @@ from corpora.judging.steps.rules import REASONS, RulesSettings, judge, reasons
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Judge cleaned texts by all rules."""
+    """Compare judging cleaned texts by all rules."""
     texts, settings = cleaned(texts), RulesSettings()
     column = text_column(texts)
     ours = [REASONS[code] for code in reasons(column, settings).tolist()]
@@ -41,14 +41,14 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def gopher_filters() -> Callable[[str], bool]:
-    """Whether datatrove keeps a text: both filters as it has them by default, words cut once for both."""
+    """Return whether datatrove keeps a text: both filters with their defaults, words cut once for both."""
     filters = import_module("datatrove.pipeline.filters")
     document = import_module("datatrove.data").Document
     both = filters.GopherQualityFilter(), filters.GopherRepetitionFilter()
 
     def keeps(text: str) -> bool:
-        found = document(text=text, id="")
-        verdicts = [each.filter(found) for each in both]
+        datatrove_document = document(text=text, id="")
+        verdicts = [each.filter(datatrove_document) for each in both]
         return all(verdict is True for verdict in verdicts)
 
     return keeps

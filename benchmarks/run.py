@@ -1,6 +1,6 @@
 """The whole run, stage by stage in this process: of the sample Wikipedia that comes with Cloze, and of the texts.
 
-No orchestrator and no workers: what is measured is the CPU time of the stages' own work, from raw files to
+No orchestrator and no workers: the CPU time of the stages' own work is measured, from raw files to
 shards, with their writing, digests and manifests. Every round begins with an empty store. The texts are in
 one file of JSON lines, a document a line.
 """
@@ -57,7 +57,7 @@ class Timed:
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Both runs."""
+    """Measure both runs."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         lines = (json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)

@@ -1,17 +1,17 @@
-"""Sentences as people split them: `split_sentences` next to other libraries, held against gold sentences.
+"""Sentences as people split them: `split_sentences` next to other libraries, compared with gold sentences.
 
     python -m benchmarks.sentence_quality --gold FOLDER
 
 FOLDER holds `ud-english-ewt/*.conllu` (Universal Dependencies) and `sentence-splitting/golden-rules-en.jsonl`;
 a library that is not installed is named and left out.
 
-What is counted. A boundary is a sentence end inside a text, its last left out, told as the number of characters
-other than white space before it, so that nobody is judged by what becomes of spaces. Documents are made of the
+The measure. A boundary is a sentence end inside a text, its last left out, given as the number of characters
+other than white space before it, so that the treatment of spaces does not matter. Documents are made of the
 gold sentences: the sentences of a paragraph are joined by a space, or by nothing where the treebank has
 SpaceAfter=No after the last word, and paragraphs by a blank line; no other line end comes in.
 - documents: whole documents, so that the ends of paragraphs count too;
 - even, odd: the same for every second document, counted from 0 and from 1 (the rules were tuned on the even ones);
-- paragraphs: every paragraph a text of its own, so that only what lies inside paragraphs counts;
+- paragraphs: every paragraph a text of its own, so that only boundaries inside paragraphs count;
 - golden rules: texts with all sentences right, when each run of white space is read as one space.
 """
 
@@ -33,16 +33,16 @@ Splitter = Callable[[str], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How found boundaries agree with the gold ones."""
+    """The agreement of proposed boundaries with the gold ones."""
 
     shared: int
-    found: int
+    proposed: int
     gold: int
 
     @property
     def precision(self) -> float:
-        """The share of the boundaries found that are right; 1 where none is found."""
-        return self.shared / self.found if self.found else 1.0
+        """The share of the proposed boundaries that are right; 1 where there is none."""
+        return self.shared / self.proposed if self.proposed else 1.0
 
     @property
     def recall(self) -> float:
@@ -52,7 +52,7 @@ class Agreement:
     @property
     def f1(self) -> float:
         """The harmonic mean of both."""
-        return 2 * self.shared / (self.found + self.gold) if self.found + self.gold else 1.0
+        return 2 * self.shared / (self.proposed + self.gold) if self.proposed + self.gold else 1.0
 
 
 # The gold.
@@ -67,7 +67,7 @@ class GoldText:
 
 
 def gold_documents(path: Path) -> list[list[GoldText]]:
-    """The documents of a CoNLL-U file, each a list of paragraphs.
+    """Return the documents of a CoNLL-U file, each a list of paragraphs.
 
     Raises InputError where the file has no document.
     """
@@ -92,7 +92,7 @@ def _gold_text(sentences: Sequence[str]) -> GoldText:
 
 
 def joined(paragraphs: Sequence[GoldText]) -> GoldText:
-    """Paragraphs as one text, blank lines between them.
+    """Return paragraphs as one text, blank lines between them.
 
     >>> joined([GoldText(text="A b. C", ends=(3,)), GoldText(text="D", ends=())])
     GoldText(text='A b. C\\n\\nD', ends=(3, 4))
@@ -107,12 +107,12 @@ def joined(paragraphs: Sequence[GoldText]) -> GoldText:
 
 
 def num_visible(text: str) -> int:
-    """How many characters of a text are not white space."""
+    """Return the number of characters of a text that are not white space."""
     return len("".join(text.split()))
 
 
 def inner_ends(sentences: Sequence[str]) -> list[int]:
-    """How many characters other than white space are before each end but the last.
+    """Return the number of characters other than white space before each end but the last.
 
     >>> inner_ends(["It rained.", " Nobody came. "])
     [9]
@@ -124,25 +124,25 @@ def inner_ends(sentences: Sequence[str]) -> list[int]:
 
 
 def agreement(splitter: Splitter, texts: Sequence[GoldText]) -> Agreement:
-    """What a splitter finds in texts, next to their gold."""
-    found: Ends = {(number, end) for number, gold in enumerate(texts) for end in inner_ends(splitter(gold.text))}
+    """Compare what a splitter finds in texts with their gold."""
+    ends: Ends = {(number, end) for number, gold in enumerate(texts) for end in inner_ends(splitter(gold.text))}
     wanted: Ends = {(number, end) for number, gold in enumerate(texts) for end in gold.ends}
-    return Agreement(shared=len(found & wanted), found=len(found), gold=len(wanted))
+    return Agreement(shared=len(ends & wanted), proposed=len(ends), gold=len(wanted))
 
 
 def golden_rules(path: Path) -> list[tuple[str, list[str]]]:
-    """Texts with their sentences, from lines of JSON with "text" and "sentences"."""
+    """Return texts with their sentences, from lines of JSON with "text" and "sentences"."""
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [(record["text"], record["sentences"]) for record in records]
 
 
 def rules_kept(splitter: Splitter, rules: Sequence[tuple[str, list[str]]]) -> list[bool]:
-    """Of each text, whether all its sentences are found, with every run of white space read as one space."""
+    """Return for each text whether all its sentences are found, with every run of white space read as one space."""
     return [spaced(splitter(text)) == spaced(sentences) for text, sentences in rules]
 
 
 def spaced(sentences: Sequence[str]) -> list[str]:
-    """Sentences with single spaces."""
+    """Return sentences with single spaces."""
     return [" ".join(sentence.split()) for sentence in sentences if sentence.strip()]
 
 
@@ -150,7 +150,7 @@ def spaced(sentences: Sequence[str]) -> list[str]:
 
 
 def ours(text: str) -> list[str]:
-    """The sentences of the definition, whose offsets the kernel finds."""
+    """Return the sentences of the definition, whose offsets the kernel finds."""
     raw = text.encode()
     return [raw[start:end].decode() for start, end in split_sentences(text)]
 
@@ -190,7 +190,7 @@ OTHERS: dict[str, Callable[[], Splitter]] = {
 
 
 def installed() -> dict[str, Splitter]:
-    """Ours, and those of the other libraries that can be imported."""
+    """Return ours, and those of the other libraries that can be imported."""
     return {"split_sentences": ours} | {name: load() for name, load in OTHERS.items() if find_spec(name)}
 
 
@@ -198,7 +198,7 @@ def installed() -> dict[str, Splitter]:
 
 
 def report(documents: Sequence[Sequence[GoldText]], rules: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
-    """The table, a row for each splitter."""
+    """Yield the table, a row for each splitter."""
     whole = [joined(paragraphs) for paragraphs in documents]
     parts = {
         "documents": whole,

@@ -19,7 +19,7 @@ Spans = list[list[tuple[int, int]]]
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Sentences of cleaned texts."""
+    """Compare sentences of cleaned texts."""
     texts = cleaned(texts)
     buffers = text_buffers(text_column(texts))
     starts, ends, rows = sentence_offsets(buffers.data, buffers.offsets)
@@ -42,7 +42,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def _agreement(texts: Sequence[str], ours: Spans) -> str:
-    """How many sentence ends segtok and we have in common: those inside documents, not at their ends.
+    """Return how many sentence ends segtok and we have in common: those inside documents, not at their ends.
 
     >>> _agreement(["It rained. Nobody came."], [[(0, 10), (11, 23)]])
     "of 1 sentence ends inside documents segtok has 100 %, and of segtok's 1 we have 100 %"

@@ -1,6 +1,6 @@
 """MinHash signatures: `corpora.duplicates.signatures` next to datasketch, whose bits they are.
 
-datasketch takes a set of hashes. It is given ours, ready, in the first of its rows; in the second it hashes the
+datasketch takes a set of hashes. It gets ours, ready, in the first of its rows; in the second it hashes the
 shingles itself as its users do, with xxh3 over the words of each joined by a space (other bits, same estimates);
 `signature` is our definition, which spells our hash out in Python. Permutations are made once for all of them.
 """
@@ -24,7 +24,7 @@ Sketch = Callable[[Iterable[Any]], UInt32s]
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Signatures of cleaned texts."""
+    """Compare signatures of cleaned texts."""
     texts, settings = cleaned(texts), SignatureSettings()
     column = text_column(texts)
     of_numbers, of_shingles = sketcher(settings, int), sketcher(settings, _hash)
@@ -50,7 +50,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def sketcher(settings: SignatureSettings, hash_of: Callable[[Any], int]) -> Sketch:
-    """datasketch's signature of a set, the permutations given."""
+    """Return datasketch's signature of a set, with the permutations given."""
     shared = np.stack(permutations(settings))
 
     def sketch(values: Iterable[Any]) -> UInt32s:
@@ -69,9 +69,9 @@ def _hash(shingle: bytes) -> int:
 
 
 def _shingles(text: str, length: int) -> set[bytes]:
-    """The runs of our words by a regular expression, which is what the users of datasketch have at hand."""
-    found = [word.encode() for word in _WORD.findall(text.casefold())]
-    return {b" ".join(found[at : at + length]) for at in range(max(1, len(found) - length + 1))}
+    """Return the runs of our words by a regular expression, as users of datasketch would write it."""
+    text_words = [word.encode() for word in _WORD.findall(text.casefold())]
+    return {b" ".join(text_words[at : at + length]) for at in range(max(1, len(text_words) - length + 1))}
 
 
 if __name__ == "__main__":

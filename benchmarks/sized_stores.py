@@ -1,10 +1,10 @@
-"""Stores of any size, and runs that say stage by stage what they cost: CPU seconds, rows read, bytes unpacked.
+"""Stores of any size, and runs that report stage by stage their cost: CPU seconds, rows read, bytes unpacked.
 
 The text: paragraphs of the documentation of the Python standard library in an order drawn for every document by a
-seeded generator, each document ended by a sentence of invented names, so that rare words go on coming as the text
+seeded generator, each document ended by a sentence of invented names, so that rare words keep coming as the text
 grows. No two documents are near-duplicates, and the same size is the same text.
 
-What is read is counted where Arrow files are opened: the rows of every record batch that is taken from a file, and the
+Reads are counted where Arrow files are opened: the rows of every record batch that is taken from a file, and the
 bytes of memory that taking it needed. A batch that is only mapped into memory needs none.
 """
 
@@ -54,7 +54,7 @@ SYLLABLES = [f"{first}{vowel}{last}" for first in "bdfgklmnprstv" for vowel in "
 
 
 def write_texts(folder: Path, megabytes: float) -> None:
-    """Documents of about 3 KB as files of JSON lines, until they come to so many megabytes of text."""
+    """Write documents of about 3 KB as files of JSON lines, until they come to so many megabytes of text."""
     paragraphs, draw, written = _paragraphs(), random.Random(0), 0
     folder.mkdir()
     for number in itertools.count():
@@ -72,9 +72,9 @@ def write_texts(folder: Path, megabytes: float) -> None:
 
 @cache
 def _paragraphs() -> list[str]:
-    """Every paragraph of prose, in ASCII, once."""
-    found = (re.sub(r"\s+", " ", piece) for text in load_texts(None, 100) for piece in re.split(r"\n\s*\n", text))
-    return sorted({piece for piece in found if 60 < len(piece) < 800 and piece.isascii() and piece.endswith(".")})
+    """Return every paragraph of prose, in ASCII, once."""
+    pieces = (re.sub(r"\s+", " ", piece) for text in load_texts(None, 100) for piece in re.split(r"\n\s*\n", text))
+    return sorted({piece for piece in pieces if 60 < len(piece) < 800 and piece.isascii() and piece.endswith(".")})
 
 
 def _of_names(draw: random.Random) -> str:
@@ -94,12 +94,12 @@ class Cost:
     unpacked: int = 0
 
     def minus(self, earlier: "Cost") -> "Cost":
-        """What came after an earlier reading of the same meters."""
+        """Return the cost since an earlier reading of the same meters."""
         pairs = ((name, getattr(self, name) - getattr(earlier, name)) for name in asdict(self))
         return Cost(**dict(pairs))
 
     def plus(self, other: "Cost") -> "Cost":
-        """Both."""
+        """Return the sum of both."""
         return Cost(**{name: getattr(self, name) + getattr(other, name) for name in asdict(self)})
 
 
@@ -130,13 +130,13 @@ class _CountedReader:
 
 
 class Meters:
-    """What was spent since the meters were switched on."""
+    """The cost since the meters were switched on."""
 
     def __init__(self) -> None:
         self.taken = Cost()
 
     def read(self) -> Cost:
-        """All so far."""
+        """Return the cost so far."""
         return Cost(seconds=time.process_time(), rows=self.taken.rows, unpacked=self.taken.unpacked)
 
 
@@ -160,14 +160,14 @@ def metered() -> Iterator[Meters]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedRun:
-    """A run: what each kind of stage cost, planning included, and every manifest by its kind."""
+    """A run: the cost of each kind of stage, planning included, and every manifest by its kind."""
 
     costs: Mapping[str, Cost]
     manifests: Mapping[str, Manifest]
 
 
 class _Enough(Exception):
-    """The last stage that was asked for is built."""
+    """Raised when the last requested stage is built."""
 
 
 def run_metered(recipe: Recipe, lock: Lock, place: Place, until: str = "") -> SizedRun:
@@ -197,7 +197,7 @@ def run_metered(recipe: Recipe, lock: Lock, place: Place, until: str = "") -> Si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedStore:
-    """A text of some megabytes, its recipe and lock, the store of its run, and what that run cost."""
+    """A text of some megabytes, its recipe and lock, the store of its run, and the cost of that run."""
 
     megabytes: float
     recipe: Recipe
@@ -206,14 +206,14 @@ class SizedStore:
     run: SizedRun
 
     def with_settings(self, **overrides: str) -> Recipe:
-        """The recipe with other settings; `__` is the dot of a key."""
+        """Return the recipe with other settings; `__` is the dot of a key."""
         assert self.recipe.path is not None
         named = {key.replace("__", "."): value for key, value in overrides.items()}
         return parse_recipe(self.recipe.text, self.recipe.path, named)
 
 
 def sized_store(home: Path, megabytes: float) -> SizedStore:
-    """The store of one size: built, or found in the folder as an earlier call left it."""
+    """Return the store of one size: built, or left in the folder by an earlier call."""
     folder = home / f"{megabytes:g}-megabytes"
     folder.mkdir(parents=True, exist_ok=True)
     recipe = parse_recipe(RECIPE, folder / "texts.toml", {})
@@ -223,8 +223,8 @@ def sized_store(home: Path, megabytes: float) -> SizedStore:
     if costs.exists():
         data = json.loads(costs.read_bytes())
         manifests = {kind: read_manifest(place, where) for kind, where in data["folders"].items()}
-        found = {kind: manifest for kind, manifest in manifests.items() if manifest is not None}
-        run = SizedRun(costs={kind: Cost(**cost) for kind, cost in data["costs"].items()}, manifests=found)
+        stored = {kind: manifest for kind, manifest in manifests.items() if manifest is not None}
+        run = SizedRun(costs={kind: Cost(**cost) for kind, cost in data["costs"].items()}, manifests=stored)
         return SizedStore(megabytes=megabytes, recipe=recipe, lock=lock, place=place, run=run)
     run = run_metered(recipe, lock, place)
     folders = {kind: manifest.folder for kind, manifest in run.manifests.items()}

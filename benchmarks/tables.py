@@ -1,4 +1,4 @@
-"""Tables read: what the digests of columns cost, and what reading one column saves.
+"""Reading tables: the cost of the digests of columns, and what reading one column saves.
 
 The rows are documents of some kilobytes, in record batches of 4 MB as the stages write them, packed with zstd; read
 whole and checked, whole and unchecked, and the ids alone. Most of it is unpacking.
@@ -29,7 +29,7 @@ FOLDER = "documents/texts"
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """One part of documents, read in three ways."""
+    """Compare reading one part of documents in three ways."""
     texts = cleaned(texts)
     with tempfile.TemporaryDirectory() as folder:
         place = Place(str(Path(folder)))
@@ -58,7 +58,7 @@ def _read(place: Place, part: Part, columns: Sequence[str] | None = None, checke
 
 
 def _rows(texts: Sequence[str]) -> list[pa.RecordBatch]:
-    """Documents in batches of about BATCH_BYTES of text."""
+    """Return documents in batches of about BATCH_BYTES of text."""
     sizes = np.cumsum([len(text.encode()) for text in texts])
     bounds = [*np.unique(np.searchsorted(sizes, np.arange(0, sizes[-1], BATCH_BYTES))).tolist(), len(texts)]
     cuts = [texts[first:stop] for first, stop in pairwise(bounds) if first < stop]

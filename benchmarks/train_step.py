@@ -1,11 +1,11 @@
 """A step of training: our unpadded models next to transformers' classes with the same loss and optimiser.
 
 Forward, backward and AdamW of a small model of each family (BERT-mini: 4 layers of 256, 30,522 words) in float32 on one
-thread, 16 rows of up to 128 words of the texts (a token is a word's checksum: what it means is of no matter here, how
-often it comes again is), 15 % of them masked: once full, once of all lengths, where 45 % of 16 x 128 are tokens.
-The other is given rows padded to 128, as examples of fixed length come to it. Both begin with the same weights and
-are held to the same loss, without dropout, before they are measured with it; ELECTRA's nearly, for each side draws what
-its discriminator reads. Needs the extras `trainer` and `reference`.
+thread, 16 rows of up to 128 words of the texts (a token is a word's checksum: its meaning does not matter here, how
+often it recurs does), 15 % of them masked: once full, once of all lengths, where 45 % of 16 x 128 are tokens.
+The other gets rows padded to 128, as examples of fixed length come to it. Both begin with the same weights and
+must have the same loss, without dropout, before they are measured with it; ELECTRA's nearly, because each side draws
+what its discriminator reads. Needs the extras `trainer` and `reference`.
 """
 
 import zlib
@@ -35,7 +35,7 @@ RAGGED = tuple(round(WIDTH * (row / ROWS) ** 1.4) for row in range(1, ROWS + 1))
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Of each family full rows, then rows of all lengths."""
+    """Compare for each family full rows, then rows of all lengths."""
     if find_spec("transformers") is None:
         raise InputError("transformers is not installed: this comparison needs the extras `trainer` and `reference`.")
     torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def compare(family: str, batch: Batch, rounds: int) -> Report:
-    """A step of each side on one batch."""
+    """Compare a step of each side on one batch."""
     ours, theirs = twins(family)
     rows = padded(batch, ours.family)
     loss = _check(ours, theirs, batch, rows)
@@ -67,14 +67,14 @@ def compare(family: str, batch: Batch, rounds: int) -> Report:
 
 
 def word_ids(texts: Sequence[str]) -> Tensor:
-    """A token for every word of the texts, none of them special."""
+    """Return a token for every word of the texts, none of them special."""
     first = SPECIAL_IDS.mask + 1
     words = (word for text in texts for word in text.split())
     return torch.tensor([first + zlib.crc32(word.encode()) % (VOCAB_SIZE - first) for word in words])
 
 
 def batch_of(word_ids: Tensor, lengths: Sequence[int]) -> Batch:
-    """Words from the first on, and again from there, in sequences of these lengths."""
+    """Return words from the first on, and again from there, in sequences of these lengths."""
     number = sum(lengths)
     ids = word_ids.repeat(-(-number // len(word_ids)))[:number].clone()
     generator = torch.Generator().manual_seed(0)
@@ -97,7 +97,7 @@ def batch_of(word_ids: Tensor, lengths: Sequence[int]) -> Batch:
 
 
 def padded(batch: Batch, family: Family) -> dict[str, Tensor]:
-    """The batch as the other side takes it: rows of the full width, labels -100 where nothing is masked."""
+    """Return the batch as the other side takes it: rows of the full width, labels -100 where nothing is masked."""
     labels = torch.full_like(batch.ids, -100)
     labels[batch.points] = batch.targets["masked"]
     lengths = batch.boundaries.diff().tolist()
@@ -116,7 +116,7 @@ def padded(batch: Batch, family: Family) -> dict[str, Tensor]:
 
 
 def twins(family: str) -> tuple[Objective, nn.Module]:
-    """A model of each side, with the same weights."""
+    """Return a model of each side, with the same weights."""
     settings = ModelSettings(family=family, size=SIZES[family])
     inputs = ModelInputs(vocab_size=VOCAB_SIZE, special_ids=SPECIAL_IDS, pair_labels=True)
     torch.manual_seed(0)
@@ -126,14 +126,14 @@ def twins(family: str) -> tuple[Objective, nn.Module]:
 
 
 def our_loss(model: Objective, batch: Batch) -> Tensor:
-    """The means over masked tokens and, where there are such terms, over pairs and over all tokens, added."""
+    """Return the means over masked tokens and, where there are such terms, over pairs and over all tokens, added."""
     counts = {"masked": len(batch.points), "pair": batch.num_sequences, "replaced": len(batch.ids)}
     shares = torch.tensor([term.weight / counts[term.name] for term in model.terms])
     return (model(batch)[:, 0] * shares).sum()
 
 
 def _check(ours: Objective, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
-    """Hold the losses to one another, without dropout; the loss."""
+    """Check the losses against one another, without dropout; return the loss."""
     with torch.no_grad():
         one, other = our_loss(ours.eval(), batch), theirs.eval()(**rows).loss
     within = DRAWN_WITHIN if "replaced" in (term.name for term in ours.terms) else WITHIN
@@ -144,7 +144,7 @@ def _check(ours: Objective, theirs: Any, batch: Batch, rows: dict[str, Tensor]) 
 
 
 def stepper(model: nn.Module, loss_of: Callable[[], Tensor]) -> Callable[[int], None]:
-    """A call that trains a step, once called already."""
+    """Return a call that trains a step, once called already."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def call(seed: int) -> None:

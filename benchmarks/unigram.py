@@ -2,8 +2,8 @@
 
 The reference begins with texts, so cutting and counting words is measured on our side as well, with its own words
 (`pre_tokenizers.Metaspace`). sentencepiece is measured where it is installed, from the same word counts (its format
-"tsv", one thread, all characters covered). Its method is the reference's, its seeds and its pruning are not: how
-much the vocabularies share is said.
+"tsv", one thread, all characters covered). Its method is the reference's, its seeds and its pruning are not: the
+report shows how much the vocabularies share.
 """
 
 import importlib.util
@@ -24,14 +24,14 @@ SIZES = (8_000, 30_000)
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Vocabularies of 8,000 and 30,000 pieces from cleaned texts."""
+    """Compare vocabularies of 8,000 and 30,000 pieces from cleaned texts."""
     texts = [" ".join(text.split()) for text in cleaned(texts)]
     counts = metaspace_counts(texts)
     return [compare(texts, counts, size, rounds) for size in SIZES]
 
 
 def compare(texts: Sequence[str], counts: WordCounts, size: int, rounds: int) -> Report:
-    """One size of vocabulary."""
+    """Compare one size of vocabulary."""
     settings = UnigramSettings(size=size)
     ours, theirs = train_unigram(counts, settings), reference(texts, size)
     sides = [
@@ -47,12 +47,12 @@ def compare(texts: Sequence[str], counts: WordCounts, size: int, rounds: int) ->
 
 
 def shared(ours: Sequence[tuple[str, float]], theirs: Sequence[str]) -> float:
-    """The share of their pieces that are ours."""
+    """Return the share of their pieces that are ours."""
     return len({piece for piece, _ in ours} & {*theirs}) / len(theirs)
 
 
 def metaspace_counts(texts: Sequence[str]) -> WordCounts:
-    """The reference's words, counted."""
+    """Return the reference's words, counted."""
     split = pre_tokenizers.Metaspace().pre_tokenize_str
     counts = Counter(word for text in texts for word, _ in split(text))
     words = sorted(counts)
@@ -60,7 +60,7 @@ def metaspace_counts(texts: Sequence[str]) -> WordCounts:
 
 
 def reference(texts: Sequence[str], size: int) -> list[str]:
-    """UnigramTrainer's pieces."""
+    """Return UnigramTrainer's pieces."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.UnigramTrainer(vocab_size=size, show_progress=False, unk_token=None)
@@ -69,7 +69,7 @@ def reference(texts: Sequence[str], size: int) -> list[str]:
 
 
 def sentencepiece(counts: WordCounts, size: int) -> list[str]:
-    """sentencepiece's pieces but for the unknown one, fewer where it cannot find as many."""
+    """Return sentencepiece's pieces but for the unknown one, fewer where it cannot find as many."""
     trainer = importlib.import_module("sentencepiece").SentencePieceTrainer
     with tempfile.TemporaryDirectory() as folder:
         words, model = Path(folder) / "words.tsv", Path(folder) / "model"

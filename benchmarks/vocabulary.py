@@ -1,8 +1,8 @@
 """Vocabularies: counting and training next to tokenizers' trainers, for WordPiece and byte-level BPE.
 
 WordPieceTrainer breaks ties by the order of a hash map, another in every run. Given its letters in our order it
-makes the same list of tokens, and that is checked; how many tokens differ where it is left alone is said. BpeTrainer
-needs no help: tokens and merges are equal as it comes. rustbpe is measured where it is installed.
+makes the same list of tokens, and that is checked; the report shows how many tokens differ without it. BpeTrainer
+needs no help: tokens and merges are equal without it. rustbpe is measured where it is installed.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,19 +24,19 @@ from tokenizers_train.words.counts import count_by
 from tokenizers_train.words.gpt2 import gpt2_pre_tokenizer
 from tokenizers_train.words.table import WordCounts
 
-# GPT-2's words (Radford et al. 2019, the encoder published with the paper), for trainers that are told.
+# GPT-2's words (Radford et al. 2019, the encoder published with the paper), for trainers that take a pattern.
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 SPECIALS = [*SPECIAL_TOKENS.values()]
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Vocabularies of at most 30,522 and 50,265 tokens from cleaned texts."""
+    """Compare vocabularies of at most 30,522 and 50,265 tokens from cleaned texts."""
     texts = cleaned(texts)
     return [compare_wordpiece(texts, rounds), compare_byte_bpe(texts, rounds)]
 
 
 def compare_wordpiece(texts: Sequence[str], rounds: int) -> Report:
-    """WordPiece, lower-cased, of BERT's size."""
+    """Compare WordPiece, lower-cased, of BERT's size."""
     settings = VocabularySettings()
     counts = count_by(settings.word_rule, text_column(texts))
     ours = train_wordpiece(counts, settings)
@@ -53,7 +53,7 @@ def compare_wordpiece(texts: Sequence[str], rounds: int) -> Report:
 
 
 def compare_byte_bpe(texts: Sequence[str], rounds: int) -> Report:
-    """Byte-level BPE of RoBERTa's size."""
+    """Compare byte-level BPE of RoBERTa's size."""
     settings = VocabularySettings(algorithm="byte-bpe", size=50265)
     counts = count_by(settings.word_rule, text_column(texts))
     ours = train_byte_bpe(counts, settings)
@@ -73,7 +73,7 @@ def sides_of(
     texts: Sequence[str],
     reference: Callable[[], object],
 ) -> list[Side]:
-    """Our counting and training, together and apart, and the reference's."""
+    """Return our counting and training, together and apart, and the reference's."""
     column = text_column(texts)
     counts = count_by(settings.word_rule, column)
     return [
@@ -85,28 +85,28 @@ def sides_of(
 
 
 def rustbpe_pieces(texts: Sequence[str], size: int) -> list[bytes]:
-    """The pieces that rustbpe learns, in their order, the single bytes first."""
+    """Return the pieces that rustbpe learns, in their order, the single bytes first."""
     tokenizer = import_module("rustbpe").Tokenizer()
     tokenizer.train_from_iterator(iter(texts), size, pattern=GPT2_PATTERN)
     return [bytes(piece) for piece, _ in tokenizer.get_mergeable_ranks()]
 
 
 def compared_with_rustbpe(ours: Vocabulary, theirs: Sequence[bytes]) -> str:
-    """How many of the pieces are the same, and in the same order."""
+    """Return how many of the pieces are the same, and in the same order."""
     values = {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}
     learnt = [bytes(values[letter] for letter in left + right) for left, right in ours.merges]
-    found = theirs[len(BYTE_LETTERS) :]
+    pieces = theirs[len(BYTE_LETTERS) :]
     same = next(
-        (number for number, pair in enumerate(zip(learnt, found, strict=False)) if pair[0] != pair[1]), len(found)
+        (number for number, pair in enumerate(zip(learnt, pieces, strict=False)) if pair[0] != pair[1]), len(pieces)
     )
     return (
-        f"rustbpe learns {len(found)} pieces where ours are {len(learnt)}: the first {same} are equal, and "
-        f"{len({*learnt} ^ {*found})} are in only one of the two"
+        f"rustbpe learns {len(pieces)} pieces where ours are {len(learnt)}: the first {same} are equal, and "
+        f"{len({*learnt} ^ {*pieces})} are in only one of the two"
     )
 
 
 def wordpiece_reference(texts: Sequence[str], settings: VocabularySettings, letters: list[str]) -> list[str]:
-    """WordPieceTrainer's tokens in the order of their ids."""
+    """Return WordPieceTrainer's tokens in the order of their ids."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS["unk"]))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertWords(lowercase=True).normalizer, bert_pre_tokenizer()
     trainer = trainers.WordPieceTrainer(
@@ -122,7 +122,7 @@ def wordpiece_reference(texts: Sequence[str], settings: VocabularySettings, lett
 
 
 def byte_bpe_reference(texts: Sequence[str], settings: VocabularySettings) -> list[str]:
-    """BpeTrainer's tokens in the order of their ids; <mask> comes last, so the trainer is told of the others."""
+    """Return BpeTrainer's tokens in the order of their ids; <mask> comes last, so the trainer gets only the others."""
     *first, mask = ROBERTA_TOKENS.values()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = gpt2_pre_tokenizer()

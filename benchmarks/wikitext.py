@@ -1,7 +1,7 @@
 """Wikitext to prose: `wikitext_to_text` next to mwparserfromhell's `strip_code`, page by page.
 
 The two do not mean the same text: `strip_code` keeps references, captions, category links and the sections of
-apparatus, and drops the numbers and dates that are in templates. How far their words agree is said.
+apparatus, and drops the numbers and dates that are in templates. The report shows how far their words agree.
 """
 
 import re
@@ -22,7 +22,7 @@ SAMPLE = files("corpora") / "samples" / "wikipedia"
 
 
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
-    """Pages of wikitext, by both."""
+    """Compare pages of wikitext, by both."""
     words = f_measure([wikitext_to_text(page) for page in texts], [strip_code(page) for page in texts])
     sides = [
         Side(name="wikitext_to_text", call=lambda _: [wikitext_to_text(page) for page in texts]),
@@ -33,12 +33,12 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
 
 
 def strip_code(page: str) -> str:
-    """mwparserfromhell's own text of a page."""
+    """Return mwparserfromhell's own text of a page."""
     return str(mwparserfromhell.parse(page).strip_code())
 
 
 def f_measure(ours: Sequence[str], theirs: Sequence[str]) -> float:
-    """2 * words in common / all words, each page's words a multiset, without case.
+    """Return 2 * words in common / all words, each page's words a multiset, without case.
 
     >>> f_measure(["One two"], ["two, three"])
     0.5
@@ -52,7 +52,7 @@ def f_measure(ours: Sequence[str], theirs: Sequence[str]) -> float:
 
 
 def load_pages(path: Path | None, megabytes: float) -> list[str]:
-    """The wikitext of the pages of a dump or of a folder of them, without redirects; None: the shipped sample.
+    """Return the wikitext of the pages of a dump or of a folder of them, without redirects; None: the shipped sample.
 
     Raises InputError where there is no dump.
     """

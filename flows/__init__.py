@@ -8,5 +8,5 @@
 
 `maintenance/` says what of a store is needed and removes the rest, `integrity/` checks and repairs a store, and
 `command/` is the command line. `main.py` is its entry, `process_exit.py` its end, `environment.py` sets the environment
-before anything heavy is imported, and `signals.py` answers signals in every command and at every moment.
+before anything heavy is imported, and `signals.py` answers signals in every command and at any time.
 """

@@ -1,4 +1,4 @@
-"""What a run needs before it begins: one folder for caches and the orchestrator's home, and the environment to match.
+"""Prepares what a run needs: one folder for caches and the orchestrator's home, and an environment that points there.
 
 All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
 share, are then in the user's own folder for caches). What libraries take from the environment is set
@@ -31,8 +31,8 @@ DEFAULTS = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
-    # Who waits for a server that is away is `flows.orchestration.server.api_recorder`, and not each request for
-    # minutes. Of one that hangs, two requests and the pause between them come to half a minute.
+    # `flows.orchestration.server.api_recorder` waits for an absent server; a single request must not wait for minutes.
+    # Where one hangs, two requests and the pause between them take half a minute.
     "PREFECT_API_REQUEST_TIMEOUT": "14",
     "PREFECT_CLIENT_MAX_RETRIES": "1",
 }
@@ -45,7 +45,7 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
     ambient = ambient_api(environment, user_home)
     if ambient is not None:
         environment["CLOZE_PREFECT_API"] = ambient
-    environment["CLOZE_HOME"] = str(home)  # absolute, for what is started in another folder
+    environment["CLOZE_HOME"] = str(home)  # absolute, for processes that start in another folder
     environment["PREFECT_HOME"] = str(home / "prefect")
     environment["PREFECT_PROFILES_PATH"] = str(home / "prefect" / "profiles.toml")
     environment["HF_HOME"] = str(home / "huggingface")
@@ -57,20 +57,20 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
 
 
 def home_folder(environment: MutableMapping[str, str]) -> Path:
-    """`CLOZE_HOME`, or `.cloze` in the checkout, made where it is missing."""
+    """Return `CLOZE_HOME`, or `.cloze` in the checkout; it is created if missing."""
     home = Path(environment.get("CLOZE_HOME") or ROOT / ".cloze").resolve()
     try:
         (home / "prefect").mkdir(parents=True, exist_ok=True)
         _probe(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
-            f"The folder for caches {home} cannot be written ({error.strerror}). Set CLOZE_HOME to a folder that can."
+            f"Cannot write to the cache folder {home} ({error.strerror}). Set CLOZE_HOME to a writable folder."
         ) from error
     return home
 
 
 def _probe(path: Path) -> None:
-    """Raises OSError where a folder takes no file of some size."""
+    """Raise OSError where a folder takes no file of some size."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:
@@ -78,7 +78,7 @@ def _probe(path: Path) -> None:
 
 
 def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
-    """The Prefect API that the user's own environment or active profile names, if any.
+    """Return the Prefect API that the user's own environment or active profile names, if any.
 
     A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
     """
@@ -89,7 +89,7 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
     try:
         table = tomllib.loads(profiles.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None  # no readable profile is no profile
+        return None  # an unreadable profile counts as none
     active = environment.get("PREFECT_PROFILE") or table.get("active")
     profile = table.get("profiles", {}).get(active, {})
     if "PREFECT_API_KEY" in profile and "PREFECT_API_URL" in profile:

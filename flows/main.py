@@ -1,6 +1,6 @@
-"""The entry of the command `cloze`: sets the ground before anything heavy is imported.
+"""The entry of the command `cloze`: prepares the process before anything heavy is imported.
 
-What the user can mend ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as `stopping` says.
+What the user can fix ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as in `stopping`.
 """
 
 import os
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def print_anything(stream: TextIO) -> None:
-    """Have a stream print a question mark for what its encoding lacks: no run fails for an arrow in what it says."""
+    """Make a stream print a question mark for what its encoding lacks, so that no arrow in a message fails a run."""
     if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="replace")
 
@@ -41,7 +41,7 @@ def print_anything(stream: TextIO) -> None:
 def _run() -> int:
     try:
         home = prepare(os.environ)
-        if find_spec("cyclopts") is None:  # a machine that has what the trainer needs, and no more
+        if find_spec("cyclopts") is None:  # a machine with only what the trainer needs
             from flows.command.training.train import train_arguments
 
             return train_arguments(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""How a process that lives for a command begins and leaves: without going through all that was imported.
+"""Starts and ends a command's process without walking through everything that was imported.
 
 Python looks for garbage after every 700 new objects, and once more through everything when a process ends: a
 fifth of what importing a large library costs, to find nothing. Here it looks rarely, and at the end not at all.
@@ -19,17 +19,17 @@ _at_once = threading.Event()
 
 
 def collect_rarely() -> None:
-    """Look for garbage when there are many new objects, instead of after every few."""
+    """Collect garbage when there are many new objects, instead of after every few."""
     gc.set_threshold(NEW_OBJECTS)
 
 
 def leave_garbage() -> None:
-    """The process ends: what is in memory goes with it, and nothing in it is looked for."""
+    """Skip garbage collection: the process ends, and its memory goes with it."""
     gc.freeze()
 
 
 def leave_at_once() -> None:
-    """From now on the end of this process waits for nothing: what libraries still have to send is lost."""
+    """Make the end of this process wait for nothing: what libraries still have to send is lost."""
     _at_once.set()
     sys.excepthook = _fail
 

@@ -3,16 +3,16 @@
     SIGINT (Ctrl-C), SIGTERM, SIGHUP ─► a line at once ─► last words, side by side ─► no process left ─► exit
     one more SIGINT or SIGTERM       ─► no process left ─► exit
 
-Promise: whatever the program is in, the first signal is answered with a line at once, and within SECONDS the process
-and all that it started are gone, with exit code 130, 143 or 129. Only a last word that is patient may take longer:
-a training that writes its checkpoint. A second signal waits for nothing. After the line nothing else is said but by
-last words. A signal that was ignored when the process started (`nohup`, a shell's background) stays ignored.
+Promise: whatever the program is doing, the first signal is answered with a line at once, and within SECONDS the process
+and everything that it started are gone, with exit code 130, 143 or 129. Only a patient last word may take longer:
+a training that writes its checkpoint. A second signal waits for nothing. After the line only last words print
+anything. A signal that was ignored when the process started (`nohup`, a shell's background) stays ignored.
 
-Nothing is unwound. What a process is in the middle of is made to outlive a kill, so a signal is a kill, some last
-words later: what has something to say or to remove for that case registers it for the time of a block. A thread that
-comes to the end of such a block meanwhile, for what it works with is ended under it, waits there for the end.
+Nothing is unwound. Whatever a process is doing survives a kill, so a signal is a kill after a few last words: code that
+has something to report or to remove in that case registers it for the time of a block. A thread that reaches the end of
+such a block meanwhile, because what it works with is being ended, waits there for the end.
 
-A thread of its own is woken by the system itself: it need not wait for the main thread, which may be in a library.
+A separate thread is woken by the system itself: it need not wait for the main thread, which may be inside a library.
 """
 
 import os
@@ -32,13 +32,13 @@ from corpora.errors import InputError
 from corpora.store.workers.processes import children, ignores, lives, send
 
 SECONDS = 10.0  # from the signal, or the end of the last patient word, until the process is gone: more than follows
-WORDS_SECONDS = 6.0  # from the signal until the last words are said, but for those that are patient
-DISPLAY_SECONDS = 1.5  # for what is drawn on the terminal to be taken away, and for the line to be written
+WORDS_SECONDS = 6.0  # from the signal until the last words are done, except for those that are patient
+DISPLAY_SECONDS = 1.5  # to remove what is drawn on the terminal, and to write the line
 TERM_SECONDS = 2.0  # for children to end by themselves, before they are killed
-KILL_SECONDS = 1.0  # for those that are killed to be gone
-ECHO_SECONDS = 0.25  # a signal again so soon is the same: `timeout` sends it to a process, and then to its group
+KILL_SECONDS = 1.0  # for killed children to be gone
+ECHO_SECONDS = 0.25  # a signal repeated so soon is the same: `timeout` sends it to a process, and then to its group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AGAIN = (signal.SIGINT, signal.SIGTERM)  # a terminal that goes says so twice
+AGAIN = (signal.SIGINT, signal.SIGTERM)  # a terminal that closes sends its signal twice
 
 CAUSES = {
     signal.SIGINT: "by Ctrl-C",
@@ -50,10 +50,10 @@ CAUSES = {
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _LastWord:
-    """What is done before the process ends. `display`: before the first line is written."""
+    """An action before the process ends. `display`: before the first line is written."""
 
     act: Callable[[], object]
-    said: str
+    message: str
     patient: bool
     display: bool
 
@@ -69,7 +69,7 @@ class _Stopping:
         self._voice = 2
 
     def answer(self) -> None:
-        """Take the signals of this process. Called again, it takes them back from who took them meanwhile."""
+        """Take over the signals of this process. Called again, it takes them back from whatever took them meanwhile."""
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
@@ -86,13 +86,13 @@ class _Stopping:
         _wait_for_the_end()
 
     def add(self, word: _LastWord) -> None:
-        """Have something done when the process is stopped."""
+        """Register an action for when the process is stopped."""
         self.give_way()
         with self._lock:
             self._words.append(word)
 
     def remove(self, word: _LastWord) -> None:
-        """It is no longer to be done. Does not return where the process is being stopped."""
+        """Unregister an action. Does not return where the process is being stopped."""
         with self._lock:
             if not self.begun:
                 self._words.remove(word)
@@ -104,11 +104,11 @@ class _Stopping:
             _wait_for_the_end()
 
     def say(self, line: str) -> None:
-        """A line on standard error, past what is buffered or locked."""
+        """Write a line to standard error, past what is buffered or locked."""
         try:
             os.write(self._voice, f"{line}\n".encode())
         except OSError:
-            return  # a terminal that is gone hears nothing
+            return  # a terminal that is gone receives nothing
 
     def _attend(self, pipe: int) -> None:
         """Wait for a signal, and answer it."""
@@ -126,19 +126,19 @@ class _Stopping:
             os._exit(128 + number)
 
     def _begin_to_stop(self) -> None:
-        """Take away what is drawn on the terminal; from then on only `say` is heard."""
+        """Remove what is drawn on the terminal; from then on only `say` prints."""
         _side_by_side([word.act for word in self._words if word.display], DISPLAY_SECONDS)
         self._hush()
 
     def _write_line(self, number: signal.Signals) -> None:
-        promised = [*dict.fromkeys(word.said for word in self._words if word.said)]
-        if number != signal.SIGPIPE or promised:  # `cloze inspect store | head` has got what it wants
+        promised = [*dict.fromkeys(word.message for word in self._words if word.message)]
+        if number != signal.SIGPIPE or promised:  # `cloze inspect store | head` got what it wanted
             after_echo = "\n" if number == signal.SIGINT and os.isatty(self._voice) else ""  # which is `^C`
-            said = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
-            _side_by_side([lambda: self.say(said)], DISPLAY_SECONDS)
+            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
+            _side_by_side([lambda: self.say(line)], DISPLAY_SECONDS)
 
     def _last_words(self, deadline: float) -> None:
-        """All of them at once: the patient ones to their end, the others as long as there is time."""
+        """Run all of them at once: the patient ones to their end, the others as long as there is time."""
         speaking = [self._speaking(word) for word in self._words if not word.display]
         for thread, word in speaking:
             if word.patient:
@@ -147,7 +147,7 @@ class _Stopping:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _hush(self) -> None:
-        """From now on what this process prints goes nowhere, but for `say`: it is about things that are being ended."""
+        """Discard what this process prints from now on, except `say`: it is about things that are being ended."""
         self._voice = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
@@ -167,22 +167,22 @@ _stopping = _Stopping()
 
 
 def answer_signals() -> None:
-    """Have this process stop when it is told to, as this module says. On the main thread; again after others did so."""
+    """Make this process stop on signals, as this module says. On the main thread; call again after others took them."""
     _stopping.answer()
 
 
 @contextmanager
 def last_word(
-    act: Callable[[], object], said: str = "", patient: bool = False, display: bool = False
+    act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
-    """For the time of the block: what to do when the process is stopped, on a thread of its own.
+    """Register for the time of the block what to do when the process is stopped, on a thread of its own.
 
-    said:    goes into the line
+    message: added to the line
     patient: it is waited for, however long it takes
-    display: it takes away what is drawn on the terminal, before the line
+    display: it removes what is drawn on the terminal, before the line
     Where the process is being stopped, the block does not end.
     """
-    word = _LastWord(act=act, said=said, patient=patient, display=display)
+    word = _LastWord(act=act, message=message, patient=patient, display=display)
     _stopping.add(word)
     try:
         yield
@@ -192,19 +192,19 @@ def last_word(
 
 @contextmanager
 def scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """An empty folder for the time of the block, removed also where the process is stopped."""
+    """Yield an empty folder for the time of the block; it is removed also when the process is stopped."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
         with last_word(lambda: shutil.rmtree(name, ignore_errors=True)):
             yield Path(name)
 
 
 def give_way() -> None:
-    """Return, unless the process is being stopped: then its end is all that is left to wait for."""
+    """Return, unless the process is being stopped: then only its end is left to wait for."""
     _stopping.give_way()
 
 
 def being_stopped() -> bool:
-    """Whether the process is being stopped."""
+    """Return whether the process is being stopped."""
     return _stopping.begun
 
 
@@ -214,12 +214,12 @@ def stop(number: signal.Signals) -> None:
 
 
 def say(line: str) -> None:
-    """What a last word has to tell, on standard error."""
+    """Print the message of a last word on standard error."""
     _stopping.say(line)
 
 
 def end_children(seconds: float) -> None:
-    """End the processes that this one started: told to first, killed after some seconds; with 0 at once."""
+    """End the processes that this one started: terminated first, killed after some seconds; with 0 killed at once."""
     left = children(os.getpid())
     for pid in left:
         send(pid, signal.SIGTERM if seconds and not ignores(pid, signal.SIGTERM) else signal.SIGKILL)
@@ -229,18 +229,18 @@ def end_children(seconds: float) -> None:
 
 
 def _still_living(pids: list[int], seconds: float) -> list[int]:
-    """Those of our children that live after so many seconds; of the others nothing is left."""
+    """Return those of our children that are alive after so many seconds; nothing is left of the others."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if lives(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
-    with suppress(ChildProcessError):  # there is none that was not waited for
+    with suppress(ChildProcessError):  # all children were waited for
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     return left
 
 
 def _heard(number: int, frame: FrameType | None) -> None:
-    """What the main thread does goes on, to the end of a block: the thread that waits is woken already."""
+    """Let the main thread continue, to the end of a block: the waiting thread is already awake."""
     _stopping.begun = True
 
 
@@ -269,7 +269,7 @@ def _wait_for_the_end() -> None:
 
 
 def _side_by_side(acts: list[Callable[[], object]], seconds: float) -> None:
-    """Do some things at once, and wait for them so long at most."""
+    """Run some functions at once, and wait at most so long for them."""
     deadline = time.monotonic() + seconds
     for thread in [_started(act) for act in acts]:
         thread.join(max(0.0, deadline - time.monotonic()))

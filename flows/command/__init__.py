@@ -1,4 +1,4 @@
-"""The command line: `cli.py` reads arguments; each command calls one module and shows what came back.
+"""The command line: `cli.py` reads arguments; each command calls one module and shows the result.
 
 `recipe_argument.py` finds the recipe that arguments name. `plan.py`, `preview.py`, `inspect.py`, `trace.py`, `diff.py`,
 `verify.py` and `export.py` are the commands of these names. `trainer_process.py` calls the trainer in a process of its

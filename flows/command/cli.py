@@ -1,7 +1,7 @@
-"""The command line: each command reads its arguments, calls one module, and shows what came back.
+"""The command line: each command reads its arguments, calls one module, and shows the result.
 
-Exit codes: 0 done, 1 the run failed or something is wrong that was looked for, 2 the user's input is wrong (every
-InputError, printed by `launch`); a signal as `flows.signals` says.
+Exit codes: 0 done, 1 the run failed or a check found something wrong, 2 the user's input is wrong (every
+InputError, printed by `launch`); a signal as in `flows.signals`.
 Each command imports what it needs when it runs, so that `cloze --help` answers at once.
 """
 
@@ -53,7 +53,7 @@ AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts."
 
 
 def run_command_line(arguments: list[str], home: Path) -> int:
-    """Run one command; its exit code. Raises InputError."""
+    """Run one command and return its exit code. Raises InputError."""
     global _home
     _home = home
     try:
@@ -91,7 +91,7 @@ def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = N
 
 @app.command
 def prepare() -> int:
-    """Do what the first run would wait for: compile the kernels, make the orchestrator's database."""
+    """Do what the first run would wait for: compile the kernels, create the orchestrator's database."""
     from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, _say)
@@ -110,7 +110,7 @@ def run(
     range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
-    """Build everything that is missing of a recipe; a folder of text needs no recipe."""
+    """Build everything that a recipe lacks; a folder of text needs no recipe."""
     from flows.command.machine.compile_kernels import compiled_meanwhile
     from flows.command.terminal.progress import RunProgress
     from flows.command.terminal.summary import show_summary
@@ -153,7 +153,7 @@ def plan(
     quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say what a run would reuse, what it would build and why, and what it would take. Builds nothing."""
+    """Say what a run would reuse, what it would build and why, and what it would cost. Builds nothing."""
     from flows.command.machine.cluster_findings import engine_lines
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
@@ -179,7 +179,7 @@ def plan(
 def preview(
     source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
     *,
-    recipe: Annotated[str, Parameter(help="The recipe it is of.")] = "demo",
+    recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
 ) -> int:
@@ -199,7 +199,7 @@ def preview(
     entry = looked.entry
     if needs_statistics(entry.documents):
         console.print(
-            "Repeated lines and selection are settled on the whole source: a run applies them, this does not."
+            "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
         )
     for item in preview_source(entry, looked.files, number, lambda line: console.print(line, markup=False)):
         console.print(show_preview(item))
@@ -221,7 +221,7 @@ def new(
         ),
     ] = "general",
 ) -> int:
-    """Write a recipe to begin with: its rules fit a kind of text, or it is that of a published model."""
+    """Write a recipe to start from: its rules fit a kind of text, or it is that of a published model."""
     from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
@@ -233,9 +233,9 @@ def new(
 def fetch(
     recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
     *,
-    source: Annotated[str | None, Parameter(help="Fetch for this source alone.")] = None,
+    source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
     limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
-    refresh: Annotated[bool, Parameter(help="Find out again what `latest` and lists mean.", negative=())] = False,
+    refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
     overrides: Overrides = None,
 ) -> int:
     """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
@@ -260,7 +260,7 @@ def inspect(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Look into anything the store holds: ledger, samples, lengths, masks in colour."""
+    """Look into anything in the store: ledger, samples, lengths, masks in colour."""
     from flows.command.inspect import show_artifact
     from flows.run.store_address import find_artifacts
 
@@ -302,7 +302,7 @@ def trace(
 def verify(
     address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
     *,
-    repair: Annotated[bool, Parameter(help="Make again what is damaged, and nothing else.", negative=())] = False,
+    repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
     rebuild: Annotated[
         bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
     ] = False,
@@ -312,7 +312,7 @@ def verify(
     from flows.command.verify import rebuild_store, repair_store, verify_store
 
     if repair and rebuild:
-        raise InputError("--repair and --rebuild are two things: give one of them.")
+        raise InputError("--repair and --rebuild are different actions: give one of them.")
     if repair:
         return 0 if repair_store(console, address) else 1
     return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1
@@ -329,7 +329,7 @@ def report(
         Parameter(name="--reference-vocabulary", help="A vocabulary to compare the run's with."),
     ] = None,
 ) -> int:
-    """Write the HTML report of a run again and say where it is."""
+    """Write the HTML report of a run again and print where it is."""
     from flows.command.inspect import write_report
 
     console.print(f"Report: {quote(write_report(address, run_id, output, reference))}", markup=False)

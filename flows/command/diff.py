@@ -1,7 +1,7 @@
-"""`cloze diff`: how two runs differ, in the figures that every run keeps.
+"""`cloze diff`: the differences between two runs, in the figures that every run keeps.
 
-A run is named by its id, by as much of its id as no other run has, by its folder, or by its store, whose newest
-completed run is meant. So two runs may be of two stores.
+A run is named by its id, by a unique beginning of its id, by its folder, or by its store, which stands for its newest
+completed run. So two runs may be from two stores.
 """
 
 import json
@@ -41,7 +41,7 @@ def diff(
     whole: Annotated[bool, Parameter(name="--all", help="Show what is the same in both, too.", negative=())] = False,
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Say how two runs differ, or a run and the one before it: documents, drops, duplicates, lengths, tokens, loss."""
+    """Show how two runs differ, or a run and the one before it: documents, drops, duplicates, lengths, tokens, loss."""
     from flows.report.compared import Compared
 
     before, after = _two_runs(run, other, store)
@@ -57,8 +57,8 @@ def diff(
     if same := len(compared.changes) - len(compared.differing):
         from flows.run.record.counts_text import counted
 
-        said = f"{counted(same, 'figure is', 'figures are')} the same."
-        console.print(said if shown else f"Nothing differs: {said}", markup=False)
+        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+        console.print(equal if shown else f"Nothing differs: {equal}", markup=False)
     return 0
 
 
@@ -72,7 +72,7 @@ class KeptRun:
 
 
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
-    """The earlier and the later run that two names mean. Raises InputError."""
+    """Return the earlier and the later run that two names mean. Raises InputError."""
     from flows.run.record.figures import run_before
 
     place, record = find_run(first, store)
@@ -88,7 +88,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
 
 
 def _kept(place: "Place", record: "RunRecord") -> KeptRun:
-    """A run with its figures. Raises InputError where they cannot be told any more."""
+    """Return a run with its figures. Raises InputError where they can no longer be counted."""
     from flows.run.record.figures import figures_of_run
 
     figures = figures_of_run(place, record)
@@ -101,9 +101,9 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 
 
 def find_run(name: str, store: str) -> "tuple[Place, RunRecord]":
-    """The run that is meant by an id or its beginning, a run's folder, or a store. Raises InputError.
+    """Return the run that an id or its beginning, a run's folder, or a store means. Raises InputError.
 
-    store: in which ids are looked for
+    store: in which ids are looked up
     """
     from corpora.store.places.place import Place
     from flows.run.record.run_record import list_runs, newest_runs, read_run
@@ -115,20 +115,20 @@ def find_run(name: str, store: str) -> "tuple[Place, RunRecord]":
     place, inside = split_address(name)
     if inside.startswith(f"{RUNS}/"):
         return place, read_run(place, _run_id(inside.split("/")[1], list_runs(place), place))
-    newest = next((found for found in newest_runs(place) if found.state == "completed"), None)
+    newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
     if newest is None:
         raise InputError(f"There is no completed run in {place.at('')}: `cloze run` records one.")
     return place, newest
 
 
-def _run_id(name: str, known: list[str], place: "Place") -> str:
-    """The id that a name is, or begins alone."""
-    found = [name] if name in known else [run_id for run_id in known if run_id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(found[-MOST:])
-        raise InputError(f"{len(found)} runs begin with {name!r}, the newest: {listed}. Give more of the id.")
+def _run_id(name: str, run_ids: list[str], place: "Place") -> str:
+    """Return the id that a name is, or the only one that it begins."""
+    matches = [name] if name in run_ids else [run_id for run_id in run_ids if run_id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = ", ".join(matches[-MOST:])
+        raise InputError(f"{len(matches)} runs begin with {name!r}, the newest: {listed}. Give more of the id.")
     raise InputError(
         f"There is no run {name!r} in {place.at('')}. `cloze runs` lists those of a store; --store names another "
         "store, and a run of any store is named by its folder, STORE/runs/RUN."
@@ -136,7 +136,7 @@ def _run_id(name: str, known: list[str], place: "Place") -> str:
 
 
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
-    """Which runs these are."""
+    """Yield lines that name the two runs."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.at('')}" if several else ""
@@ -145,13 +145,13 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
 
 
 def _table(compared: "Compared", shown: Any) -> "Table":
-    """A line for each figure; those that are told first of a run are bold."""
+    """Return a table with a line for each figure; those shown first of a run are bold."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     from flows.recipes.settings.privacy import printable
-    from flows.report.compared import said, said_change
+    from flows.report.compared import change_text, figure_text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("figure", overflow="fold")
@@ -159,14 +159,14 @@ def _table(compared: "Compared", shown: Any) -> "Table":
         table.add_column(name, justify="right", no_wrap=True)
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (said(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(printable(change.name), style), *values, said_change(change))
+        table.add_row(Text(printable(change.name), style), *values, change_text(change))
     return table
 
 
 def _json(before: KeptRun, after: KeptRun, compared: "Compared") -> dict[str, Any]:
-    """The comparison for scripts: every figure, with its change and relative change."""
+    """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,
                "started": r.record.started, "store": r.place.address}

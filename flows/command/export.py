@@ -1,6 +1,6 @@
-"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and what was done with them, for others.
+"""`cloze export` and `cloze lineage`: data, a model's checkpoint, and the history of both, for others.
 
-Each calls one module, and shows what came back.
+Each calls one module, and shows the result.
 """
 
 from pathlib import Path
@@ -18,12 +18,12 @@ def export(
     artifact: Annotated[
         str, Parameter(help="A corpus or shard set: its folder, a store, or a release. Or a model's folder.")
     ],
-    folder: Annotated[str, Parameter(help="The folder to write; it must not hold anything yet.")],
+    folder: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
     kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
-    name: Annotated[str | None, Parameter(help="Of several shard sets or corpora the one of this name.")] = None,
+    name: Annotated[str | None, Parameter(help="Of several shard sets or corpora, the one of this name.")] = None,
     format: Annotated[str, Parameter(help="Of the files: parquet or arrow; `datasets` opens either.")] = "parquet",
-    split: Annotated[list[str] | None, Parameter(help="train or held-out alone.", negative=())] = None,
+    split: Annotated[list[str] | None, Parameter(help="Only train or held-out.", negative=())] = None,
     file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
 ) -> int:
@@ -49,16 +49,16 @@ def export(
         console.print(
             f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}", markup=False
         )
-    console.print(f"{chosen.manifest.folder} is in {target}; what it is, its README.md tells.", markup=False)
+    console.print(f"{chosen.manifest.folder} is in {target}; its README.md describes it.", markup=False)
     return 0
 
 
 @exporting_app.command
 def lineage(
     run: Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")],
-    file: Annotated[Path, Parameter(help="The file to write: one JSON array, or of .jsonl an event a line.")],
+    file: Annotated[Path, Parameter(help="The file to write: one JSON array, or for .jsonl an event a line.")],
     *,
-    store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
+    store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
     namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
 ) -> int:
     """Write what a run read and built as OpenLineage events, for the tools that collect lineage."""

@@ -1,4 +1,4 @@
-"""What `inspect`, `trace` and `report` show: found in the store, drawn by `display`."""
+"""The output of `inspect`, `trace` and `report`: read from the store, drawn by `display`."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ TOKENS = 200
 
 
 def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
-    """An artifact's manifest; in detail, also samples of what it holds."""
+    """Show an artifact's manifest; in detail, also samples of its contents."""
     console.print(show_manifest(artifact.manifest))
     if not detailed:
         return
@@ -65,9 +65,9 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
 
 
 def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
-    """One example, its documents, and the raw bytes they came from."""
+    """Show one example, its documents, and the raw bytes they came from."""
     if split not in SPLITS:
-        raise InputError(f"--split {split!r} is not known: it must be one of {', '.join(SPLITS)}.")
+        raise InputError(f"--split {split!r} must be one of {', '.join(SPLITS)}.")
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = example_masks(shard_set, example)
@@ -77,7 +77,7 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
 
 
 def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """One document, its raw bytes, and the numbers of its examples."""
+    """Show one document, its raw bytes, and the numbers of its examples."""
     from flows.command.trace import raw_bytes
 
     document, examples = trace_document(shards, id_hex)
@@ -124,7 +124,7 @@ def write_report(address: str, run_id: str | None, output: Path | None, referenc
 
 
 def _lock_of(place: Place, run_id: str) -> Lock | None:
-    """The lock of a run for its report, which does without one that is damaged."""
+    """Return the lock of a run for its report, which works without a damaged one."""
     try:
         return recorded_lock(place, run_id)
     except DamagedRun as fault:

@@ -1,4 +1,4 @@
-"""`cloze plan`: what a run would do to each stage, and what that would take."""
+"""`cloze plan`: what a run would do to each stage, and what that would cost."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
 
 
 def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
-    """The estimates of a plan, kept for the run after it; with `quick`, those of a plan before, if there are any."""
+    """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any."""
     from flows.run.estimates.kept import keep_for_run, left_by_plan, recorded_times
     from flows.run.record.run_record import newest_runs
 
@@ -31,14 +31,14 @@ def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: 
 
     place = Place(recipe.store)
     recorded = recorded_times(place, newest_runs(place))
-    found = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
-    if found.stages:
-        keep_for_run(home, recipe, planned.lock, found)
-    return found
+    estimates = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
+    if estimates.stages:
+        keep_for_run(home, recipe, planned.lock, estimates)
+    return estimates
 
 
 def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
-    """A form for scripts."""
+    """Return a form for scripts."""
     return {
         "inputs": planned.inputs,
         "stages": [entry.to_json() for entry in planned.stages],
@@ -47,7 +47,7 @@ def plan_json(planned: RunPlan, estimates: Estimates) -> dict[str, Any]:
 
 
 def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """The stages with their reasons, and what those that are to be built take."""
+    """Show the stages with their reasons, and the cost of those to build."""
     for line in planned.notes:
         console.print(line, markup=False)
     for entry in planned.stages:
@@ -70,7 +70,7 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
 
 
 def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
-    """What makes training slow on the GPUs of this machine."""
+    """Return what makes training slow on the GPUs of this machine."""
     from flows.command.training.gpu_findings import card, slow_lines
     from flows.run.inputs.start_model import begun
 
@@ -79,7 +79,7 @@ def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def estimates_table(estimates: Estimates) -> Table:
-    """A row for each stage that is to be built, and one for all."""
+    """Return a row for each stage to build, and one for all."""
     table = plain_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _cells(stage)))

@@ -1,4 +1,4 @@
-"""`cloze preview`: some documents of a source before and after every step, and why each dropped one goes."""
+"""`cloze preview`: some documents of a source before and after every step, with the reason of each drop."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from flows.run.inputs.unread_files import looked_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """What one step did to a record. text: as it is now, None where the step left it as it was, or dropped it."""
+    """The effect of one step on a record. text: as it is now, None where the step did not change it, or dropped it."""
 
     step: str
     text: str | None = None
@@ -49,7 +49,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLook:
-    """A source as a run would read its files now. lines: what is said of them, and of what is not read"""
+    """A source as a run would read its files now. lines: remarks about them, and about files that are not read"""
 
     entry: SourceEntry
     files: tuple[RawFile, ...]
@@ -57,25 +57,25 @@ class SourceLook:
 
 
 def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
-    """What a run would read of a source, with the names of the text that are in the lock, or are found now.
+    """Return what a run would read of a source, with the text fields that are in the lock, or are guessed now.
 
     Raises InputError.
     """
     files, source = _raw_files(files_of(entry.source, recipe)), entry.source
-    known = read_lock(recipe.lock_path).guessed.get(source.name, ())
-    kept, guesses = guess_new([source], {source.name: known} if known else {}, [], {source.name: files})
+    locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
+    kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
     left = [file for file in files if file.path not in without]
     if not left:
         refuse_nothing_left(source, guesses[source.name])
-    names = [found.name for found in kept.get(source.name, ())]
+    names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    found = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
+    looked = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
     guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
-        lines=(*guess, *looked_lines({source.name: found}, recipe.privacy.samples)),
+        lines=(*guess, *looked_lines({source.name: looked}, recipe.privacy.samples)),
     )
 
 
@@ -85,9 +85,9 @@ def preview_source(
     number: int = 10,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Preview]:
-    """Records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
+    """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 
-    tell: hears of files that cannot be read, where the source leaves them out
+    tell: called for files that cannot be read, where the source leaves them out
     """
 
     def leave_out(fault: UnreadableFile) -> None:
@@ -100,7 +100,7 @@ def preview_source(
 
 
 def preview_record(record: Record, entry: SourceEntry) -> Preview:
-    """One record through all steps."""
+    """Take one record through all steps."""
     passed: list[Passed] = []
     text = record.text
 
@@ -126,6 +126,6 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
     )
 
 
-def _raw_files(found: Sequence[tuple[str, Path]]) -> list[RawFile]:
-    """The files of a source; they are not hashed, a dump may have many gigabytes."""
-    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in found]
+def _raw_files(named_paths: Sequence[tuple[str, Path]]) -> list[RawFile]:
+    """Return the files of a source; they are not hashed, because a dump may have many gigabytes."""
+    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in named_paths]

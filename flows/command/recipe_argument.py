@@ -1,4 +1,4 @@
-"""The recipe that the arguments of a command ask for. Nothing is written; recipes are imported when one is read."""
+"""The recipe that a command's arguments mean. Nothing is written; recipes are imported when one is read."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
-    """The recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
     from flows.recipes.tables import resolved_store
 
@@ -27,7 +27,7 @@ def load_recipe(name: str | None, source: Path | None, store: str | None, overri
 
 
 def read_override(text: str, option: str = "--set") -> tuple[str, str]:
-    """Key and value of one `--set`, or of one `--column`. Raises InputError."""
+    """Return key and value of one `--set`, or of one `--column`. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals:
         example = "text=sentence" if option == "--column" else "duplicates.threshold=0.7"
@@ -36,7 +36,7 @@ def read_override(text: str, option: str = "--set") -> tuple[str, str]:
 
 
 def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """The recipe of a folder of text; it is kept in the current folder's store."""
+    """Return the recipe of a folder of text; it is kept in the current folder's store."""
     from flows.run.inputs.folder_defaults import recipe_of_folder
 
     if not source.exists():

@@ -2,8 +2,8 @@
 
 Every command with its options comes from the command line's own description, every key of a recipe from the frozen
 dataclass that checks it: name, type and default from its fields, the meaning from its docstring (or from the comment
-after the field). So the page has every command, option and key that there is and no other; what it says of them is what
-their docstrings say. The same program writes the same bytes. Cost: the import of the program, about two seconds.
+after the field). So the page has exactly the commands, options and keys that exist; its descriptions are
+their docstrings. The same program writes the same bytes. Cost: the import of the program, about two seconds.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ OWN_TABLES = (*STEP_TABLES, "steps")  # nested in DocumentsSettings, tables of t
 STEP_KEYS = (
     ("kind", "text", "required", "the name of the entry point"),
     ("after", "text", "`rules`", "the step directly after which it comes: parse, clean or rules"),
-    ("sources", "list", "all", "names of the sources that it is applied to"),
+    ("sources", "list", "all", "names of the sources that it applies to"),
 )
 TOP_KEYS = (
     ("name", "text", "the file's name", "names the corpus, the vocabulary and the shards in the store"),
@@ -51,7 +51,7 @@ TOP_KEYS = (
 EXIT_CODES = (
     ("0", "done"),
     ("1", "the run failed, or `doctor` and `verify` found something that is wrong"),
-    ("2", "the user's input is wrong: one paragraph says what, where, and what would mend it"),
+    ("2", "the user's input is wrong: one paragraph says what, where, and how to fix it"),
     ("130, 143, 129", "stopped by Ctrl-C, SIGTERM or SIGHUP; what is finished is kept"),
     ("141", "whoever read the output closed it"),
 )
@@ -60,7 +60,7 @@ Row = tuple[str, str, str, str]  # key, type, default, meaning
 
 
 def main(arguments: Sequence[str], page: Path = PAGE) -> int:
-    """Write the page, or with `--check` only look; 1 where the page lags, 2 for an argument that means nothing."""
+    """Write the page, or with `--check` only compare; 1 where the page lags, 2 for an unknown argument."""
     if [*arguments] not in ([], ["--check"]):
         print(
             f"flows.command.reference: {' '.join(arguments)} means nothing here; the one option is --check",
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str], page: Path = PAGE) -> int:
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     blocks = [
         "# Reference",
         "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
@@ -96,14 +96,14 @@ def reference() -> str:
 
 
 def _commands() -> str:
-    """Every command with its arguments, as cyclopts writes it, without what it says of the program before."""
+    """Return every command with its arguments, as cyclopts writes it, without the introduction of the program."""
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     return page[page.index("### cloze ") :].rstrip()
 
 
 def command_names(program: App) -> list[str]:
-    """The commands of a program, in the order in which they are defined: `run`, `vocabulary show`, ..."""
+    """Return the commands of a program, in the order in which they are defined: `run`, `vocabulary show`, ..."""
     names = []
     for name in program:
         if not name.startswith("-"):
@@ -113,14 +113,14 @@ def command_names(program: App) -> list[str]:
 
 
 def command_of(program: App, name: str) -> App:
-    """The command of a name as `command_names` has it."""
+    """Return the command of a name as `command_names` has it."""
     for part in name.split():
         program = program[part]
     return program
 
 
 def commands_table() -> str:
-    """Every command and what it does, as the README shows it, too."""
+    """Return every command and what it does, as the README shows it, too."""
     rows = [(f"`cloze {name}`", command_of(app, name).help) for name in command_names(app)]
     return table(("command", "what it does"), rows)
 
@@ -131,7 +131,7 @@ def commands_table() -> str:
 def _recipe() -> Iterator[str]:
     yield "## The recipe"
     yield (
-        "A recipe is a TOML file. An unknown key is an error that names the nearest known one. Any key can be "
+        "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
         "given as `--set table.key=value`."
     )
     yield table(("key", "type", "default", "meaning"), TOP_KEYS)
@@ -149,7 +149,7 @@ def _recipe() -> Iterator[str]:
     yield summary(AcquireSettings)
     yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))
     yield "### [[step]]"
-    yield "A step of your own, from an installed package (entry point `cloze.steps`). Beside these, keys of its own:"
+    yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"
     yield table(("key", "type", "default", "meaning"), STEP_KEYS)
     for name, settings in SETTINGS.items():
         yield f"### [{name}]"
@@ -167,7 +167,7 @@ def _recipe() -> Iterator[str]:
 
 
 def _within_training() -> Iterator[str]:
-    """The tables that are inside of `[training]`."""
+    """Yield the tables inside `[training]`."""
     for called, settings in (("[[training.phase]]", PhaseSettings), ("schedule", Schedule)):
         yield f"#### {called}"
         yield summary(settings)
@@ -175,8 +175,8 @@ def _within_training() -> Iterator[str]:
 
 
 def _inputs() -> Iterator[str]:
-    """What each `input` makes, and its own keys."""
-    yield "Inputs, with keys that each has besides; more come with installed packages (entry point `cloze.inputs`)."
+    """Yield what each `input` makes, and its own keys."""
+    yield "Inputs, with the keys that each adds; more come with installed packages (entry point `cloze.inputs`)."
     for kind, own in INPUTS.items():
         yield f'`input = "{kind}"`: {summary(own)}'
         if rows := settings_rows(own):
@@ -184,7 +184,7 @@ def _inputs() -> Iterator[str]:
 
 
 def _nested_summaries(settings: type) -> Iterator[str]:
-    """One paragraph for each nested table that is described nowhere else."""
+    """Yield one paragraph for each nested table that is described nowhere else."""
     for field in dataclasses.fields(settings):
         hint = get_type_hints(settings)[field.name]
         inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
@@ -195,8 +195,8 @@ def _nested_summaries(settings: type) -> Iterator[str]:
 
 
 def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Row]:
-    """Key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
-    hints, found = get_type_hints(settings), meanings(settings)
+    """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
+    hints, texts = get_type_hints(settings), meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
         hint = hints[field.name]
@@ -206,13 +206,13 @@ def settings_rows(settings: type, prefix: str = "", only: Sequence[str] = (), sk
             assert isinstance(hint, type)
             rows += settings_rows(hint, f"{prefix}{field.name}.")
             continue
-        meaning = found.get(field.name) or self_telling(field.name)
+        meaning = texts.get(field.name) or self_telling(field.name)
         rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
     return rows
 
 
 def summary(settings: type) -> str:
-    """The docstring's text outside the lines about fields."""
+    """Return the docstring's text outside the lines about fields."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
@@ -220,7 +220,7 @@ def summary(settings: type) -> str:
 
 
 def default_text(field: "dataclasses.Field[Any]") -> str:
-    """A field's default as a recipe would write it."""
+    """Return a field's default as a recipe would write it."""
     if field.name == "seed":
         return "the recipe's `seed`"
     if field.default_factory is not dataclasses.MISSING:
@@ -231,7 +231,7 @@ def default_text(field: "dataclasses.Field[Any]") -> str:
 
 
 def toml_text(value: Any) -> str:
-    """A value as TOML writes it.
+    """Return a value as TOML writes it.
 
     >>> toml_text(("en",)), toml_text({"text": "body"}), toml_text(True)
     ('["en"]', '{ text = "body" }', 'true')
@@ -257,7 +257,7 @@ WORDS: Mapping[object, str] = {
 
 
 def type_name(hint: Any) -> str:
-    """A type in words.
+    """Return a type in words.
 
     >>> type_name(tuple[str, ...]), type_name(int | str | None)
     ('list of text', 'whole number or text')
@@ -271,7 +271,7 @@ def type_name(hint: Any) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a bar inside a cell is escaped."""
+    """Return a Markdown table; a bar inside a cell is escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

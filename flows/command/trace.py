@@ -14,14 +14,14 @@ from shards.reading.trace import Trace, corpus_of, find_document, trace_example
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
-    """One document of an example and the bytes of its raw record, where the raw file is still there."""
+    """One document of an example and the bytes of its raw record, where the raw file still exists."""
 
     trace: Trace
     raw: bytes | None
 
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
-    """An example's documents and their raw bytes. Raises InputError for a number that no example has."""
+    """Return an example's documents and their raw bytes. Raises InputError for a number that no example has."""
     shard_set = ShardSet(shards.place, shards.manifest, split)
     if not 0 <= index < len(shard_set):
         raise InputError(f"There is no example {index}: {shards.manifest.folder} holds 0 to {len(shard_set) - 1}.")
@@ -31,21 +31,21 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 
 
 def raw_bytes(place: Place, document: Document) -> bytes | None:
-    """The bytes of a document's raw record; None where its raw file is not on this machine any more.
+    """Return the bytes of a document's raw record; None where its raw file is no longer on this machine.
 
-    The newest run that read the file says where it lay and, by its recipe, how its source is read.
+    The newest run that read the file says where it was and, by its recipe, how its source is read.
     """
-    found = find_raw_file(place, document.locator.sha256)
-    if found is None:
+    recorded = find_raw_file(place, document.locator.sha256)
+    if recorded is None:
         return None
-    record, file = found
+    record, file = recorded
     recipe = recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:
-    """A document by its id, and the numbers of the examples that hold it, by split. Raises InputError."""
+    """Return a document by its id, and the numbers of its examples, by split. Raises InputError."""
     try:
         id = bytes.fromhex(id_hex)
     except ValueError as error:

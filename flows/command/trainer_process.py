@@ -1,10 +1,10 @@
-"""What calls the trainer in a process of its own: `cloze fill`, and the commands of `flows.command.tasks`.
+"""Runs the trainer in a process of its own: for `cloze fill`, and the commands of `flows.command.tasks`.
 
     MODEL ─► its folder ─► python -m trainer ... ─► its lines ─► the terminal
 
 MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, a release
-(STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; what the user
-can mend comes back as the trainer's own paragraph.
+(STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; an error
+that the user can fix comes back as the trainer's own paragraph.
 """
 
 import os
@@ -35,7 +35,7 @@ Event = Mapping[str, Any]
 
 
 def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], None]) -> None:
-    """Tell the most probable tokens for every mask of a text. Raises InputError, or TrainingFailed."""
+    """Print the most probable tokens for every mask of a text. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         options = ["--top", str(top), *(["--json"] if as_json else [])]
         with trainer_process(["fill", *options, "--", str(folder), text]) as (output, _):
@@ -44,10 +44,10 @@ def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], N
 
 
 def generate(
-    model: str, texts: Sequence[str], said: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
+    model: str, texts: Sequence[str], settings: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
 ) -> None:
-    """Tell how texts go on. said: options of the trainer's command. Raises as `fill` does."""
-    options = [f"--{name}={value}" for name, value in said.items()] + (["--json"] if as_json else [])
+    """Print continuations of texts. settings: options of the trainer's command. Raises as `fill` does."""
+    options = [f"--{name}={value}" for name, value in settings.items()] + (["--json"] if as_json else [])
     with (
         model_folder(model) as folder,
         trainer_process(["generate", *options, "--", str(folder), *texts]) as (output, _),
@@ -57,16 +57,16 @@ def generate(
 
 
 def import_folder(source: Path, output: Path, family: str, lowercase: bool | None, tell: Callable[[str], None]) -> None:
-    """Write today's form of a checkpoint. Raises as `fill` does."""
-    said = ["--family", family] if family else []
-    said += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
-    with trainer_process(["import", *said, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
+    """Write a checkpoint in today's form. Raises as `fill` does."""
+    options = ["--family", family] if family else []
+    options += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
+    with trainer_process(["import", *options, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
         for line in lines:
             tell(line.decode().rstrip())
 
 
 def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
-    """Tell a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
+    """Print a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
     with (
         model_folder(model) as folder,
         trainer_process(["fill", "--brief", "--top", str(top), "--", str(folder), *texts]) as (output, _),
@@ -80,7 +80,7 @@ def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str
 
 @contextmanager
 def model_folder(address: str) -> Iterator[Path]:
-    """The folder of the model at an address, on this machine for the time of the block. Raises InputError."""
+    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError."""
     if (Path(address) / CONFIG).is_file():
         yield Path(address)
         return
@@ -92,7 +92,7 @@ def model_folder(address: str) -> Iterator[Path]:
     artifact = newest(find_artifacts(address, "models"))
     files = model_files(artifact.manifest)
     if CONFIG not in files:
-        raise InputError(f"The artifact {artifact.manifest.folder} holds no {CONFIG}: it is no finished model.")
+        raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
     if artifact.place.is_local:
         config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
         yield Path(artifact.place.full_path(config)).parent
@@ -103,7 +103,7 @@ def model_folder(address: str) -> Iterator[Path]:
 
 
 def _copy(artifact: Artifact, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """A model's files, from a store that is not on this machine."""
+    """Copy a model's files from a store that is not on this machine."""
     for name, file in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(artifact.place.read(f"{artifact.manifest.stage_folder}/{file.path}"))
@@ -116,13 +116,13 @@ def _copy(artifact: Artifact, files: Mapping[str, StoredFile], folder: Path) -> 
 def trainer_process(
     arguments: Sequence[str], training: TrainingSettings | None = None
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """`python -m trainer` for the time of the block: its output, and the file where its errors go.
+    """Run `python -m trainer` for the time of the block; yields its output, and the file where its errors go.
 
     training: of a job, whose file is the second argument: as many processes as it asks for
-    Raises InputError with its paragraph, or TrainingFailed, where it ends otherwise than well.
+    Raises InputError with its paragraph, or TrainingFailed, where it does not end well.
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
-    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py of the user's own folder is not ours
+    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a trainer.py in the user's own folder is not ours
     if training is not None and (processes := processes_of(training)) > 1:
         called = command(Path(arguments[1]), processes, does=arguments[0])
         variables = environment(training, processes)
@@ -146,4 +146,4 @@ def _ended(code: int, log: IO[bytes]) -> Exception:
     if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return TrainingFailed("\n".join([f"The trainer {how}; the end of what it said:", *lines[-LOG_LINES:]]))
+    return TrainingFailed("\n".join([f"The trainer {how}; the end of its output:", *lines[-LOG_LINES:]]))

@@ -1,4 +1,4 @@
-"""`cloze verify`: is a store what was written into it; and with --repair or --rebuild, what is to be done."""
+"""`cloze verify`: checks whether a store is what was written into it; with --repair or --rebuild it also acts."""
 
 from collections.abc import Sequence
 from shlex import quote
@@ -19,22 +19,22 @@ _SHOWN = 3  # of the files that nothing names
 
 
 def verify_store(console: Console, address: str) -> bool:
-    """Check everything at an address, one line a fault; whether it is whole."""
+    """Check everything at an address, one line a fault; return whether it is whole."""
     place, inside = split_address(address)
     holdings = read_holdings(place, inside)
     _, faults = _check(console, holdings)
     _count(console, holdings, counted(len(faults), "fault"))
     if faults:
         console.print(
-            f"`cloze verify --repair {quote(address)}` makes again what can be made again; so does `cloze run` with "
-            "what it meets.",
+            f"`cloze verify --repair {quote(address)}` rebuilds what can be rebuilt; so does `cloze run` for "
+            "the damage that it meets.",
             markup=False,
         )
     return not faults
 
 
 def repair_store(console: Console, address: str) -> bool:
-    """Check everything at an address, and make again what is damaged; whether it is whole at the end."""
+    """Check everything at an address, and repair what is damaged; return whether it is whole at the end."""
     place, inside = split_address(address)
 
     def tell(line: str) -> None:
@@ -56,37 +56,37 @@ def repair_store(console: Console, address: str) -> bool:
 
 
 def rebuild_store(console: Console, address: str, part: str | None) -> bool:
-    """Build a part of each artifact again next to it; whether all have the same content."""
+    """Build a part of each artifact again next to it; return whether all have the same content."""
     equal = True
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
         equal &= rebuilt.equal
-        said = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
-        console.print(f"{where}: {said}", style="" if rebuilt.equal else "red", markup=False)
+        console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
     return equal
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:
-    """The parts in which something is damaged, and all faults; each is shown as it is found."""
+    """Return the parts in which something is damaged, and all faults; each is shown as it is discovered."""
     faulty: list[Claim] = []
     faults: list[Fault] = []
 
-    def show(found: Sequence[Fault]) -> None:
-        faults.extend(found)
-        for fault in found:
+    def show(new_faults: Sequence[Fault]) -> None:
+        faults.extend(new_faults)
+        for fault in new_faults:
             console.print(str(fault), style="red", markup=False)
 
     show([*holdings.faults, *check_documents(holdings)])
     with CheckProgress(console, "checking") as progress:
-        for claim, found in check_claims(holdings.place, holdings.claims, progress.advance):
-            faulty += [claim] if found else []
-            show(found)
+        for claim, new_faults in check_claims(holdings.place, holdings.claims, progress.advance):
+            faulty += [claim] if new_faults else []
+            show(new_faults)
     return faulty, faults
 
 
 def _count(console: Console, holdings: Holdings, end: str) -> None:
-    """What was looked at, what nothing names, and how it ended."""
+    """Print what was checked, what nothing names, and the result."""
     files = sum(len(claim.part.files) for claim in holdings.claims)
     looked = [f"{counted(files, 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
     looked += [counted(len(holdings.runs), "run")] if holdings.runs else []
@@ -96,6 +96,6 @@ def _count(console: Console, holdings: Holdings, end: str) -> None:
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
         named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
-        said = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
-        console.print(said, markup=False)
+        line = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        console.print(line, markup=False)
     console.print(f"{listed(looked)}: {end}")

@@ -1,10 +1,10 @@
-"""Copies of checkpoints on an object store: a worker that goes takes its disk along, and another one goes on.
+"""Copies of checkpoints on an object store: a lost worker takes its disk along, and another one continues.
 
     STORE/models/NAME/FINGERPRINT/work/checkpoints/step-.../     the newest checkpoint, its complete.json last
-                                      metrics.jsonl              what was said up to there, or further
+                                      metrics.jsonl              the events up to there, or further
 
-Promise: a copy that has its complete.json is whole, and the trainer checks every byte of it before it goes on from
-there. Cost: the checkpoint over the network whenever one is written; the trainer goes on meanwhile.
+Promise: a copy that has its complete.json is whole, and the trainer checks every byte of it before it continues from
+it. Cost: the checkpoint over the network whenever one is written; the trainer continues meanwhile.
 """
 
 import shutil
@@ -31,22 +31,22 @@ def keep_copy(place: Place, stage: Stage, work: Path) -> None:
 
 
 def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
-    """Put the copy in a store into a work folder, where it is of a later step than what is there."""
-    there = _steps_there(place, stage)
-    if not there or _steps_here(work)[-1:] >= there[-1:]:
+    """Put the copy in a store into a work folder, where its step is later than the folder's own."""
+    stored = _steps_there(place, stage)
+    if not stored or _steps_here(work)[-1:] >= stored[-1:]:
         return
-    base, final = f"{_base(stage)}/", work / CHECKPOINTS / there[-1]
-    new = final.with_name(f"fetched-{final.name}")  # until it is whole: no name of a checkpoint
+    base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
+    new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
     shutil.rmtree(new, ignore_errors=True)
-    for path in place.sizes(f"{base}{CHECKPOINTS}/{there[-1]}"):
-        _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{there[-1]}/"))
+    for path in place.sizes(f"{base}{CHECKPOINTS}/{stored[-1]}"):
+        _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
     _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
     shutil.rmtree(final, ignore_errors=True)
     new.rename(final)
 
 
 def remove_copy(place: Place, stage: Stage) -> None:
-    """The model is in the store: nothing of its training need be."""
+    """Remove the copy: the model is in the store, so nothing of its training is needed."""
     _remove(place, stage, "")
     if place.size(f"{_base(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_base(stage)}/{METRICS_FILE}")
@@ -57,18 +57,18 @@ def _base(stage: Stage) -> str:
 
 
 def _steps_here(work: Path) -> list[str]:
-    """The whole checkpoints of a work folder, the oldest first."""
+    """Return the whole checkpoints of a work folder, the oldest first."""
     return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE}"))
 
 
 def _steps_there(place: Place, stage: Stage) -> list[str]:
-    """The whole copies in a store, the oldest first."""
+    """Return the whole copies in a store, the oldest first."""
     paths = (Path(path) for path in place.sizes(f"{_base(stage)}/{CHECKPOINTS}"))
     return sorted(path.parent.name for path in paths if path.name == COMPLETE)
 
 
 def _remove(place: Place, stage: Stage, but: str) -> None:
-    """Remove copies, of each the file first that says that it is whole."""
+    """Remove copies, and first of each the file that says that it is whole."""
     paths = [Path(path) for path in place.sizes(f"{_base(stage)}/{CHECKPOINTS}")]
     for path in sorted(paths, key=lambda path: path.name != COMPLETE):
         if not but or but not in path.parts:

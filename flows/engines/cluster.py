@@ -1,10 +1,10 @@
-"""A Dask cluster as an engine: one task a call, no data in between, no retries but those that are told of.
+"""A Dask cluster as an engine: one task a call, no data in between, and every retry is reported.
 
-Promises: what a call raised is raised here as itself. A worker of another identity builds nothing: at the start it ends
-the run with a paragraph, later it is passed over and told of. Where the scheduler goes, or all workers do, calls wait
+Promises: what a call raised is raised here unchanged. A worker of another identity builds nothing: at the start it ends
+the run with a paragraph, later it is skipped and reported. Where the scheduler goes, or all workers do, calls wait
 up to PATIENCE_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile
-are not built again, those that were being built are. `close` takes all tasks back, which ends them on the workers.
-
+are not built again, those that were being built are. `close` cancels all tasks, which ends them on the workers.
+A call may run twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 A call may be made twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 three times. What is built is the same, and appears whole.
 
@@ -44,7 +44,7 @@ from trainer.launching.stopping import Stop
 Result = TypeVar("Result")
 
 WORKERS_SECONDS = 10.0  # to wait for the first worker when a run begins
-LOOK_SECONDS = 5.0  # between two looks at whether there are workers
+LOOK_SECONDS = 5.0  # between two checks whether there are workers
 
 
 class Cluster:
@@ -65,20 +65,20 @@ class Cluster:
         self._answered = 0
 
     def connect(self, sight: Sight) -> None:
-        """Find the scheduler and its workers, and hold them to what this run needs. Raises InputError."""
+        """Find the scheduler and its workers, and check them against this run's needs. Raises InputError."""
         self._client = first_connected(self.address)
         self._await_worker(self._client)
         self._refuse_unlike(ask_all(self._client, identity))
         refuse_unseen(ask_all(self._client, unseen, sight))
-        found = workers_of(self._client)
-        self.workers = sum(int(worker["nthreads"]) for worker in found.values())
-        self._tell(f"{counted(len(found), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
+        workers = workers_of(self._client)
+        self.workers = sum(int(worker["nthreads"]) for worker in workers.values())
+        self._tell(f"{counted(len(workers), 'worker')} with {counted(self.workers, 'thread')} at {self.address}.")
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker and wait for its result.
 
-        Raises what the function raised; WorkerDied where the process did not live to say, or worker after worker went
-        with it; InputError where there is no scheduler or no worker any more.
+        Raises what the function raised; WorkerDied where the process died unanswered, or worker after worker went
+        with it; InputError where no scheduler or worker is left.
         """
         call = pickle.dumps((function, args))
         while True:
@@ -90,7 +90,7 @@ class Cluster:
                 self._connect_again(client)
                 continue
             self._answered += 1
-            for line in answer.told:
+            for line in answer.notices:
                 self._tell(line)
             if answer.how == UNFIT:
                 self._pass_over(answer.worker, answer.value.decode())
@@ -106,11 +106,11 @@ class Cluster:
         return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
 
     def signs(self) -> int:
-        """How many calls were answered: what the workers are at is not known here."""
+        """Return how many calls were answered: what the workers do now is not known here."""
         return self._answered
 
     def close(self) -> None:
-        """Take back what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
+        """Cancel what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
         with self._changed:
             if self._closed:
                 return
@@ -127,7 +127,7 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """One task, waited for. Raises Lost, and what `run` raises."""
+        """Send one task and wait for it. Raises Lost, and what `run` raises."""
         self._refuse_closed(purpose)
         future = client.submit(
             perform, call, self._limits, self._identity,
@@ -164,22 +164,22 @@ class Cluster:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
     def _look(self, client: Client) -> None:
-        """See whether there are workers, once for all threads. Raises InputError where there are none for too long."""
+        """Check whether there are workers, once for all threads. Raises InputError after too long without any."""
         with self._changed:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
                 self._looked = now
-                there = set(workers_of(client)) - set(self._unfit)
-                self._empty_since = None if there else (self._empty_since or now)
+                fit = set(workers_of(client)) - set(self._unfit)
+                self._empty_since = None if fit else (self._empty_since or now)
             empty = now - self._empty_since if self._empty_since is not None else 0.0
         if empty > PATIENCE_SECONDS:
             raise InputError(
                 f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. "
-                f"{how_to_start(self.address)}; then run again, which goes on from the parts that are finished."
+                f"{how_to_start(self.address)}; then run again, which continues from the finished parts."
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Another client in place of one that has lost the scheduler. Raises InputError."""
+        """Open a client in place of one that has lost the scheduler. Raises InputError."""
         with self._changed:
             if self._client is lost and not self._closed:
                 lost.close(CLOSE_SECONDS)
@@ -193,24 +193,24 @@ class Cluster:
         except TimeoutError as error:
             raise InputError(f"The scheduler at {self.address} has no worker. {how_to_start(self.address)}.") from error
 
-    def _refuse_unlike(self, found: Mapping[str, Identity]) -> None:
-        for worker, theirs in sorted(found.items()):
+    def _refuse_unlike(self, identities: Mapping[str, Identity]) -> None:
+        for worker, theirs in sorted(identities.items()):
             if unlike := differences(self._identity, theirs):
                 raise InputError(
-                    f"The worker {worker} is not like this machine, so that other bytes could come out: it has "
+                    f"The worker {worker} is not like this machine, so it could produce other bytes: it has "
                     f"{unlike}. Install the same versions of everything, as with `pip install -c constraints.txt`, and "
                     "start the worker again."
                 )
 
     def _pass_over(self, worker: str, unlike: str) -> None:
-        """A worker that joined is not like this machine."""
+        """Skip a worker that joined and is not like this machine."""
         with self._changed:
-            known, self._unfit[worker] = worker in self._unfit, unlike
-        if not known:
-            self._tell(f"The worker {worker} is passed over, for it is not like this machine: it has {unlike}.")
+            reported, self._unfit[worker] = worker in self._unfit, unlike
+        if not reported:
+            self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {unlike}.")
 
     def _fit(self, client: Client) -> list[str] | None:
-        """The workers that may be asked; None for all."""
+        """Return the workers that may be asked; None for all."""
         if not self._unfit:
             return None
         return [worker for worker in workers_of(client) if worker not in self._unfit] or ["none"]

@@ -1,4 +1,4 @@
-"""What a cluster is, as of now: its workers, their memory and GPUs, and which of them are fit. Builds nothing.
+"""Reports the current state of a cluster: its workers, their memory and GPUs, and which of them fit. Builds nothing.
 
 Cost: half a second where the scheduler answers, and the import of Dask; up to 10 s where it does not.
 """
@@ -14,7 +14,7 @@ from flows.run.record.counts_text import counted
 
 
 class Machine(NamedTuple):
-    """What a worker says of itself."""
+    """A worker's account of itself."""
 
     identity: Identity
     host: str
@@ -22,7 +22,7 @@ class Machine(NamedTuple):
 
 
 def look_at(address: str) -> tuple[str, str]:
-    """What the cluster of a scheduler is, in a line, and what must be done before a run there ("" where nothing must).
+    """Return a cluster's state, in a line, and what must be done before a run there ("" where nothing must).
 
     Raises InputError where none answers, or a worker has no Cloze.
     """
@@ -55,5 +55,5 @@ def _remedy(machines: Mapping[str, Machine]) -> str:
 
 
 def this_machine() -> Machine:
-    """Where this is called."""
+    """Return the machine where this is called."""
     return Machine(identity(), platform.node(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,4 +1,4 @@
-"""A client of a Dask scheduler: the one that answers now, or the one that comes again.
+"""Clients of a Dask scheduler: the one that answers now, or the one that returns.
 
 Cost: some tenths of a second where the scheduler answers.
 """
@@ -14,7 +14,7 @@ from distributed import Client
 from corpora.errors import InputError
 
 CONNECT_SECONDS = 10.0
-PATIENCE_SECONDS = 60.0  # for a scheduler or workers that went to come again
+PATIENCE_SECONDS = 60.0  # to wait for a lost scheduler or lost workers to return
 CLOSE_SECONDS = 3.0
 GPU = "GPU"  # the resource by which a worker says that models may be trained there
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0
@@ -26,15 +26,15 @@ class Lost(Exception):
 
 
 def connected(address: str) -> Client:
-    """A client of the scheduler that answers at an address now. Raises OSError."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is said by us
+    """Return a client of the scheduler that answers at an address now. Raises OSError."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we report what matters
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
     with config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS:g}s"}):
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cloze")
 
 
 def first_connected(address: str) -> Client:
-    """A client of the scheduler that a run is given. Raises InputError where none answers."""
+    """Return a client of the scheduler that a run is given. Raises InputError where none answers."""
     try:
         return connected(address)
     except OSError as error:
@@ -45,7 +45,7 @@ def first_connected(address: str) -> Client:
 
 
 def connected_again(address: str, tell: Callable[[str], None]) -> Client:
-    """A client in place of one that has lost its scheduler, within PATIENCE_SECONDS. Raises InputError."""
+    """Return a client in place of one that lost its scheduler, within PATIENCE_SECONDS. Raises InputError."""
     tell(f"The scheduler at {address} is gone; waiting up to {PATIENCE_SECONDS:.0f} s for it.")
     deadline, wait = time.monotonic() + PATIENCE_SECONDS, _FIRST_WAIT
     while True:
@@ -55,34 +55,34 @@ def connected_again(address: str, tell: Callable[[str], None]) -> Client:
         except OSError as error:
             if time.monotonic() + wait > deadline:
                 raise InputError(
-                    f"The scheduler at {address} went away in the middle of the run and did not come again within "
-                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which goes on from the parts "
-                    "that are finished."
+                    f"The scheduler at {address} went away in the middle of the run and did not come back within "
+                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which continues from the "
+                    "finished parts."
                 ) from error
         time.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)
-    tell(f"The scheduler at {address} is there again.")
+    tell(f"The scheduler at {address} is back.")
     return client
 
 
 def how_to_start(address: str) -> str:
-    """How a cluster comes to be, for who has none."""
+    """Return how to start a cluster, for users who have none."""
     return _START.format(address=address)
 
 
 def workers_of(client: Client) -> Mapping[str, Any]:
-    """What the scheduler says of each worker, by its address."""
-    found: Mapping[str, Any] = client.scheduler_info()["workers"]
-    return found
+    """Return the scheduler's information about each worker, by its address."""
+    workers: Mapping[str, Any] = client.scheduler_info()["workers"]
+    return workers
 
 
 def trainers_of(client: Client) -> list[str]:
-    """The workers on which models may be trained."""
+    """Return the workers on which models may be trained."""
     return [worker for worker, what in workers_of(client).items() if what["resources"].get(GPU, 0) >= 1]
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """What a function returns on each worker. Raises InputError where one has no such function."""
+    """Return a function's result on each worker. Raises InputError where one lacks the function."""
     answers = client.run(function, *args, on_error="return")
     for worker, answer in answers.items():
         if isinstance(answer, ImportError | AttributeError):

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of an engine."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -15,7 +15,7 @@ class RunEngine(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many calls go on at once."""
+        """Return how many calls run at once."""
         ...
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
@@ -23,7 +23,7 @@ class RunEngine(Protocol):
         ...
 
     def signs(self) -> object:
-        """What changes as long as they go on: what each works on, or where that is not known here how much is done."""
+        """Return a value that changes while they work: what each works on, or if unknown how much is done."""
         ...
 
 
@@ -40,7 +40,7 @@ class TrainingEngine(Protocol):
         hear: Callable[[Mapping[str, Any]], None],
         stop: Stop,
     ) -> bool:
-        """Train a model there and put its part into the store; False, and nothing is done, where there is no such
+        """Train a model there and put its part into the store; returns False, with nothing done, where there is no such
         machine.
 
         hear: called with every event of the trainer, on this thread

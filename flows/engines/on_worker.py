@@ -1,8 +1,8 @@
 """A call on a worker of a cluster: in a pool of processes of its own, with everything that the local pool promises.
 
-Limits of time and memory, the pulse, and the record that a process was at work on when it ended: a worker has them from
-`corpora.store.workers.pool`. A call whose task was taken back (its client stopped, was killed, or lost the scheduler)
-is ended with its processes within half a second. The processes stay for the calls that follow, and go REST_SECONDS
+Limits of time and memory, the pulse, and the record that a process worked on when it ended: a worker has them from
+`corpora.store.workers.pool`. A call whose task was cancelled (its client stopped, was killed, or lost the scheduler)
+is ended with its processes within half a second. The processes stay for the next calls, and go REST_SECONDS
 after the last one, or as soon as a client that leaves says so.
 
 A nanny starts its worker as a daemon of Python's, which may have no children. That is lifted here: the processes of a
@@ -31,16 +31,16 @@ _WORKS = (Status.running, Status.paused, Status.closing_gracefully)
 
 
 class Answer(NamedTuple):
-    """What became of a call. value: pickled; of an unfit worker why it is. told: calls that were made again"""
+    """The outcome of a call. value: pickled; for an unfit worker the reason. notices: calls that were made again"""
 
     how: str
     value: bytes
     worker: str
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class TakenBack(Exception):
-    """Nobody waits for this call any more."""
+    """Raised where nobody waits for this call any more."""
 
 
 class _Pools:
@@ -54,10 +54,10 @@ class _Pools:
         self._heard = threading.local()
 
     @contextmanager
-    def at_work(self, limits: Limits, program: str, told: list[str]) -> Iterator[WorkerPool]:
-        """The pool for a call, which is there until the block ends."""
+    def at_work(self, limits: Limits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
+        """Yield the pool for a call, which stays open until the block ends."""
         key = (limits, program)
-        self._heard.told = told
+        self._heard.notices = notices
         with self._lock:
             if key not in self._pools:
                 self._pools[key] = WorkerPool(_threads(), limits, self._tell, look=refuse_taken_back)
@@ -80,7 +80,7 @@ class _Pools:
             self._close_later(key, 0.0)
 
     def _tell(self, line: str) -> None:
-        self._heard.told.append(line)
+        self._heard.notices.append(line)
 
     def _close_later(self, key: tuple[Limits, str], seconds: float) -> None:
         """Close a pool, unless there are calls then, or were meanwhile."""
@@ -104,7 +104,7 @@ _pools = _Pools()
 
 
 def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
-    """A call, on a process of this worker; nothing that it raises is raised here, but for what ends the worker.
+    """Make a call on a process of this worker; nothing that it raises is raised here, except what ends the worker.
 
     call:   a module-level function and its arguments, pickled
     wanted: what this worker must be like
@@ -114,26 +114,26 @@ def perform(call: bytes, limits: Limits, wanted: Identity) -> Answer:
         return other
     os.environ.update(QUIET)
     multiprocessing.current_process().daemon = False
-    told: list[str] = []
+    notices: list[str] = []
 
     def run() -> object:
         function, args = pickle.loads(call)
-        with _pools.at_work(limits, wanted[PROGRAM], told) as pool:
+        with _pools.at_work(limits, wanted[PROGRAM], notices) as pool:
             return pool.run(function, *args)
 
-    return answer_of(worker.address, run, told)
+    return answer_of(worker.address, run, notices)
 
 
 def unfit(worker: Worker, wanted: Identity) -> Answer | None:
-    """The answer of a worker that is not as it must be."""
+    """Return the answer of a worker that is not as it must be."""
     unlike = differences(wanted, identity())
     return Answer(UNFIT, unlike.encode(), worker.address) if unlike else None
 
 
-def answer_of(where: str, call: Callable[[], object], told: list[str]) -> Answer:
-    """What becomes of a call on a worker. told: on the way, for who waits"""
+def answer_of(where: str, call: Callable[[], object], notices: list[str]) -> Answer:
+    """Return the outcome of a call on a worker. notices: collected on the way, for the caller"""
     try:
-        return Answer(DONE, pickle.dumps(call()), where, tuple(told))
+        return Answer(DONE, pickle.dumps(call()), where, tuple(notices))
     except TakenBack as error:
         return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), where)
     except ModuleNotFoundError as error:
@@ -142,13 +142,13 @@ def answer_of(where: str, call: Callable[[], object], told: list[str]) -> Answer
             "here, and start the worker again."
         )
         return Answer(RAISED, pickle.dumps(missing), where)
-    except Exception as error:  # of any kind: it is raised again where the call was made
+    except Exception as error:  # of any kind: it is raised again at the caller
         error.add_note(f"On the worker {where} of the cluster.")
-        return Answer(RAISED, pickle.dumps(error), where, tuple(told))
+        return Answer(RAISED, pickle.dumps(error), where, tuple(notices))
 
 
 def value_of(answer: Answer) -> Any:
-    """What a call returned. Raises what it raised, and InputError where the worker was unfit for it."""
+    """Return what a call returned. Raises what it raised, and InputError where the worker was unfit for it."""
     if answer.how == UNFIT:
         raise InputError(
             f"The worker {answer.worker} is not like this machine: it has {answer.value.decode()}. Install the same "
@@ -161,20 +161,20 @@ def value_of(answer: Answer) -> Any:
 
 
 def is_taken_back(worker: Worker, task: Any) -> bool:
-    """Whether nobody waits for a task any more, or its worker leaves."""
-    known = worker.state.tasks.get(task)
-    return known is None or known.state == "cancelled" or worker.status not in _WORKS
+    """Return whether nobody waits for a task any more, or its worker leaves."""
+    state = worker.state.tasks.get(task)
+    return state is None or state.state == "cancelled" or worker.status not in _WORKS
 
 
 def refuse_taken_back() -> None:
-    """Raise TakenBack where the task of this thread was taken back, or its worker leaves."""
+    """Raise TakenBack where the task of this thread was cancelled, or its worker leaves."""
     worker = get_worker()
     if is_taken_back(worker, worker.get_current_task()):
         raise TakenBack("The task was taken back.")
 
 
 async def rest() -> None:
-    """A client leaves: processes that no call is under way on are ended. (Dask waits for no answer of a coroutine.)"""
+    """End processes with no call under way: a client leaves. (Dask waits for no answer of a coroutine.)"""
     _pools.rest()
 
 

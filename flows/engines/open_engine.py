@@ -1,4 +1,4 @@
-"""The engine that a recipe names, for the time of a run."""
+"""Opens the engine that a recipe names, for the time of a run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +16,11 @@ from flows.signals import last_word
 def engine_at_work(
     address: str, workers: int, limits: Limits, tell: Callable[[str], None], sight: Callable[[], Sight]
 ) -> Iterator[RunEngine]:
-    """For the time of the block: a pool of so many processes here, or the workers of a cluster, whatever their number.
+    """Yield for the time of the block a pool of so many processes here, or a cluster's workers, however many.
 
-    tell:  told of calls that are made again, and of workers that cannot be used
+    tell:  called for calls that are made again, and workers that cannot be used
     sight: what the workers of a cluster must see
-    Raises InputError where there is no such cluster, or its workers are not fit for the run.
+    Raises InputError where there is no such cluster, or its workers do not fit the run.
     """
     if address == LOCAL:
         with WorkerPool(workers, limits, tell) as pool:
@@ -39,7 +39,7 @@ def engine_at_work(
 
 
 def refuse_without_dask(address: str) -> None:
-    """Raise InputError where the package is missing that speaks with a cluster."""
+    """Raise InputError where the package that talks to a cluster is missing."""
     if find_spec("distributed") is None:
         raise InputError(
             f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
@@ -48,7 +48,7 @@ def refuse_without_dask(address: str) -> None:
 
 
 def engine_seen(address: str) -> tuple[str, str]:
-    """What a cluster is, in a line, and what must be done before a run there ("" where nothing must).
+    """Return a cluster's state, in a line, and what must be done before a run there ("" where nothing must).
 
     Raises InputError where there is none.
     """

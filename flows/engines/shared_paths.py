@@ -1,10 +1,10 @@
-"""What workers must see of what a run was given: the store, and raw files that lie in folders.
+"""The paths that workers must see of a run: the store, and raw files in folders.
 
 Promise: nothing is built before every worker has read a file that the run has just written into its store, and has
 found raw files of each source under the same path and of the same size. Files under one path that differ in their bytes
-alone are not found out: a folder that every machine has for itself is no shared folder.
+alone go unnoticed: a folder that every machine has for itself is not a shared folder.
 
-Cost: one small read of the store a worker, and a look at SAMPLED raw files of each source.
+Cost: one small read of the store a worker, and a check of SAMPLED raw files of each source.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ SAMPLED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What must be seen.
+    """The files that must be visible.
 
     store: its address; witness: a file in it; sha256: of that file
     files: size by path of raw files
@@ -34,25 +34,25 @@ class Sight:
 
     @staticmethod
     def of(place: Place, witness: str, sources: Mapping[str, Sequence[RawFile]]) -> "Sight":
-        """The sight of a store, a file of it, and some raw files of each source."""
+        """Return the sight of a store, a file of it, and some raw files of each source."""
         digest = hashlib.sha256(place.read(witness)).hexdigest()
-        there = [[file for file in files if file.path] for files in sources.values()]
-        some = [file for files in there for file in files[:: max(1, len(files) // SAMPLED)]]
+        present = [[file for file in files if file.path] for files in sources.values()]
+        some = [file for files in present for file in files[:: max(1, len(files) // SAMPLED)]]
         sizes = {file.path: file.size_bytes for file in some}
         return Sight(store=place.address, witness=witness, sha256=digest, files=sizes)
 
 
 def unseen(sight: Sight) -> str:
-    """What this machine does not see, in words; "" where it sees everything."""
+    """Return what this machine does not see, in words; "" where it sees everything."""
     if wrong := _store_unseen(sight):
         return wrong
     for path, size in sight.files.items():
         try:
-            found = raw_path(path).stat().st_size
+            size_here = raw_path(path).stat().st_size
         except OSError as error:
             return f"the raw file {path} ({error.strerror})"
-        if found != size:
-            return f"the raw file {path} ({found:,} bytes there, {size:,} here)"
+        if size_here != size:
+            return f"the raw file {path} ({size_here:,} bytes there, {size:,} here)"
     return ""
 
 
@@ -69,12 +69,12 @@ def _store_unseen(sight: Sight) -> str:
 
 def refuse_unseen(blind: Mapping[str, str]) -> None:
     """Raise InputError where a worker does not see something. blind: worker -> what it does not see, or ""."""
-    found = {worker: what for worker, what in blind.items() if what}
-    if found:
-        worker, what = next(iter(sorted(found.items())))
+    blinded = {worker: what for worker, what in blind.items() if what}
+    if blinded:
+        worker, what = next(iter(sorted(blinded.items())))
         raise InputError(
-            f"{len(found)} of {len(blind)} workers of the cluster do not see what they must: {worker} not {what}. A "
-            "worker has no disk of this machine. Let the store and the raw files be in folders that every machine has "
-            "under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers have in their "
-            "environment."
+            f"{len(blinded)} of {len(blind)} workers of the cluster cannot see files that they need: {worker} does "
+            f"not see {what}. A worker cannot read this machine's disk. Keep store and raw files in folders that "
+            "every machine has under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers "
+            "have in their environment."
         )

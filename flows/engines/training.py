@@ -5,9 +5,9 @@
 
 A worker has GPUs where it says so: `dask worker --resources "GPU=1"`.
 
-Promise: events are heard in their order. A stop from here ends the step that the training is in, writes its checkpoint
+Promise: events are heard in their order. A stop from here ends the current step of the training, writes its checkpoint
 and is waited for; where this process goes, or loses the scheduler, the same happens on the worker by itself. Where the
-worker goes, its ranks go, and a worker with GPUs goes on from the newest checkpoint that it finds.
+worker goes, its ranks go, and a worker with GPUs continues from the newest checkpoint that it finds.
 
 Cost: a client of its own, and an event some milliseconds by way of the scheduler.
 """
@@ -43,15 +43,15 @@ from trainer.launching.launch import TrainingFailed
 from trainer.launching.stopping import Stop
 
 HEAR_SECONDS = 0.2
-LOOK_SECONDS = 2.0  # between two looks at the workers
-BEGIN_SECONDS = 3.0  # for a task that is taken back to say that it has begun
+LOOK_SECONDS = 2.0  # between two checks of the workers
+BEGIN_SECONDS = 3.0  # for a cancelled task to report that it has begun
 
 Hear = Callable[[Mapping[str, Any]], None]
 Tell = Callable[[str], None]
 
 
 def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell: Tell) -> bool:
-    """Train a model on a worker with GPUs, and put it into the store; False, and a line, where there is none.
+    """Train a model on a worker with GPUs, and put it into the store; returns False, and a line, where there is none.
 
     what: the model, for people
     work: what `training_on_worker` is given
@@ -79,7 +79,7 @@ def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell:
 
 
 class RemoteTraining:
-    """A training on a worker, to be told to end and waited for as a process is."""
+    """A training on a worker, which is stopped and waited for as a process is."""
 
     def __init__(self, client: Client, address: str, what: str, work: bytes, tell: Tell) -> None:
         self._client, self._address, self._what, self._tell = client, address, what, tell
@@ -99,7 +99,7 @@ class RemoteTraining:
         self._told = self._told or time.monotonic()
         try:
             self._client.cancel([self._future], force=True)
-        except (OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker hears of that
+        except (OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker notices that
             return
 
     kill = terminate  # where nobody listens any more
@@ -131,18 +131,18 @@ class RemoteTraining:
             self._gone.set()
 
     def _over(self) -> bool:
-        """Whether there is no more to hear. Raises Lost, and InputError where nobody can train it any more."""
-        there = self._client.status == "running"
+        """Return whether there is no more to hear. Raises Lost, and InputError where nobody can train it any more."""
+        connected = self._client.status == "running"
         if self._told is None:
-            if not there:
+            if not connected:
                 raise Lost("the scheduler is gone")
             self._refuse_orphaned()
             return bool(self._future.done())
         begun = self._worker or time.monotonic() - self._told < BEGIN_SECONDS
-        return self._left or not there or not begun or (bool(self._worker) and not self._still_there())
+        return self._left or not connected or not begun or (bool(self._worker) and not self._still_there())
 
     def _still_there(self) -> bool:
-        """Whether the worker that trains is one of the cluster's, as of the last look."""
+        """Return whether the worker that trains is one of the cluster's, as of the last check."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             self._looked = time.monotonic()
             self._left = self._worker not in workers_of(self._client)
@@ -159,25 +159,25 @@ class RemoteTraining:
             raise InputError(
                 f"{self._what}: the scheduler at {self._address} has had no worker with the resource {GPU} for "
                 f"{now - self._seen:.0f} s. {how_to_start(self._address)}, with `--resources {GPU}=1`; then run again, "
-                "which goes on from the newest checkpoint."
+                "which continues from the newest checkpoint."
             )
 
     def _hear_next(self, hear: Hear, seconds: float) -> None:
         try:
-            said = json.loads(self._messages.get(timeout=seconds))
+            event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
             return
-        if BEGAN in said:
-            self._worker, self._left = said[BEGAN], False
+        if BEGAN in event:
+            self._worker, self._left = event[BEGAN], False
             self._tell(f"{self._what}: trains on the worker {self._worker}.")
-        elif LEFT in said:
-            self._left = said[LEFT] == self._worker
+        elif LEFT in event:
+            self._left = event[LEFT] == self._worker
         else:
-            hear(said)
+            hear(event)
 
 
 def _client(address: str, tell: Tell) -> Client:
-    """A client of a scheduler that was there when the run began."""
+    """Return a client of a scheduler that was there when the run began."""
     try:
         return connected(address)
     except OSError:

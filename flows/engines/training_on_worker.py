@@ -1,8 +1,8 @@
-"""A training on a worker: the trainer's processes are its children, as they are a run's that trains by itself.
+"""A training on a worker: the trainer's processes are its children, as in a run that trains by itself.
 
-Each event goes to whoever listens as a message of the scheduler. Where the task is taken back (its client stopped, was
-killed, or lost the scheduler) the trainer is told to stop, and the worker is free when the checkpoint is written. The
-part is built here as well, so that of a model on an object store nothing need be on the machine of the run.
+Each event goes to the listener as a message of the scheduler. Where the task is cancelled (its client stopped, was
+killed, or lost the scheduler) the trainer is stopped, and the worker is free when the checkpoint is written. The
+part is built here as well, so that the machine of the run needs nothing of a model on an object store.
 
 Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine and as a copy there
 (`checkpoint_copies.py`).
@@ -39,7 +39,7 @@ LOOK_SECONDS = 0.25
 
 
 def perform_training(work: bytes, topic: str, wanted: Identity) -> Answer:
-    """Train a model and build its part. work: place, stage, plans, and what is distrusted, pickled"""
+    """Train a model and build its part. work: place, stage, plans, and distrusted files, pickled"""
     worker = get_worker()
     task = worker.get_current_task()
 
@@ -61,7 +61,7 @@ def perform_training(work: bytes, topic: str, wanted: Identity) -> Answer:
 def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
-        raise InputError(f"The worker has the resource {GPU}, and no torch to train with: install it there.")
+        raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
     here = [_worked_here(place, stage, plan) for plan in plans]
     for plan in here:
         _train_one(place, stage, plan.job, say, stop)
@@ -72,7 +72,7 @@ def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
 
 
 def _train_one(place: Place, stage: Stage, job: TrainingJob, say: Callable[..., None], stop: Stop) -> None:
-    """Train; of a store that is no folder from its copy of the newest checkpoint on, which each new one replaces."""
+    """Train; for a store that is not a folder from its copy of the newest checkpoint, which each new one replaces."""
     work = Path(job.work)
 
     def on_event(event: Mapping[str, Any]) -> None:
@@ -86,13 +86,13 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, say: Callable[..., 
 
 
 def _worked_here(place: Place, stage: Stage, plan: PartPlan) -> PartPlan:
-    """The plan with the work folder that this machine has for it."""
+    """Return the plan with the work folder that this machine has for it."""
     return replace(plan, job=replace(plan.job, work=str(work_folder(place, stage))))
 
 
 @contextmanager
 def stopped_where(stop: Stop, wanted: Callable[[], bool]) -> Iterator[None]:
-    """For the time of the block: stop a training as soon as that is wanted."""
+    """Stop a training as soon as that is wanted, for the time of the block."""
     over = threading.Event()
 
     def watch() -> None:

@@ -1,7 +1,7 @@
-"""What must be the same on all machines that build one artifact: Python, the program, the libraries that decide bytes.
+"""The identity of a machine that builds artifacts: Python, the program, the libraries that decide bytes.
 
 Promise: two machines whose identities are equal make the same bytes of the same inputs. The program is compared by its
-sources, for a checkout keeps its version from one release to the next.
+sources, because a checkout keeps its version from one release to the next.
 
 Cost: reading the sources, some 20 ms.
 """
@@ -27,7 +27,7 @@ Identity = Mapping[str, str]
 
 
 def identity() -> Identity:
-    """This process's: name -> version."""
+    """Return this process's identity: name -> version."""
     plugins = {point.dist.name for group in PLUGINS for point in entry_points(group=group) if point.dist is not None}
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -38,7 +38,7 @@ def identity() -> Identity:
 
 
 def program_digest(root: Path) -> str:
-    """A digest of the sources that decide bytes, and of their names."""
+    """Return a digest of the sources that decide bytes, and of their names."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in _SOURCES for path in (root / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
@@ -47,14 +47,14 @@ def program_digest(root: Path) -> str:
 
 
 def differences(ours: Identity, theirs: Identity) -> str:
-    """Where two identities differ, in words; "" where they do not.
+    """Return the differences of two identities, in words; "" where there are none.
 
     >>> differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
     'python 3.12 instead of 3.11'
     """
     names = [*ours, *(name for name in theirs if name not in ours)]
     pairs = ((name, theirs.get(name, _ABSENT), ours.get(name, _ABSENT)) for name in names)
-    return ", ".join(f"{name} {there} instead of {here}" for name, there, here in pairs if there != here)
+    return ", ".join(f"{name} {other} instead of {own}" for name, other, own in pairs if other != own)
 
 
 def _version(name: str) -> str:

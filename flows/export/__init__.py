@@ -1,4 +1,4 @@
-"""Data for others: an artifact's live rows as a folder that other tools open, with a card that says what they are.
+"""Data for others: an artifact's live rows as a folder that other tools open, with a card that describes them.
 
     artifact ─► live rows, by split ─► files of bounded size ─┐
        │           rows.py                files.py            ├─► a folder that appears whole

@@ -20,12 +20,12 @@ _BY = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """How many live documents there are, by the values of all NAMES; language and license are "" where not known."""
+    """Numbers of live documents, by the values of all NAMES; language and license are "" where unknown."""
 
     counts: Counter[tuple[str, ...]]
 
     def by(self, *names: str) -> dict[tuple[str, ...], int]:
-        """Sums by some of the names, in order of these."""
+        """Return sums by some of the names, in their order."""
         places = [NAMES.index(name) for name in names]
         sums = Counter[tuple[str, ...]]()
         for of, count in self.counts.items():
@@ -34,12 +34,12 @@ class DocumentCounts:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the number of all documents."""
         return self.counts.total()
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """The live documents of a corpus, or of some of its sources. Raises Damaged."""
+    """Count the live documents of a corpus, or of some of its sources. Raises Damaged."""
     deleted = read_delete_list(place, corpus)
     counts = Counter[tuple[str, ...]]()
     for batch in read_table(place, corpus, "documents", ("id", "revision", *_BY)):

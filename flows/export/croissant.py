@@ -21,11 +21,11 @@ _MEDIA = {"json": "application/json", "txt": "text/plain", "md": "text/markdown"
 
 
 def croissant(content: Exported, card: ExportedFile) -> bytes:
-    """The document, for the file croissant.json."""
+    """Return the document, for the file croissant.json."""
     record, manifest = content.provenance.record, content.provenance.manifest
     year = f", year = {{{record.started[:4]}}}" if record is not None else ""
     key, title = re.sub("[^A-Za-z0-9]+", "-", content.name), re.sub(r"[{}\\]", "", content.name)
-    named = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which say what they are
+    named = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which identify them
     fields: dict[str, Any] = {
         "@context": json.loads((files("flows.export") / "croissant_context.json").read_bytes()),
         "@type": "sc:Dataset",
@@ -48,12 +48,12 @@ def croissant(content: Exported, card: ExportedFile) -> bytes:
 
 
 def media_type(path: str) -> str:
-    """The media type of a file that has no rows."""
+    """Return the media type of a file that has no rows."""
     return _MEDIA.get(path.rpartition(".")[2], "application/octet-stream")
 
 
 def file_object(file: ExportedFile, encoding: str) -> dict[str, Any]:
-    """A file, named by its path."""
+    """Return a file, named by its path."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -66,7 +66,7 @@ def file_object(file: ExportedFile, encoding: str) -> dict[str, Any]:
 
 
 def file_set(content: Exported, split: str) -> dict[str, Any]:
-    """The files of a split."""
+    """Return the files of a split."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
@@ -78,7 +78,7 @@ def file_set(content: Exported, split: str) -> dict[str, Any]:
 
 
 def record_set(content: Exported, split: str) -> dict[str, Any]:
-    """The rows of a split."""
+    """Return the rows of a split."""
     return {
         "@type": "cr:RecordSet",
         "@id": split,
@@ -89,7 +89,7 @@ def record_set(content: Exported, split: str) -> dict[str, Any]:
 
 
 def field_of(field: pa.Field, split: str) -> dict[str, Any]:
-    """A column; a list has any number of values."""
+    """Return a column; a list has any number of values."""
     listed = pa.types.is_list(field.type)
     return {
         "@type": "cr:Field",
@@ -103,7 +103,7 @@ def field_of(field: pa.Field, split: str) -> dict[str, Any]:
 
 
 def data_type(kind: pa.DataType) -> str:
-    """A plain type in the words of schema.org.
+    """Return a plain type in the words of schema.org.
 
     >>> data_type(pa.uint16()), data_type(pa.large_string()), data_type(pa.bool_())
     ('sc:Integer', 'sc:Text', 'sc:Boolean')

@@ -1,7 +1,7 @@
-"""The page of an export: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
+"""The export, step by step: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
 
-Promise: the same artifact in the same store gives the same bytes. The folder is there when all of it is
-(`folder.py`). An artifact that is damaged, a full disk or a folder that may not be written end as one error.
+Promise: the same artifact in the same store gives the same bytes. The folder appears when all of it is written
+(`folder.py`). A damaged artifact, a full disk or a folder that cannot be written end as one error.
 Memory: a row group, a record batch, and the counts of documents.
 """
 
@@ -50,20 +50,20 @@ class ExportSettings:
 
 
 def choose(address: str, kind: str | None, name: str | None) -> Artifact:
-    """The corpus or shard set that is meant by an address. Raises InputError where that is none, or several."""
+    """Return the corpus or shard set that an address means. Raises InputError where there is none, or several."""
     if kind is not None:
         check_choice("--kind", kind, KINDS)
-    found = find_artifacts(address)
-    of_kind = [artifact for artifact in found if artifact.manifest.kind in ((kind,) if kind else KINDS)]
+    artifacts = find_artifacts(address)
+    of_kind = [artifact for artifact in artifacts if artifact.manifest.kind in ((kind,) if kind else KINDS)]
     chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:
         return newest(chosen)
     listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or sorted({_named(a) for a in of_kind}))
     if sets:
-        raise InputError(f"{address} has {len(sets)} things to export: say which, with one of {listed}.")
+        raise InputError(f"{address} has {len(sets)} things to export: choose one with one of {listed}.")
     raise InputError(
-        f"{address} has no {'such ' if of_kind else ''}corpus or shard set, which are what can be exported"
+        f"{address} has no {'such ' if of_kind else ''}corpus or shard set, and only these can be exported"
         f"{': ' + listed if listed else ''}. `cloze inspect` shows what a store holds."
     )
 
@@ -73,7 +73,7 @@ def _named(artifact: Artifact) -> tuple[str, str]:
 
 
 def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Exported:
-    """Write the live rows of an artifact, and what is told of them, to a folder that is not there yet.
+    """Write the live rows of an artifact, and what describes them, to a new folder.
 
     Raises InputError.
     """
@@ -99,23 +99,23 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
 
 
 def _refuse_store(artifact: Artifact, target: Path) -> None:
-    """Refuse a folder inside the store, of which every file is an artifact's or a run's."""
+    """Refuse a folder inside the store, where every file is an artifact's or a run's."""
     if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.full_path(""))):
         raise InputError(f"{target} is inside the store {artifact.place.at('')}: give a folder outside of it.")
 
 
 def local_target(folder: str) -> Path:
-    """The folder to write to. Raises InputError for an address that is no folder of this machine."""
+    """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
     address = plain_address(folder)
     if is_object_address(address):
-        raise InputError(f"{address} is an object store: export to a folder of this machine, and copy that there.")
+        raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
     return Path(address)
 
 
 def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
-    """The files of all splits, and how many tokens or bytes of text each split has."""
+    """Write the files of all splits; also returns how many tokens or bytes of text each split has."""
     form, bound = FORMATS[settings.format], settings.file_mib * MEBIBYTE
     writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, form, bound) for split in PUBLISHED}
     units = Counter[str]()
@@ -127,14 +127,14 @@ def write_rows(
 
 
 def units_of(batch: pa.RecordBatch) -> int:
-    """The tokens of examples, or the bytes of text of documents."""
+    """Return the tokens of examples, or the bytes of text of documents."""
     if "input_ids" in batch.schema.names:
         return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
     return text_bytes(batch.column("text"))
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """The files of the vocabulary that examples were made with. Raises InputError where it is gone."""
+    """Write the files of the vocabulary that examples were made with. Raises InputError where it is gone."""
     if artifact.manifest.kind != "shards":
         return []
     vocabulary, written = vocabulary_of(artifact), []

@@ -1,4 +1,4 @@
-"""What an export has in it, as its card and its metadata tell it."""
+"""The contents of an export, as its card and its metadata describe them."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _LANGUAGE = re.compile("[a-z]{2,3}")
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """Rows in files, what they were made from, and what is told of them.
+    """Rows in files, what they were made from, and what describes them.
 
     documents: the live documents behind them; None where the corpus is gone
     format:    of the files of rows
@@ -46,7 +46,7 @@ class Exported:
 
     @property
     def has_examples(self) -> bool:
-        """Whether rows are examples; else they are documents."""
+        """Return whether rows are examples; else they are documents."""
         return self.provenance.manifest.kind == "shards"
 
     @property
@@ -57,7 +57,7 @@ class Exported:
 
     @property
     def splits(self) -> list[str]:
-        """Those that have rows, as they are published."""
+        """The splits that have rows, as they are published."""
         return list(dict.fromkeys(file.split for file in self.files))
 
     def of_split(self, split: str) -> list[ExportedFile]:
@@ -75,7 +75,7 @@ class Exported:
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """Documents by language, the most frequent first; "" where none is known."""
+        """Documents by language, the most frequent first; "" where it is unknown."""
         return most_first({of[0]: n for of, n in self.documents.by("language").items()}) if self.documents else {}
 
     @property
@@ -112,7 +112,7 @@ class Exported:
 
     @cached_property
     def records(self) -> Account:
-        """What became of the raw records."""
+        """The account of the raw records."""
         return records_account(self.parsed)
 
     @property
@@ -122,7 +122,7 @@ class Exported:
 
     @property
     def edits(self) -> dict[str, int]:
-        """What was changed or met in documents that stayed, and how often, in the order of its names."""
+        """The changes and findings in documents that stayed, and how often, in the order of its names."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
             for name, number in edits_of(manifest):
@@ -141,7 +141,7 @@ class Exported:
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
-        """How many tokens are the unknown one, and how many there are; empty where that is not known."""
+        """The numbers of unknown tokens and of all tokens; empty where they are unknown."""
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures
@@ -153,7 +153,7 @@ class Exported:
 
 
 def exported(artifact: Artifact, **rows: Any) -> Exported:
-    """An artifact with what it was made from and the documents behind it. rows: the files, where there are some."""
+    """Return an artifact with what it was made from and the documents behind it. rows: the files, if any."""
     provenance = provenance_of(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
     documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
@@ -161,12 +161,12 @@ def exported(artifact: Artifact, **rows: Any) -> Exported:
 
 
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts, the greatest first; equal ones in order of their names."""
+    """Return counts, the greatest first; equal ones in order of their names."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def share(part: int, whole: int) -> str:
-    """A part of a whole in percent.
+    """Return a part of a whole in percent.
 
     >>> share(1, 8), share(0, 0)
     ('12.50 %', '-')

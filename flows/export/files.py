@@ -147,14 +147,14 @@ class SplitFiles:
 
 
 def file_at(folder: Path, path: str) -> ExportedFile:
-    """A file of a folder, with its size and sha256."""
+    """Return a file of a folder, with its size and sha256."""
     with (folder / path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return ExportedFile(path=path, size_bytes=file.tell(), sha256=digest)
 
 
 def row_sizes(batch: pa.RecordBatch) -> Int64s:
-    """The bytes of each row, as it is in memory: it depends on the row alone.
+    """Return the bytes of each row, as it is in memory: it depends on the row alone.
 
     >>> row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
     [8, 5]

@@ -1,7 +1,7 @@
-"""A folder that appears whole: made next to its place under a hidden name, and renamed when all of it is there.
+"""Makes a folder that appears whole: written next to its place under a hidden name, and renamed when complete.
 
-Promise: who looks at the place sees no folder, an empty one that was there before, or the whole one. What raises, and a
-signal, leave nothing; what a killed process leaves is removed by the next one that makes the same folder.
+Promise: a reader of the place sees no folder, an empty one that was there before, or the whole one. An exception and a
+signal leave nothing; what a killed process leaves is removed by the next one that makes the same folder.
 """
 
 import errno
@@ -22,7 +22,7 @@ ELSEWHERE = "give another folder, then run the same command again"
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder to write to, which is at `target` when the block has ended well. Raises InputError."""
+    """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
     refuse_taken(target)
     parent = target.parent
     prefix = f".{target.name}.export-"
@@ -42,7 +42,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def refused(target: Path) -> Iterator[None]:
-    """Turn what a disk says of an unwritable folder into a paragraph with a remedy."""
+    """Turn the disk's error for an unwritable folder into a paragraph with a remedy."""
     try:
         yield
     except OSError as error:
@@ -51,12 +51,12 @@ def refused(target: Path) -> Iterator[None]:
 
 
 def refuse_taken(target: Path) -> None:
-    """Raise InputError where something is at a path already, but for an empty folder."""
+    """Raise InputError where something exists at a path already, except an empty folder."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is no folder: give a folder that is not there yet.")
+        raise InputError(f"{target} is not a folder: give a folder that does not exist yet.")
     if target.is_dir() and any(target.iterdir()):
         raise InputError(
-            f"{target} holds something already, and an export replaces nothing: give a folder that is not there yet, "
+            f"{target} is not empty, and an export replaces nothing: give a folder that does not exist yet, "
             "or remove it first."
         )
 
@@ -71,7 +71,7 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Have the system say for the time of the block that somebody writes a folder."""
+    """Hold a lock for the time of the block, by which the system reports that a folder is being written."""
     with ExitStack() as opened:
         number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         opened.callback(os.close, number)
@@ -80,7 +80,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _try_lock(number: int) -> bool:
-    """Lock an open folder for this process alone, if no other has; no where the file system knows no locks."""
+    """Lock an open folder for this process alone; returns False where another has it, or locks are not supported."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -103,5 +103,5 @@ def _remove_left(parent: Path, prefix: str) -> None:
 
 
 def _literal(name: str) -> str:
-    """A name in which nothing stands for other characters in a glob."""
+    """Return a name in which no character is special in a glob."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)

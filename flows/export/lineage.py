@@ -60,7 +60,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunLineage:
-    """A run on record, and what is known of it."""
+    """A run on record, and the documents about it."""
 
     place: Place
     record: RunRecord
@@ -95,12 +95,12 @@ class RunLineage:
 
 @cache
 def producer() -> str:
-    """Who writes the events."""
+    """Return the producer of the events."""
     return f"urn:cloze:{version('cloze-pipeline')}"
 
 
 def facets(**fields: Event | None) -> Event:
-    """Facets by their names, with where each is defined: ours by an address of its own. None is left out."""
+    """Return facets by their names, with where each is defined: ours by an address of its own. None is left out."""
     return {
         name: {"_producer": producer(), "_schemaURL": _definition(name), **of}
         for name, of in fields.items()
@@ -115,7 +115,7 @@ def _definition(name: str) -> str:
 
 
 def events_of(place: Place, record: RunRecord, namespace: str = NAMESPACE) -> list[Event]:
-    """The events of a run, in order. Raises Damaged."""
+    """Return the events of a run, in order. Raises Damaged."""
     run = RunLineage(place, record, namespace)
     begun, job = run_of(run), job_of_run(run)
     return [
@@ -139,12 +139,12 @@ def _event(kind: str, moment: datetime, run: Event, job: Event, inputs: Any = ()
 
 
 def id_of(*names: str) -> str:
-    """The UUID of a run or of a stage in it."""
+    """Return the UUID of a run or of a stage in it."""
     return str(uuid.uuid5(_IDS, "/".join(names)))
 
 
 def run_of(run: RunLineage, ended: bool = False) -> Event:
-    """The run itself, with its times, versions, and what ended it."""
+    """Return the run itself, with its times, versions, and what ended it."""
     record, error = run.record, None
     if ended and record.state != "completed":
         shown = run.recipe is not None and run.recipe.privacy.samples == "text"
@@ -171,7 +171,7 @@ def _times(first: datetime, last: datetime) -> Event:
 
 
 def job_of_run(run: RunLineage) -> Event:
-    """The recipe as a job, with its text."""
+    """Return the recipe as a job, with its text."""
     source = {"language": "toml", "sourceCode": without_folders(run.record.recipe_toml)}
     return {
         "namespace": run.namespace,
@@ -228,14 +228,14 @@ def _job_of_stage(run: RunLineage, stage: StageRecord, manifest: Manifest | None
 
 # Data sets.
 
-# The table that rows are counted of, where it is not called as the kind of artifact.
+# The table whose rows are counted, where it is not named like the kind of artifact.
 MAIN = {"fits": "lines", "corpora": "documents", "vocabularies": "tokens", "shards": "examples", "models": "files"}
 QUALITY = {"rowCount": "rowCount", "bytes": "size"}
 UNSAID = ("left_out", "quarantine")  # settings that name raw files
 
 
 def name_in(place: Place, folder: str) -> tuple[str, str]:
-    """Namespace and name of a folder of a store, as OpenLineage names what lies in files."""
+    """Return namespace and name of a folder of a store, as OpenLineage names what is in files."""
     if place.is_local:
         return "file", place.full_path(folder)
     bucket, _, path = place.full_path(folder).partition("/")
@@ -243,7 +243,7 @@ def name_in(place: Place, folder: str) -> tuple[str, str]:
 
 
 def name_of_source(run: RunLineage, name: str) -> tuple[str, str]:
-    """Namespace and name of where the raw files of a source are; of one that has no path its name."""
+    """Return namespace and name of the place of a source's raw files; without a path, the source's name."""
     entries = run.recipe.sources if run.recipe is not None else ()
     paths = (str(getattr(entry.source, "path", "")) for entry in entries if entry.source.name == name)
     path = next(paths, "")
@@ -256,8 +256,8 @@ def name_of_source(run: RunLineage, name: str) -> tuple[str, str]:
 
 
 def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
-    """What a stage read: artifacts, and raw files. Several generations of one are one data set."""
-    found: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
+    """Return what a stage read: artifacts, and raw files. Several generations of one are one data set."""
+    parents_by_name: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
     for parent in manifest.parents if manifest is not None else ():
         if parent.role in STAGES:
             read = read_manifest(run.place, f"{parent.role}/{parent.name}/{parent.fingerprint}")
@@ -265,8 +265,8 @@ def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
         else:
             assert manifest is not None
             read, named = None, name_of_source(run, manifest.name)
-        found.setdefault(named, []).append((parent, read))
-    return [_input(run, named, parents, manifest) for named, parents in found.items()]
+        parents_by_name.setdefault(named, []).append((parent, read))
+    return [_input(run, named, parents, manifest) for named, parents in parents_by_name.items()]
 
 
 def _input(
@@ -290,7 +290,7 @@ def _input(
 
 
 def output_of(run: RunLineage, stage: StageRecord, manifest: Manifest | None) -> Event:
-    """The artifact of a stage."""
+    """Return the artifact of a stage."""
     namespace, name = name_in(run.place, f"{stage.kind}/{stage.name}")
     of_artifact, statistics = facets(version={"datasetVersion": stage.folder.rpartition("/")[2]}), {}
     if manifest is not None:
@@ -305,14 +305,14 @@ def output_of(run: RunLineage, stage: StageRecord, manifest: Manifest | None) ->
 
 
 def _statistics(manifest: Manifest) -> dict[str, int]:
-    """Rows, bytes and files of an artifact; rows are those of its main table."""
+    """Return rows, bytes and files of an artifact; rows are those of its main table."""
     files = sum(len(part.files) for part in manifest.parts)
     rows = manifest.rows(MAIN.get(manifest.kind, manifest.kind))
     return {"rowCount": rows, "size": size_bytes(manifest), "fileCount": files}
 
 
 def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest | None) -> dict[str, int]:
-    """How many raw files there are, and their bytes where the lock names them; they have no rows."""
+    """Return the number of raw files, and their bytes where the lock names them; they have no rows."""
     for generation in run.lock.generations:
         files = generation.get(of.name, ()) if of is not None else ()
         if files and raw_parent(files) == parent:
@@ -322,12 +322,12 @@ def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest | None) -> dic
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Counts added up, name by name."""
+    """Return counts added up, name by name."""
     return {name: sum(each.get(name, 0) for each in counts) for name in counts[0]}
 
 
 def _schema(run: RunLineage, manifest: Manifest) -> Event:
-    """The tables of an artifact with their columns."""
+    """Return the tables of an artifact with their columns."""
     firsts = {file.table: file.path for part in reversed(manifest.parts) for file in reversed(part.files)}
     fields = [
         {"name": table, "type": "table", "fields": list(_columns(run.place, manifest, path))}
@@ -338,7 +338,7 @@ def _schema(run: RunLineage, manifest: Manifest) -> Event:
 
 
 def _columns(place: Place, manifest: Manifest, path: str) -> Iterator[Mapping[str, str]]:
-    """The columns of a table's file."""
+    """Yield the columns of a table's file."""
     full = f"{manifest.stage_folder}/{path}"
     try:
         with place.open(full) as source:
@@ -349,7 +349,7 @@ def _columns(place: Place, manifest: Manifest, path: str) -> Iterator[Mapping[st
 
 
 def lineage_document(events: Sequence[Event], lines: bool) -> bytes:
-    """Events as a JSON array, or as a line each, as OpenLineage's file transport writes them."""
+    """Return events as a JSON array, or as a line each, as OpenLineage's file transport writes them."""
     if lines:
         return "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in events).encode()
     return (json.dumps(events, indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,4 +1,4 @@
-"""What an artifact was made from, back to raw files, and the run that made it.
+"""The provenance of an artifact, back to raw files, and the run that made it.
 
 Promise: the chain is that of the artifact itself, by its parents' fingerprints: what else a run built is not in it. The
 run is the first one on record that completed with this artifact, so that later runs change nothing.
@@ -26,9 +26,9 @@ from flows.run.store_address import Artifact
 class Provenance:
     """An artifact, its ancestors in the order of stages, and the run that built it.
 
-    gone:   ancestors that the store does not have any more
+    gone:   ancestors that the store no longer has
     record: of that run; None where none is on record
-    recipe: of that run; None where there is none, or it cannot be read any more, as `unread` says
+    recipe: of that run; None where there is none, or it can no longer be read, as `unread` says
     """
 
     artifact: Artifact
@@ -56,7 +56,7 @@ class Provenance:
 
     @property
     def names_files(self) -> bool:
-        """Whether raw files may be named: their names may name people."""
+        """Return whether raw files may be named: their names may name people."""
         return self.recipe is not None and self.recipe.privacy.samples == "text"
 
     @cached_property
@@ -76,16 +76,16 @@ class Provenance:
         return libraries | dict(self.record.versions if self.record is not None else {})
 
     def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """The last parent of a kind; None where it is gone."""
+        """Return the last parent of a kind; None where it is gone."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((found for found in self.of_kind(kind) if found.fingerprint in named), None)
+        return next((ancestor for ancestor in self.of_kind(kind) if ancestor.fingerprint in named), None)
 
     def of_kind(self, kind: str) -> list[Manifest]:
-        """Those of the chain that are of a kind."""
+        """Return the members of the chain that are of a kind."""
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
     def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """The raw files that documents were parsed from; none where the lock does not name them."""
+        """Return the raw files that documents were parsed from; none where the lock does not name them."""
         for generation in self.lock.generations if self.lock is not None else ():
             files = generation.get(documents.name, ())
             if raw_parent(files) in documents.parents:
@@ -94,8 +94,8 @@ class Provenance:
 
 
 def provenance_of(artifact: Artifact) -> Provenance:
-    """Where an artifact came from. Raises Damaged for a manifest that is not what was written."""
-    found, gone = _ancestors(artifact)
+    """Return the provenance of an artifact. Raises Damaged for a manifest that is not what was written."""
+    chain, gone = _ancestors(artifact)
     record = _first_run(artifact)
     recipe, lock, unread = None, None, ""
     if record is not None:
@@ -106,7 +106,7 @@ def provenance_of(artifact: Artifact) -> Provenance:
             unread = str(error)
     return Provenance(
         artifact=artifact,
-        ancestors=tuple(found),
+        ancestors=tuple(chain),
         gone=tuple(gone),
         record=record,
         recipe=recipe,
@@ -116,14 +116,14 @@ def provenance_of(artifact: Artifact) -> Provenance:
 
 
 def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """The manifests of all ancestors in the order of stages, and the folders of those that are gone."""
+    """Return the manifests of all ancestors in the order of stages, and the folders of those that are gone."""
     manifests: dict[str, Manifest | None] = {}
     waiting = list(_parent_folders(artifact.manifest))
     while waiting:
         folder = waiting.pop()
         if folder not in manifests:
-            found = manifests[folder] = read_manifest(artifact.place, folder)
-            waiting += _parent_folders(found) if found is not None else ()
+            ancestor = manifests[folder] = read_manifest(artifact.place, folder)
+            waiting += _parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
         key=lambda manifest: (STAGES.index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
@@ -132,14 +132,14 @@ def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 
 def _parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Where the artifacts are that one was made from."""
+    """Yield the folders of the artifacts that one was made from."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield f"{parent.role}/{parent.name}/{parent.fingerprint}"
 
 
 def _first_run(artifact: Artifact) -> RunRecord | None:
-    """The first recorded run that completed with an artifact; else the first that has it. Damaged ones do not count."""
+    """Return the first recorded run that completed with an artifact; else the first that has it. Skips damaged ones."""
     other = None
     for run_id in list_runs(artifact.place):
         try:

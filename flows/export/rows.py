@@ -1,6 +1,6 @@
-"""The rows that an export gives: live ones alone, with columns that other tools know and a meaning for each.
+"""The rows of an export: only live ones, with columns that other tools know and a meaning for each.
 
-Promise: what a later generation took away is not among them. Ids are hexadecimal texts, as `cloze trace` takes them;
+Promise: rows that a later generation removed are left out. Ids are hexadecimal texts, as `cloze trace` takes them;
 tokens are as they were written. Rows come in the artifact's order, part by part.
 Cost: of an artifact with deleted rows the columns that name documents are read once more. Memory: a record batch.
 """
@@ -72,13 +72,13 @@ LABELS = {
 
 
 def rows_of(artifact: Artifact) -> "DocumentRows | ExampleRows":
-    """The rows of a corpus or a shard set. Raises InputError for an artifact of another kind."""
+    """Return the rows of a corpus or a shard set. Raises InputError for an artifact of another kind."""
     if artifact.manifest.kind == "shards":
         return ExampleRows(artifact)
     if artifact.manifest.kind == "corpora":
         return DocumentRows(artifact)
     raise InputError(
-        f"{artifact.manifest.folder} is no corpus and no shard set, which are what can be exported: give one of these, "
+        f"{artifact.manifest.folder} cannot be exported, only a corpus or a shard set can: give one of these, "
         "or a store or release that has one."
     )
 
@@ -102,8 +102,8 @@ class DocumentRows:
         }
         return pa.schema(
             [
-                described(name, pa.string() if name == "id" else types[name], said)
-                for name, said in DOCUMENT_COLUMNS.items()
+                described(name, pa.string() if name == "id" else types[name], meaning)
+                for name, meaning in DOCUMENT_COLUMNS.items()
             ]
         )
 
@@ -169,12 +169,12 @@ class ExampleRows:
 
 
 def described(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """A field with its meaning as metadata."""
+    """Return a field with its meaning as metadata."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
 def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
-    """Ids as texts of hexadecimal digits.
+    """Return ids as texts of hexadecimal digits.
 
     >>> hexadecimal(pa.array([b"\\x00\\xff"], pa.binary(2))).to_pylist()
     ['00ff']

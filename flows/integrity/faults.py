@@ -20,7 +20,7 @@ from flows.run.record.figures import figures_file, kept_figures
 from flows.run.record.releases import DamagedRelease, read_release
 from flows.run.record.run_record import DamagedRun, read_run, recorded_lock, recorded_raw_paths
 
-Advance = Callable[[int, int], None]  # bytes that are done, of so many
+Advance = Callable[[int, int], None]  # bytes done, of so many
 
 _LOST = {
     "recipe.lock": "which raw files the run read",
@@ -30,21 +30,21 @@ _LOST = {
 
 
 def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Everything in a store that is damaged, documents first."""
+    """Yield everything in a store that is damaged, documents first."""
     yield from holdings.faults
     yield from check_documents(holdings)
     yield from (fault for _, faults in check_claims(holdings.place, holdings.claims, advance) for fault in faults)
 
 
 def check_documents(holdings: Holdings) -> Iterator[Fault]:
-    """What is damaged of that which no run would make again: records of runs, releases, lists of what was forgotten."""
+    """Yield the damage that no run would repair: in records of runs, releases, lists of what was forgotten."""
     yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
     yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
     yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
 
 
 def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
-    """What is damaged of the parts of one artifact."""
+    """Return the damage in the parts of one artifact."""
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), published=True)
@@ -56,7 +56,7 @@ def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
 def check_claims(
     place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
 ) -> Iterator[tuple[Claim, list[Fault]]]:
-    """What is damaged of each of some parts."""
+    """Yield the damage in each of some parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
     for claim, faults in zip(claims, side_by_side(partial(check_claim, place), claims), strict=True):
         done += claim.size_bytes
@@ -65,53 +65,53 @@ def check_claims(
 
 
 def check_claim(place: Place, claim: Claim) -> list[Fault]:
-    """What is damaged of a part: its record, its files, or what the record says of them."""
+    """Return the damage in a part: in its record, its files, or what the record says of them."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
-    found: list[Damaged] = []
+    damages: list[Damaged] = []
     checks: dict[str, TableChecks] = {}
     try:
         read = read_record(place, claim.folder, claim.part.record.path)
         checks = dict(read.checks)
         if read.part.record != claim.part.record:
-            found.append(Damaged(record, "its digest is not the one that the manifest names"))
+            damages.append(Damaged(record, "its digest is not the one that the manifest names"))
         elif identity(read.part) != identity(claim.part):
-            found.append(Damaged(record, "it describes another part than the manifest"))
+            damages.append(Damaged(record, "it describes another part than the manifest"))
     except FileNotFoundError:
-        found.append(Damaged(record, "it is gone"))
+        damages.append(Damaged(record, "it is gone"))
     except Damaged as error:
-        found.append(error)
+        damages.append(error)
     for file in claim.part.files:
         path = f"{claim.folder}/{file.path}"
-        if not found and is_table(file) and file.path not in checks:
-            found.append(Damaged(record, f"it does not describe {file.path}"))
-        wrong = check_file(place, claim.kind, path, file, record, None if found else checks.get(file.path))
-        found += [wrong] if wrong is not None else []
+        if not damages and is_table(file) and file.path not in checks:
+            damages.append(Damaged(record, f"it does not describe {file.path}"))
+        wrong = check_file(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
+        damages += [wrong] if wrong is not None else []
     return [
-        Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in found
+        Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in damages
     ]
 
 
 def check_run(place: Place, run_id: str) -> Iterator[Fault]:
-    """What is damaged of the documents of a run. They cannot be made again, so what is lost is told."""
-    found: dict[str, str] = {}
+    """Yield the damage in the documents of a run. They cannot be made again, so the fault says what is lost."""
+    damage_by_path: dict[str, str] = {}
     for read in (recorded_lock, recorded_raw_paths, read_run):
         try:
             read(place, run_id)
         except DamagedRun as fault:
-            found[fault.path] = fault.what
+            damage_by_path[fault.path] = fault.what
         except FileNotFoundError:
-            continue  # what is gone is looked for by its name
+            continue  # missing files are checked by name below
     for name, lost in _LOST.items():
         path = f"runs/{run_id}/{name}"
-        what = "it is gone" if place.size(path) is None else found.get(path)
+        what = "it is gone" if place.size(path) is None else damage_by_path.get(path)
         if what is not None:
-            yield Fault(path=path, what=f"{what}; it cannot be made again, and lost is {lost}")
+            yield Fault(path=path, what=f"{what}; it cannot be made again, and this is lost: {lost}")
     yield from check_figures(place, run_id)
 
 
 def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
-    """What is damaged of the figures of a run; they can be counted again as long as its artifacts are there."""
+    """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _has_had_figures(place: Place, run_id: str) -> bool:
-    """Whether a run was complete, and of a version that kept figures: they came with what a run has cost."""
+    """Return whether a run was complete, and of a version that kept figures: they came with what a run has cost."""
     try:
         record = read_run(place, run_id)
     except (FileNotFoundError, DamagedRun):
@@ -131,11 +131,11 @@ def _has_had_figures(place: Place, run_id: str) -> bool:
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
-    """What is damaged of an entry of a release, or gone of what it names."""
+    """Yield the damage in an entry of a release, or in what it names."""
     try:
         release = read_release(holdings.place, path)
     except DamagedRelease as fault:
-        lost = "lost is what that name means since then: bring it back from a copy"
+        lost = "the meaning of that name since then is lost: restore it from a copy"
         yield Fault(path=path, what=f"{fault.what}; it cannot be made again, and {lost}")
         return
     for artifact in release.artifacts:
@@ -150,8 +150,8 @@ def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
 
 
 def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
-    """What is damaged of the list of what was forgotten in a corpus."""
+    """Yield the damage in the list of what was forgotten in a corpus."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:
-        yield Fault(path=path, what="it is not what was written; it cannot be made again: bring it back from a copy")
+        yield Fault(path=path, what="it is not what was written; it cannot be made again: restore it from a copy")

@@ -1,6 +1,6 @@
-"""What the documents of a store say there is: manifests, records of parts, runs, releases, lists of what was forgotten.
+"""Reads what the documents of a store say it has: manifests, records of parts, runs, releases, lists of forgotten rows.
 
-Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked for twice: a
+Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked up twice: a
 part that several artifacts point to is held once.
 
 Cost: every manifest is read, and the records that no manifest names; memory for what they say.
@@ -25,7 +25,7 @@ TOMBSTONES = "tombstones.json"
 class Fault:
     """A file of a store that is not what was written, or is gone.
 
-    part, artifacts: the part that it is of, and the artifacts that name it
+    part, artifacts: the part that it belongs to, and the artifacts that name it
     """
 
     path: str
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part that a store says it holds.
+    """A part that a store claims to have.
 
     folder:    of its stage
     artifacts: the folders of those that name it; the one that it was built for, where that has no manifest
@@ -56,23 +56,23 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """Of its files."""
+        """The size of its files."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """Its files and its record, in the store."""
+        """Return its files and its record, as paths in the store."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holdings:
-    """What a store, or one folder of it, is said to hold.
+    """The documents' account of a store, or of one folder in it.
 
     manifests: those that can be read, by their folders; faults: documents that cannot be
     unnamed:   files among those of artifacts that nothing names, with their sizes; unfinished ones as well
     runs:      ids of recorded runs; tombstones: paths of the lists of what was forgotten
-    releases:  paths of the entries of releases; with them all manifests of the store are looked at
+    releases:  paths of the entries of releases; with them all manifests of the store are read
     """
 
     place: Place
@@ -86,14 +86,14 @@ class Holdings:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files of parts."""
+        """The size of all files of parts."""
         return sum(claim.size_bytes for claim in self.claims)
 
 
 def read_holdings(place: Place, inside: str = "") -> Holdings:
-    """What a store says it holds, or one folder in it: of an artifact, or of all of a kind or name.
+    """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
 
-    Raises InputError where there is nothing, or something of another format.
+    Raises InputError where nothing is found, or something of another format.
     """
     sizes = place.sizes(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
@@ -116,13 +116,13 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
     lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
-    known = named | set(lists) | {path for path in paths if _is_manifest(path)}
+    expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
     return Holdings(
         place=place,
         manifests=manifests,
         claims=tuple(claims),
         faults=tuple(faults),
-        unnamed={**{path: sizes[path] for path in paths if path not in known}, **place.unfinished(inside)},
+        unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.unfinished(inside)},
         runs=tuple(path.split("/")[1] for path in sorted(sizes) if path.startswith("runs/") and _is_run(path)),
         tombstones=lists,
         releases=() if inside else tuple(release_entries(place)),
@@ -154,12 +154,12 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 
 def identity(part: Part) -> str:
-    """What two descriptions of one part have in common, its bytes and its record among it: all but its name."""
+    """Return the common part of two descriptions of one part, with its bytes and its record: all but its name."""
     return fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
 def _published(manifests: Mapping[str, Manifest]) -> list[Claim]:
-    """The parts that manifests name, each once."""
+    """Return the parts that manifests name, each once."""
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
@@ -173,12 +173,12 @@ def _published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _owner_first(claim: Claim) -> tuple[str, ...]:
-    """The artifacts that name a part, the one that built it first."""
+    """Return the artifacts that name a part, the one that built it first."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
 def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
-    """The part of a record that no manifest names."""
+    """Return the part of a record that no manifest names."""
     kind, name, _ = folder.split("/")
     try:
         part = read_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part

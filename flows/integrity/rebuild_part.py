@@ -1,4 +1,4 @@
-"""A part built again next to its artifact, and what a stage of a store is planned from again: the recorded runs."""
+"""Builds a part again next to its artifact, and plans a stage of a store again from the recorded runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Rebuilt:
 
     @property
     def equal(self) -> bool:
-        """Whether the rows came out the same."""
+        """Return whether the rows came out the same."""
         return self.before == self.after
 
 
@@ -42,7 +42,7 @@ def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
-        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Bring them back.")
+        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
     names = [plan.name for plan in stage.parts]
     if part is not None and part not in names:
         raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
@@ -55,25 +55,25 @@ def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
 
 
 class _ParentLost(Exception):
-    """A stage that the wanted one depends on is not in the store as this program would build it."""
+    """Raised where a stage that the wanted one depends on is not in the store as this program would build it."""
 
 
 class _StageFound(Exception):
-    """The stage that was looked for."""
+    """Raised when the wanted stage is reached."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """The stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
+    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
 
     def look(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
             if stage.folder == manifest.folder:
                 raise _StageFound(stage)
-        found = [survey_stage(place, stage).manifest for stage in stages]
-        whole = [manifest for manifest in found if manifest is not None]
+        manifests = [survey_stage(place, stage).manifest for stage in stages]
+        whole = [manifest for manifest in manifests if manifest is not None]
         if len(whole) < len(stages):
             raise _ParentLost
         return whole
@@ -82,8 +82,8 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
         if manifest.folder in run.folders:
             try:
                 run_recipe(place, recorded_recipe(run.record, place.address), run.lock, look)
-            except _StageFound as found:
-                return found.stage
+            except _StageFound as reached:
+                return reached.stage
             except _ParentLost:
                 continue
     raise InputError(
@@ -101,12 +101,12 @@ class RecordedRun:
 
     @property
     def folders(self) -> set[str]:
-        """Of the artifacts that it built or reused."""
+        """Return the folders of the artifacts that it built or reused."""
         return {stage.folder for stage in self.record.stages}
 
 
 def recorded_runs(place: Place) -> Iterator[RecordedRun]:
-    """The runs of a store, newest first. Those whose documents are damaged are passed over, and named on stderr."""
+    """Yield the runs of a store, newest first. Those with damaged documents are skipped, and named on stderr."""
     for record in newest_runs(place):
         try:
             yield RecordedRun(record=record, lock=recorded_lock(place, record.run_id))

@@ -1,15 +1,15 @@
-"""Repair: what is damaged in a store, made again exactly, and nothing else.
+"""Repair: rebuilds exactly what is damaged in a store, and nothing else.
 
-    a record that is damaged, and its files whole      made again from the files
-    a manifest that tells of older bytes of a part     its entries are written again, in one step
+    a record that is damaged, and its files whole      written again from the files
+    a manifest with older bytes of a part              its entries are written again, in one step
     files that are damaged                             their parts are built again by the newest run that names them
     a manifest that is damaged                         written again from the records, by the newest run that names it
     a part that no manifest names yet                  its record is removed: the next run builds it
     figures of a run that are damaged                  counted again from what it used, while that is in the store
 
 Promise: a part that is built again is first compared with the rows that its manifest promises, in a folder of its
-own; only then it takes the place of the damaged one. Artifacts are made again in the order of the pipeline, so that
-what others are built from is whole before. What cannot be made again stays as it is and is named with the reason.
+own; only then does it replace the damaged one. Artifacts are built again in the order of the pipeline, so that
+inputs are whole before what is built from them. What cannot be built again stays as it is and is named with the reason.
 
 Cost: the runs' pages are followed once, with what planning reads; parts are built one after another in this process;
 temporary space for one part.
@@ -42,7 +42,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmended:
-    """A fault that is still there, and why."""
+    """A fault that remains, and why."""
 
     fault: Fault
     reason: str
@@ -52,9 +52,9 @@ class Unmended:
 
 
 def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unmended]:
-    """Make again what is damaged in the parts of a store and in its manifests. What is damaged still comes back.
+    """Repair the damaged parts of a store and its manifests. What stays damaged is returned.
 
-    faulty: the parts in which something is damaged; inside: the folder that was looked into
+    faulty: the parts in which something is damaged; inside: the folder that was inspected
     Raises InputError where the store may not be written.
     """
     place = holdings.place
@@ -76,12 +76,12 @@ def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell)
 
 
 def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
-    """What is damaged of some parts."""
+    """Return the damage in some parts."""
     return [fault for _, faults in check_claims(place, claims) for fault in faults]
 
 
 def owner(path: str) -> str:
-    """The folder of the artifact that a file was made for; others may point to it.
+    """Return the folder of the artifact that a file was made for; others may point to it.
 
     >>> owner("tokens/small/77d5/00000.tokens.arrow")
     'tokens/small/77d5'
@@ -90,7 +90,7 @@ def owner(path: str) -> str:
 
 
 def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
-    """Bring a record and the manifests that name it to what the files are, where these are whole."""
+    """Make a record and the manifests that name it match the files, where these are whole."""
     assert claim.part.record is not None
     address = claim.part.record.path
     newer = _newer_part(place, claim)
@@ -104,15 +104,15 @@ def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
         return  # a file: its part is to be built again
     data = record.to_bytes()
     place.write(f"{claim.folder}/{address}", data)
-    tell(f"{claim.folder}/{address} is made again from the files of its part")
+    tell(f"{claim.folder}/{address} is written again from the files of its part")
     part = replace(claim.part, record=RecordAddress(path=address, digest=digest_in(data)))
     take_over(place, claim.folder, {address: part}, tell)
 
 
 def _newer_part(place: Place, claim: Claim) -> Part | None:
-    """The part of the record that is there, where it holds the rows that are asked for, in other bytes, and is whole.
+    """Return the part of the existing record, where it has the promised rows, in other bytes, and is whole.
 
-    So it is after a part was built again by another version of a library that writes files.
+    This is so after a part was built again by another version of a library that writes files.
     """
     assert claim.part.record is not None
     try:
@@ -124,12 +124,12 @@ def _newer_part(place: Place, claim: Claim) -> Part | None:
 
 
 def rows_of(part: Part) -> list[tuple[str, str]]:
-    """The tables of a part and their contents: what stays when another version of the program builds it."""
+    """Return the tables of a part and their contents: the same when another version of the program builds it."""
     return [(file.table, str(file.content)) for file in part.files]
 
 
 def take_over(place: Place, stage_folder: str, parts: Mapping[str, Part], tell: Tell) -> None:
-    """Have every manifest of a stage tell of these parts, by the addresses of their records. One step each."""
+    """Make every manifest of a stage name these parts, by the addresses of their records. One step each."""
     paths = (path for path in sorted(place.sizes(stage_folder)) if path.endswith(f"/{MANIFEST}"))
     for path in paths:
         try:
@@ -139,11 +139,11 @@ def take_over(place: Place, stage_folder: str, parts: Mapping[str, Part], tell: 
         taken = tuple(_taken(part, parts) for part in manifest.parts)
         if taken != manifest.parts:
             place.write(path, manifest.with_parts(taken).to_bytes())
-            tell(f"{path} tells of the bytes that are there now; the rows are the same")
+            tell(f"{path} now describes the bytes that are present; the rows are the same")
 
 
 def _taken(part: Part, parts: Mapping[str, Part]) -> Part:
-    """The newer one of a part, under the name that it has."""
+    """Return the newer version of a part, under the name that it has."""
     newer = parts.get(part.record.path) if part.record is not None else None
     return replace(newer, name=part.name) if newer is not None and rows_of(newer) == rows_of(part) else part
 
@@ -161,30 +161,30 @@ def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:
 
 
 def mend_figures(holdings: Holdings, tell: Tell) -> None:
-    """Count the figures of runs again that are damaged, from their artifacts as they are now."""
+    """Count damaged figures of runs again, from their artifacts as they are now."""
     place = holdings.place
     for run_id in holdings.runs:
         if any(check_figures(place, run_id)):
             try:
                 figures = figures_of_run(place, record := read_run(place, run_id))
             except Damaged:
-                continue  # it is named by itself
+                continue  # it is reported separately
             if figures is not None:
                 keep_figures(place, record, figures)
                 tell(f"{figures_file(run_id)} is counted again from the artifacts of the run")
 
 
 class _AllMended(Exception):
-    """Nothing that a run would make is damaged any more."""
+    """Raised when nothing that a run would make is damaged any more."""
 
 
 @dataclass(kw_only=True)
 class _Mender:
-    """What is built again.
+    """The state of a repair.
 
     distrusted: paths of files that are damaged; wanted: folders of artifacts that are not whole
-    met:        damaged files that were met while others were built; written: files that were made again
-    patient:    whether an artifact waits for those that it may point to; born: the oldest run that names it
+    met:        damaged files that were met while others were built; written: files that were written again
+    patient:    whether an artifact waits for those that it may point to; oldest: the oldest run that names it
     reasons:    why an artifact is not whole, by its folder
     """
 
@@ -192,7 +192,7 @@ class _Mender:
     tell: Tell
     distrusted: set[str] = field(default_factory=set)
     patient: bool = True
-    born: dict[str, str] = field(default_factory=dict)
+    oldest: dict[str, str] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
@@ -200,10 +200,10 @@ class _Mender:
 
     def build_again(self, folders: set[str]) -> None:
         """Make artifacts whole, by the newest recorded runs that name them."""
-        there = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
-        self.wanted = there - self.reasons.keys()
+        present = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
+        self.wanted = present - self.reasons.keys()
         runs = list(recorded_runs(self.place)) if self.wanted else []
-        self.born = {folder: run.record.run_id for run in runs for folder in run.folders}
+        self.oldest = {folder: run.record.run_id for run in runs for folder in run.folders}
         for self.patient in (True, True, False):
             for run in runs:
                 self._follow_mending(run)
@@ -221,12 +221,12 @@ class _Mender:
                 self._distrust(fault)
 
     def reason(self, fault: Fault) -> str:
-        """Why a fault is still there."""
-        known = [self.reasons[folder] for folder in fault.artifacts if folder in self.reasons]
-        return known[0] if known else "no recorded run would make it with this version"
+        """Return why a fault remains."""
+        reasons = [self.reasons[folder] for folder in fault.artifacts if folder in self.reasons]
+        return reasons[0] if reasons else "no recorded run would make it with this version"
 
     def _distrust(self, fault: Damaged) -> None:
-        """Have a file built again that was found to be damaged while others were made from it."""
+        """Mark a file that turned out to be damaged while others were made from it, to be built again."""
         self.met.add(fault.path)
         self.distrusted.add(fault.path)
         self.wanted.add(owner(fault.path))
@@ -236,7 +236,7 @@ class _Mender:
             self.reasons.setdefault(folder, reason)
 
     def _follow(self, run: RecordedRun) -> None:
-        """Follow the page of a run, and make again what is wanted of it. Raises Damaged."""
+        """Follow the page of a run, and build again what is wanted of it. Raises Damaged."""
         left = self.wanted & run.folders
 
         def perform(stages: Sequence[Stage]) -> list[Manifest]:
@@ -258,7 +258,7 @@ class _Mender:
             self._give_up(run, str(error))
 
     def _manifest(self, stage: Stage) -> Manifest:
-        """What later stages are planned from: the manifest, whether its files are whole or not."""
+        """Return what later stages are planned from: the manifest, whether its files are whole or not."""
         manifest = survey_stage(self.place, stage).manifest or read_manifest(self.place, stage.folder)
         if manifest is None:
             raise InputError(f"{stage.folder}, which it is made from, is not in the store")
@@ -282,16 +282,16 @@ class _Mender:
         self.wanted.discard(stage.folder)
 
     def _waits(self, stage: Stage) -> bool:
-        """Whether it may point to damaged parts of an older artifact, which is to build them in their place first."""
+        """Return whether it may point to damaged parts of an older artifact, which must rebuild them first."""
         owners = {owner(path) for path in self.distrusted if not path.endswith(f"/{MANIFEST}")}
-        older = (folder for folder in owners & self.wanted if self.born.get(folder, "~") < self.born[stage.folder])
+        older = (folder for folder in owners & self.wanted if self.oldest.get(folder, "~") < self.oldest[stage.folder])
         return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
 
     def _build(self, stage: Stage, survey: Survey) -> None:
         planned = {plan.name for plan in stage.parts}
         lost = [name for name in survey.damaged if name not in planned]
         if lost:
-            raise InputError(f"the raw files of its part {lost[0]} are gone: bring them back, then repair again")
+            raise InputError(f"the raw files of its part {lost[0]} are gone: restore them, then repair again")
         refuse_changed_raw_files(survey.missing)
         promised = promised_parts(self.place, stage, survey)
         for plan in survey.missing:
@@ -309,7 +309,7 @@ class _Mender:
 
 
 def promised_parts(place: Place, stage: Stage, survey: Survey) -> dict[str, Part]:
-    """What the manifest says of the parts that are to be built again; where it is damaged, what their records say."""
+    """Return what the manifest says of the parts to build again; where it is damaged, what their records say."""
     try:
         manifest = read_manifest(place, stage.folder)
     except Damaged:
@@ -328,9 +328,9 @@ def promised_parts(place: Place, stage: Stage, survey: Survey) -> dict[str, Part
 
 
 def build_in_place(place: Place, stage: Stage, plan: PartPlan, promised: Part | None) -> Part:
-    """Build a part in a folder of its own, and put it into the store if it holds the rows that were promised.
+    """Build a part in a folder of its own, and put it into the store if it has the promised rows.
 
-    Raises InputError where it holds others: then the store stays as it is.
+    Raises InputError where it has others: then the store stays as it is.
     """
     with scratch_folder() as folder:
         out = Place(str(folder))

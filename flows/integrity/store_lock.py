@@ -1,4 +1,4 @@
-"""One process at a time repairs a local store or clears it."""
+"""Lets one process at a time repair a local store or clean it up."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> Iterator[None]:
-    """Keep other processes from changing a store for the time of the block; who comes second waits.
+    """Keep other processes from changing a store for the time of the block; the second one waits.
 
-    only_reads: the command that would do without it, for the message
-    An object store knows no locks: there two processes write the same bytes. Raises InputError where the store may not
+    only_reads: the command that works without it, for the message
+    An object store has no locks: there two processes write the same bytes. Raises InputError where the store cannot
     be written.
     """
     with ExitStack() as stack:
@@ -28,15 +28,13 @@ def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> I
             path = Path(place.full_path(LOCK))
             try:
                 stack.enter_context(
-                    held(path, lambda: tell("Another process repairs or clears this store: waiting for it."))
+                    held(path, lambda: tell("Another process is repairing or cleaning up this store: waiting for it."))
                 )
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise _refusal(place, error, only_reads) from error
                 path.unlink()
-                tell(
-                    f"The file system of {place.address} knows no locks: change this store from one process at a time."
-                )
+                tell(f"The file system of {place.address} has no locks: change this store from one process at a time.")
         yield
 
 
@@ -45,5 +43,5 @@ def _refusal(place: Place, error: OSError, only_reads: str) -> InputError:
         return InputError(
             f"There is no store at {place.address}. Give a store's folder; `cloze run` prints where it is."
         )
-    remedy = disk_refusal(error, "work on a copy of the store") or "mend that, or work on a copy of the store"
+    remedy = disk_refusal(error, "work on a copy of the store") or "fix that, or work on a copy of the store"
     return InputError(f"Cannot write {place.address}: {remedy} ({error.strerror}). {only_reads} only reads.")

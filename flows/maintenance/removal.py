@@ -1,13 +1,13 @@
-"""The removal of what nobody needs, in an order in which nothing that is there ever points to what is not.
+"""Removes what nobody needs, in an order in which no existing file ever points to a missing one.
 
     manifests, those first that are made from others ─► records of parts ─► files ─► records of runs
 
-As long as manifests go, every file that any of them names is there; then go only files that no manifest which is left
-names, and of a part its record first, so that what has a record is whole. Killed at any point, the store is whole, and
-the next clean-up goes on: what was begun to be removed is in the file by which the first said what it does
-(`flows/run/faults/gc_lock.py`), which stays until it has ended.
+While manifests go, every file that any of them names exists; then only files go that no remaining manifest
+names, and the record of a part before its files, so that what has a record is whole. Killed at any point, the store is
+whole, and the next clean-up continues: what was about to be removed is in the file that the first one announced itself
+with (`flows/run/faults/gc_lock.py`), which stays until it has ended.
 
-A run that begins meanwhile waits; of one that is under way nothing is removed that it may use. A reader that takes hold
+A run that begins meanwhile waits; nothing that a running one may use is removed. A reader that takes hold
 of an artifact before its manifest is gone keeps it, and all that it names.
 
 Cost: a call of the file system for each file; on an object store a request.
@@ -24,13 +24,13 @@ from flows.maintenance.needed import Policy
 from flows.maintenance.run_records import old_runs, remove
 from flows.run.faults.gc_lock import Clearing, clearing, clearings
 
-Advance = Callable[[int], None]  # bytes that are freed by now
+Advance = Callable[[int], None]  # bytes freed so far
 
 
 def clear_store(
     place: Place, policy: Policy, keep_runs: int, tell: Callable[[str], None], advance: Advance = lambda freed: None
 ) -> Garbage:
-    """Remove what nobody needs; returns what is gone. Raises InputError where another clears the store, or damage."""
+    """Remove what nobody needs; returns what is gone. Raises InputError where another clean-up runs, or for damage."""
     with ExitStack() as stack:
         stack.enter_context(store_alone(place, tell, "`cloze gc` without --delete"))
         turn = stack.enter_context(clearing(place))
@@ -54,7 +54,7 @@ def clear_store(
 
 
 class _Freed:
-    """What is removed so far."""
+    """The files removed so far."""
 
     def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance

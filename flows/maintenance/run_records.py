@@ -1,8 +1,8 @@
 """Records of runs: the newest of each recipe stay, and those that something refers to.
 
-A run that is under way, what a release was promoted from, and the last completed runs, by which it is known what a
-store needs, are never removed. Of a run its recipe goes first and its record second, so that one which is half removed
-is neither taken for lost nor for damaged.
+A run that is under way, one that a release was promoted from, and the last completed runs, which show what a store
+needs, are never removed. A run's recipe goes first and its record second, so that a half-removed one
+is taken neither for lost nor for damaged.
 
 Cost: a listing of `runs/`; where there are too many, the records of the newest.
 """
@@ -17,15 +17,15 @@ from corpora.store.places.place import Place
 from flows.run.record.listed_runs import UNTOLD, files_of_runs, recipe_of, state_of_run
 from flows.run.record.releases import released_runs
 
-COMPLETED = 10  # of a recipe that stay, however few records are kept
+COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
 FIRST = ("recipe.toml", "running.json", "run.json")
 
 
 def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
-    """The runs whose records may go, with their files in the order in which they go, and sizes.
+    """Return the runs whose records may go, with their files in the order in which they go, and sizes.
 
     keep:   so many of the newest runs of each recipe stay
-    recipe: look at this one alone
+    recipe: look only at this one
     """
     files = files_of_runs(place)
     by_recipe: dict[str, list[str]] = {}
@@ -38,7 +38,7 @@ def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, di
 
 
 def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
-    """Of the runs of a recipe, newest first, those that are too many. What is no run any more goes at any place."""
+    """Return the excess runs of a recipe, given newest first. What is no longer a run goes at any place."""
     halves = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
     whole = [run_id for run_id in ids if run_id not in halves]
     completed, beyond = 0, list[str]()
@@ -60,7 +60,7 @@ def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
-    """Remove the records of old runs of a recipe; where that cannot be done, it is told."""
+    """Remove the records of old runs of a recipe; a failure is reported, not raised."""
     try:
         remove_runs(place, old_runs(place, keep, recipe))
     except InputError as error:
@@ -75,7 +75,7 @@ def remove_runs(place: Place, runs: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def remove(place: Place, path: str) -> None:
-    """Remove a file that may be gone already, and the folders that are empty then."""
+    """Remove a file that may be gone already, and the folders that are then empty."""
     with suppress(FileNotFoundError):
         place.delete(path)
     if place.is_local:

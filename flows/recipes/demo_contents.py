@@ -1,4 +1,4 @@
-"""What the shipped samples turn into, as published with the program: a demo elsewhere can say that it got the same.
+"""The contents of the shipped samples, published with the program: a demo elsewhere can check that it got the same.
 
 `shipped/demo.contents.json` holds, for each shipped source, the contents of its documents and of its dropped rows.
 `python -m flows.recipes.demo_contents STORE` writes it again from a store in which the demo has run.
@@ -23,7 +23,7 @@ Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleComparison:
-    """Contents of one shipped source, published and found; `differ` names the tables that are not equal."""
+    """Contents of one shipped source, published and built; `differ` names the tables that are not equal."""
 
     source: str
     documents: int
@@ -32,28 +32,28 @@ class SampleComparison:
 
 
 def contents_of(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """The contents of the documents of all shipped sources."""
+    """Return the contents of the documents of all shipped sources."""
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
 
 
 def shipped_contents() -> Contents:
-    """The contents that come with the program."""
+    """Return the contents that come with the program."""
     contents: Contents = json.loads((files("flows.recipes") / "shipped" / FILE).read_text(encoding="utf-8"))
     return contents
 
 
-def compare_contents(documents: Iterable[Manifest], known: Contents) -> list[SampleComparison]:
-    """Each source that is published, against what a run made of it."""
-    found = contents_of(documents)
+def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
+    """Compare each published source with what a run made of it."""
+    built = contents_of(documents)
     return [
         SampleComparison(
             source=source,
             documents=int(tables["documents"].partition(".")[0]),
-            content=found.get(source, {}).get("documents", "nothing"),
-            differ=tuple(table for table in tables if found.get(source, {}).get(table) != tables[table]),
+            content=built.get(source, {}).get("documents", "nothing"),
+            differ=tuple(table for table in tables if built.get(source, {}).get(table) != tables[table]),
         )
-        for source, tables in known.items()
+        for source, tables in published.items()
     ]
 
 

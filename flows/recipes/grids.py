@@ -1,8 +1,8 @@
-"""Grids: one recipe in several forms, each next to what was published of it.
+"""Grids: one recipe in several forms, each next to the published figures.
 
     title = "Masking: static, dynamic"
     source = "Liu et al. 2019, table 1"
-    caveat = "..."                      # of scale, in plain words: it stands under the table
+    caveat = "..."                      # about scale, in plain words: printed under the table
 
     [[cell]]
     name = "static"
@@ -43,17 +43,17 @@ class Grid:
 
     @property
     def published(self) -> tuple[str, ...]:
-        """What is published of any cell."""
+        """Return the names of all figures published for any cell."""
         return tuple(dict.fromkeys(name for cell in self.cell for name in cell.published))
 
 
 def shipped_grids() -> list[str]:
-    """Names of those that come with the program."""
+    """Return the names of the grids that come with the program."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 def read_grid(asked: str) -> Grid:
-    """The grid in a file, or one that comes with the program. Raises InputError."""
+    """Return the grid in a file, or one that comes with the program. Raises InputError."""
     path = SHIPPED / f"{asked}.toml" if asked in shipped_grids() else Path(asked)
     try:
         table = toml_table(path.read_text(encoding="utf-8"))

@@ -1,11 +1,11 @@
 """recipe.lock: what a recipe was resolved to, so that the same recipe means the same inputs tomorrow.
 
-Next to the recipe is a lock with the generations of raw files by content. Files that no generation has yet
-make a new one; files of older generations keep the name they came under, wherever they lie now. Commit it with
+The lock next to a recipe holds the generations of raw files by content. Files that are in no generation yet become a
+new one; files of older generations keep the name they came under, wherever they are now. Commit it with
 the recipe: a fresh machine then replays the same generations.
 
-A lock ends with a digest of itself, so that a bit that flips in it is noticed. One that a person has edited, who takes
-the digest out, is read as it is; the next run seals it again.
+A lock ends with a digest of itself, so that a flipped bit is noticed. A lock that a person edited, with the
+digest removed, is read as it is; the next run seals it again.
 """
 
 import itertools
@@ -60,7 +60,7 @@ _FIELDS = frozenset(
 class LeftOut:
     """A raw file that could not be read.
 
-    settings: of what its source was when it could not be read; where the source is changed, the file is read again
+    settings: of its source at that time; where the source is changed, the file is read again
     why:      what was wrong
     """
 
@@ -73,16 +73,16 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """Generations in order: for each, source name -> its raw files. `quarantine`: records not to be read.
+    """Generations in order: for each, source name -> its raw files. `quarantine`: records that must not be read.
 
-    left_out: raw files not to be read
-    unread:   raw files that ended a run; no document was made of one, so once it is gone (mended, or taken away) it is
+    left_out: raw files that must not be read
+    unread:   raw files that ended a run; no document was made of one, so once it is gone (repaired or removed) it is
               taken out of its generation
     vocabulary_generation: the generation that the vocabulary is trained on
-    fetched: for each source with a `fetch` table what it was resolved to (`flows.run.inputs.fetch`)
-    guessed: for each source whose recipe does not name the text, under which names it was found
-    fitted:  of a folder without a recipe, what its defaults were fitted to
-    start:   the model that training begins with, found again by each run and written nowhere
+    fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
+    guessed: for each source whose recipe does not name the text field, the names that were guessed
+    fitted:  for a folder without a recipe, what its defaults were fitted to
+    start:   the model that training begins with; each run looks it up and it is written nowhere
     teacher: the model that it learns from, likewise
     """
 
@@ -98,7 +98,7 @@ class Lock:
     teacher: Start | None = None
 
     def to_bytes(self) -> bytes:
-        """A form for the disk, sealed."""
+        """Return a form for the disk, sealed."""
         generations = [
             {source: [file.to_json() for file in files] for source, files in sorted(generation.items())}
             for generation in self.generations
@@ -117,12 +117,12 @@ class Lock:
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def left_out_of(self, source: Source) -> dict[str, str]:
-        """The files that a source does not read, as it is now: sha256 -> why."""
+        """Return the files that a source does not read, as it is now: sha256 -> why."""
         now = settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
-        """This lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
+        """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
         generations = tuple(
             {name: _placed(files, paths) for name, files in generation.items()} for generation in self.generations
         )
@@ -130,7 +130,7 @@ class Lock:
 
     @staticmethod
     def from_bytes(data: bytes, where: Path) -> "Lock":
-        """The lock that `to_bytes` wrote. Raises InputError for another format, and where its digest does not fit."""
+        """Return the lock that `to_bytes` wrote. Raises InputError for another format or a wrong digest."""
         try:
             fields = unseal(data, str(where)) if digest_in(data) else json.loads(data)
             lock = _parse(fields)
@@ -148,7 +148,7 @@ class Lock:
 
 
 def _guessed_json(guessed: Guessed) -> dict[str, Any]:
-    return {source: [asdict(found) for found in names] for source, names in sorted(guessed.items())}
+    return {source: [asdict(guess) for guess in names] for source, names in sorted(guessed.items())}
 
 
 def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
 
 
 def _parse(fields: Mapping[str, Any]) -> Lock:
-    """The lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
+    """Return the lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
     if fields["version"] != VERSION:
         raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
     if unknown := set(fields) - _FIELDS:
@@ -179,7 +179,7 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
         tuple(bind(LeftOut, file, key) for file in fields.get(key, ())) for key in ("left_out", "unread")
     )
     guessed = {
-        name: tuple(bind(GuessedName, found, f"guessed.{name}") for found in names)
+        name: tuple(bind(GuessedName, guess, f"guessed.{name}") for guess in names)
         for name, names in fields.get("guessed", {}).items()
     }
     return Lock(
@@ -195,34 +195,34 @@ def _parse(fields: Mapping[str, Any]) -> Lock:
 
 
 def settings_digest(source: Source) -> str:
-    """What decides how a source reads a file."""
+    """Return a digest of the settings that decide how a source reads a file."""
     return fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
-    """The lock in a file; an empty one where there is none."""
+    """Return the lock in a file; an empty one where there is none."""
     if path is None or not path.exists():
         return Lock()
     return Lock.from_bytes(path.read_bytes(), path)
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Put the lock in one step. Raises InputError where the folder cannot be written."""
+    """Write the lock in one step. Raises InputError where the folder cannot be written."""
     try:
         with replaced_file(path, alone=True) as new:
             new.write_bytes(lock.to_bytes())
     except OSError as error:
         raise InputError(
-            f"Cannot write {path}: {error.strerror}. The lock is next to its recipe: copy the recipe to a "
-            "folder that you may write."
+            f"Cannot write {path}: {error.strerror}. The lock is kept next to its recipe: copy the recipe to a "
+            "folder that you can write to."
         ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock with all its files found: `lock` says what, `added` what is new since the last run.
+    """A lock with the paths of all its files: `lock` itself, `added` what is new since the last run.
 
-    looked: by source, what else was where its raw files are; guesses: what was found where files are new
+    looked: by source, what else was where its raw files are; guesses: the guesses for new files
     """
 
     lock: Lock
@@ -234,7 +234,7 @@ class ResolvedLock:
 def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     """Find the raw files of all generations; new ones become a generation of their own.
 
-    A file is known by its content. Reads every raw file once; later runs ask `cache`.
+    A file is identified by its content. Reads every raw file once; later runs ask `cache`.
     """
     now = {entry.source.name: hash_files(files_of(entry.source, recipe), cache) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
@@ -243,10 +243,10 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
     ]
-    known = {
+    locked = {
         (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
     }
-    added = {name: tuple(file for file in files if (name, file.sha256) not in known) for name, files in now.items()}
+    added = {name: tuple(file for file in files if (name, file.sha256) not in locked) for name, files in now.items()}
     sources = [entry.source for entry in recipe.sources]
     guessed, guesses = guess_new(sources, lock.guessed, generations, added)
     without = without_text(guesses)
@@ -272,7 +272,7 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 
 
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
-    """The raw files of a source. What a store holds is none, where one is in a source's folder. Raises InputError."""
+    """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
     apart = stores_apart(source, recipe)
     return [(name, path) for name, path in source.files() if not (apart(path.parent) or _leads_apart(path, apart))]
 
@@ -282,7 +282,7 @@ def _leads_apart(path: Path, apart: Apart) -> bool:
 
 
 def stores_apart(source: Source, recipe: Recipe) -> Apart:
-    """Whether a folder is in a store below where a source looks: the recipe's own or another one, by whatever path.
+    """Return the check whether a folder below the source is in a store: the recipe's own or another, by whatever path.
 
     Raises InputError where the source looks into what runs write to the recipe's store.
     """
@@ -296,7 +296,7 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
     if own is not None and root.is_relative_to(own) and _is_written(root, own):
         raise InputError(
             f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
-            "what runs before it have written. Give `store` or the source's `path` another folder."
+            "what earlier runs wrote. Give `store` or the source's `path` another folder."
         )
     if objects:
         return lambda path: own is not None and path.is_relative_to(own) and not root.is_relative_to(own)
@@ -304,7 +304,7 @@ def stores_apart(source: Source, recipe: Recipe) -> Apart:
 
 
 def _folders_apart(root: Path, own: Path | None) -> Apart:
-    """As `stores_apart`, of folders of this machine below a root."""
+    """Do the same as `stores_apart`, for folders of this machine below a root."""
 
     @cache
     def is_apart(folder: Path) -> bool:
@@ -314,7 +314,7 @@ def _folders_apart(root: Path, own: Path | None) -> Apart:
 
 
 def _is_store(folder: Path, own: Path | None) -> bool:
-    """Whether a folder is a recipe's own store, or holds what a run has left in another one."""
+    """Return whether a folder is a recipe's own store, or holds what a run has left in another one."""
     try:
         if own is not None and own.exists() and folder.samefile(own):
             return True
@@ -324,20 +324,20 @@ def _is_store(folder: Path, own: Path | None) -> bool:
 
 
 def _is_written(folder: Path, store: Path) -> bool:
-    """Whether a folder of a store, or the store itself, is one in which runs put what they write."""
+    """Return whether a folder of a store, or the store itself, is one that runs write to."""
     parts = folder.relative_to(store).parts
-    known = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
-    return known or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
+    by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
+    return by_name or any(_FINGERPRINT.fullmatch(path.parent.name) for path in folder.glob("*/*/manifest.json"))
 
 
 def look_around(
-    recipe: Recipe, found: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
+    recipe: Recipe, files_by_source: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
 ) -> dict[str, Looked]:
-    """By source, what is where its raw files are and no source reads.
+    """Return, by source, the files that are where its raw files are but that no source reads.
 
-    found: the raw files of each; without_text: paths of those that hold none
+    files_by_source: the raw files of each; without_text: paths of those that hold none
     """
-    left = {name: [file for file in files if file.path not in without_text] for name, files in found.items()}
+    left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
     kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
     return {
@@ -347,7 +347,7 @@ def look_around(
 
 
 def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, str]]) -> Lock:
-    """The lock without the files that ended a run and are here no more, and without generations that were theirs alone.
+    """Return the lock without files that ended a run and are gone, and without generations that were theirs alone.
 
     here: by source, sha256 -> path of its files
     """
@@ -365,13 +365,13 @@ def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, str]]) -> L
 def _without(
     entry: Mapping[str, tuple[RawFile, ...]], gone: Collection[tuple[str, str]]
 ) -> dict[str, tuple[RawFile, ...]]:
-    """A generation without some files, each by its source and sha256."""
+    """Return a generation without some files, each given by its source and sha256."""
     left = {name: tuple(f for f in files if (name, f.sha256) not in gone) for name, files in entry.items()}
     return {name: files for name, files in left.items() if files}
 
 
 def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
-    """The lock without sources that the recipe names no more, and without generations that were theirs alone.
+    """Return the lock without sources that the recipe no longer names, and without generations that were theirs alone.
 
     A generation that came without files (a forget is one) stays.
     """
@@ -383,7 +383,7 @@ def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
 
 
 def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...]] | None]) -> Lock:
-    """The lock with these generations in place of its own; None where one goes."""
+    """Return the lock with these generations in place of its own; None where one goes."""
     kept = [entry is not None for entry in left]
     before = sum(kept[: lock.vocabulary_generation])
     generations = tuple(entry for entry in left if entry is not None)
@@ -395,5 +395,5 @@ def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...
 
 
 def _placed(files: Sequence[RawFile], here: Mapping[str, str]) -> tuple[RawFile, ...]:
-    """Files of an older generation, with the path where their content lies now ("" where it is gone)."""
+    """Return files of an older generation, with the path where their content is now ("" where it is gone)."""
     return tuple(replace(file, path=here.get(file.sha256, "")) for file in files)

@@ -1,4 +1,4 @@
-"""What the settings of a recipe mean: the dataclass of each table, and what its docstring says of each field."""
+"""The meaning of a recipe's settings: the dataclass of each table, and what its docstring says of each field."""
 
 import dataclasses
 import inspect
@@ -47,43 +47,43 @@ SELF_TELLING = (
 
 
 def meanings(settings: type) -> dict[str, str]:
-    """What a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
+    """Return what a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
 
     >>> meanings(DuplicateSettings)["threshold"][:38]
     'similarity from which a document is a '
     """
     names = {field.name for field in dataclasses.fields(settings)}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for line in inspect.getsource(settings).splitlines():
         if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
-            found[match[1]] = match[2]
+            texts[match[1]] = match[2]
     if issubclass(settings, tuple(SOURCES.values())):
-        found["name"] = _sentence(inspect.getdoc(Source.name) or "")
+        texts["name"] = _sentence(inspect.getdoc(Source.name) or "")
     current: list[str] = []
     for line in (inspect.getdoc(settings) or "").splitlines():
         key, colon, rest = line.partition(":")
         keys = [key for key in re.split(", ", key) if key in names]
         if colon and keys:
             current = keys
-            found.update(dict.fromkeys(keys, rest.strip()))
+            texts.update(dict.fromkeys(keys, rest.strip()))
         elif not line.strip():
             current = []
         else:
-            found.update({key: f"{found[key]} {line.strip()}" for key in current})
-    return found
+            texts.update({key: f"{texts[key]} {line.strip()}" for key in current})
+    return texts
 
 
 def self_telling(key: str) -> str:
-    """The meaning of a key that needs no word of its own, by how it is named.
+    """Return the meaning of a key that its name explains; "" for any other.
 
     >>> self_telling("min_words"), self_telling("share")
     ('a document with less is dropped', '')
     """
-    found = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
-    return next(found, "")
+    fitting = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
+    return next(fitting, "")
 
 
 def _sentence(text: str) -> str:
-    """A docstring's first sentence as a table's cell has it."""
+    """Return a docstring's first sentence as the cell of a table has it."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

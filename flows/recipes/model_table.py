@@ -1,4 +1,4 @@
-"""The `[model]` table: an encoder by its settings, or one that training begins with, which says its settings itself."""
+"""The `[model]` table: the settings of a new encoder, or the address of a model to start from, which has its own."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,24 +17,24 @@ OF_START = BroughtVocabulary(path="")  # the vocabulary of the model that traini
 
 
 class ModelTable(NamedTuple):
-    """What the table says.
+    """The contents of the table.
 
-    settings: of the encoder; of one that is begun with, only its address
-    said:     what else the table says of one that is begun with
-    folder:   where such a one may be on this machine, absolute; "" where it is none of this machine
+    settings: of the encoder; of an existing model only its address
+    given:    what else the table sets for an existing model
+    folder:   where that model may be on this machine, absolute; "" where it is not on this machine
     teacher:  the address of the model that it learns from; "" where it has none
     teacher_folder: where that may be on this machine, likewise
     """
 
     settings: ModelSettings
-    said: Mapping[str, Any] = MappingProxyType({})
+    given: Mapping[str, Any] = MappingProxyType({})
     folder: str = ""
     teacher: str = ""
     teacher_folder: str = ""
 
 
 def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
-    """The table of a recipe at a path. Raises InputError."""
+    """Return the table of a recipe at a path. Raises InputError."""
     objective = section.get("objective")
     teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
     learns = (teacher, _folder(teacher, path)) if isinstance(teacher, str) and teacher else ("", "")
@@ -47,17 +47,17 @@ def read_model_table(section: Mapping[str, Any], path: Path) -> ModelTable:
         return ModelTable(bind(ModelSettings, section, "model"), {}, "", *learns)
     settings = bind(ModelSettings, {"start": section["start"]}, "model")
     if not settings.start:
-        raise InputError("model.start is empty: give the folder of a model, or leave it out for first weights.")
+        raise InputError("model.start is empty: give the folder of a model, or leave it out for random weights.")
     hints = get_type_hints(ModelSettings)
-    said = {}
+    given = {}
     for key, value in section.items():
         if key not in hints:
             raise InputError(unknown_key(key, list(hints), "model"))
-        said[key] = convert(value, hints[key], f"model.{key}")
-    del said["start"]
-    return ModelTable(settings, said, _folder(settings.start, path), *learns)
+        given[key] = convert(value, hints[key], f"model.{key}")
+    del given["start"]
+    return ModelTable(settings, given, _folder(settings.start, path), *learns)
 
 
 def _folder(address: str, path: Path) -> str:
-    """Where a model may be on this machine."""
+    """Return where a model may be on this machine."""
     return "" if "://" in address else resolved_path(address, path)

@@ -1,4 +1,4 @@
-"""`cloze new`: a recipe to begin with. Its rules fit a kind of text (`templates/`), or it is that of a published model,
+"""`cloze new`: a recipe to start from. Its rules fit a kind of text (`templates/`), or it is that of a published model,
 sources to weights, with the paper's or the authors' numbers (`published/`).
 """
 
@@ -15,30 +15,30 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def templates() -> dict[str, str]:
-    """The templates for kinds of text by name, as text with `{name}` in it."""
+    """Return the templates for kinds of text by name, as text with `{name}` in it."""
     return _recipes_of("templates")
 
 
 def published() -> dict[str, str]:
-    """The same of published models."""
+    """Return the same for published models."""
     return _recipes_of("published")
 
 
 def _recipes_of(folder: str) -> dict[str, str]:
     place = files("flows.recipes") / folder
-    found = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in found}
+    names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def template_tables(template: str) -> dict[str, Any]:
-    """What a template for a kind of text says, by its tables."""
+    """Return the tables of a template for a kind of text."""
     return tomllib.loads(templates()[template].format(name=template))
 
 
 def new_recipe(name: str, template: str, folder: Path) -> Path:
-    """Write NAME.toml into a folder; returns its path. Raises InputError for a file that is there already."""
-    known = templates() | published()
-    check_choice("--template", template, tuple(known))
+    """Write NAME.toml into a folder; returns its path. Raises InputError for a file that exists already."""
+    texts = templates() | published()
+    check_choice("--template", template, tuple(texts))
     if not NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a recipe: use letters, digits, - and _, as in `cloze new tickets-2026`."
@@ -46,7 +46,7 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
     path = folder / f"{name}.toml"
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(known[template].format(name=name))
+            stream.write(texts[template].format(name=name))
     except FileExistsError as error:
         raise InputError(
             f"{path} is there already, and is left as it is. Choose another name, or remove it."
@@ -59,7 +59,7 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def next_steps(recipe: Path, template: str) -> str:
-    """What to do with a recipe that was written just now."""
+    """Return what to do with a recipe that was just written."""
     if template in published():
         return (
             f"{recipe.name}: its comments say what to bring under raw/, what is fetched, and whose each number is:\n"

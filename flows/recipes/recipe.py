@@ -1,8 +1,8 @@
 """Recipes: one TOML file is a whole run, checked strictly before anything starts.
 
-An unknown key is an error that names the nearest known one; a value of the wrong type or out of range is an
+An unknown key is an error that names the nearest valid one; a value of the wrong type or out of range is an
 error that names its key. Everything a recipe says ends in frozen dataclasses, one next to the owner of each
-stage; of the environment nothing counts but the home folder that `~/` means.
+stage; of the environment only the home folder that `~/` means counts.
 """
 
 import json
@@ -112,20 +112,20 @@ class ShardsEntry:
 class ModelEntry:
     """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
 
-    said, folder: of a model that training begins with, see `ModelTable`; and so for the teacher
+    given, folder: for an existing model that training begins with, see `ModelTable`; likewise for the teacher
     """
 
     settings: ModelSettings
     training: TrainingSettings
     phases: tuple[tuple[str, ...], ...]
-    said: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     teacher: str = ""
     teacher_folder: str = ""
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Every set that is read, once."""
+        """Return every set that is read, once."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
@@ -157,17 +157,17 @@ class Recipe:
     fitted: Fitted | None = None
 
     def artifact_name(self, entry: str) -> str:
-        """What the artifacts of a named table are called in the store."""
+        """Return what the artifacts of a named table are called in the store."""
         return f"{self.name}-{entry}" if entry else self.name
 
     @property
     def lock_path(self) -> Path | None:
-        """Where what was resolved is kept: next to the recipe."""
+        """The path of the lock: next to the recipe."""
         return self.path.with_suffix(".lock") if self.path is not None else None
 
 
 def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recipe:
-    """The recipe in a file, with `--set key=value` overrides applied.
+    """Return the recipe in a file, with `--set key=value` overrides applied.
 
     Relative paths in it are relative to the recipe's own folder. Raises InputError.
     """
@@ -181,9 +181,9 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
 
 
 def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str | None = None) -> Recipe:
-    """The recipe that a TOML text says; `path` is where it is, for relative paths and messages.
+    """Return the recipe in a TOML text; `path` is where it is, for relative paths and messages.
 
-    store: instead of the one that it names
+    store: used instead of the one that it names
     """
     try:
         table = toml_table(text)
@@ -246,17 +246,17 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
 
 
 def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | BroughtVocabulary:
-    """A vocabulary to train, or with `path` one that exists, looked for next to the recipe."""
+    """Return a vocabulary to train, or with `path` an existing one, looked for next to the recipe."""
     if "path" not in section:
         return bind(VocabularySettings, section, where)
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
     if strange is not None:
         raise InputError(
-            f"{where}.{strange} is given with {where}.path: a vocabulary that exists is taken as it is, and only "
-            "`lowercase` can be said of a bare vocab.txt. Leave out the one or the other."
+            f"{where}.{strange} is given with {where}.path: an existing vocabulary is used as it is, and only "
+            "`lowercase` can be set, for a bare vocab.txt. Leave out one or the other."
         )
-    found = bind(BroughtVocabulary, section, where)
-    return replace(found, path=resolved_path(found.path, path))
+    brought = bind(BroughtVocabulary, section, where)
+    return replace(brought, path=resolved_path(brought.path, path))
 
 
 def _shards(
@@ -272,9 +272,9 @@ def _shards(
         raise InputError(f'{where}.masking = {masking!r} must be a table, as in masking = {{ kind = "dynamic" }}.')
     own = {key: value for key, value in section.items() if key != "vocabulary"}
     settings = read_shard_settings({"seed": seed, **own, "masking": {"seed": seed, **masking}}, where)
-    known = [entry.source.name for entry in sources]
+    names = [entry.source.name for entry in sources]
     for source in settings.sources:
-        check_choice(f"{where}.sources", source, tuple(known))
+        check_choice(f"{where}.sources", source, tuple(names))
     vocabulary = choose_table(
         section.get("vocabulary"), [entry.name for entry in vocabularies], f"{where}.vocabulary", "vocabulary"
     )
@@ -287,18 +287,18 @@ def _shards(
 def _model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """What is to be trained; None where the recipe ends with its shards."""
+    """Return the model to train; None where the recipe ends with its shards."""
     if "model" not in table and "training" not in table:
         return None
     training = bind(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
-    known = [entry.name for entry in shards]
+    set_names = [entry.name for entry in shards]
     phases = tuple(
-        tuple(choose_table(name, known, f"training.phase {number}: {key}", "shards") for name in names)
+        tuple(choose_table(name, set_names, f"training.phase {number}: {key}", "shards") for name in names)
         for number, phase in enumerate(training.phase, 1)
         for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    found = read_model_table(sections["model"], path)
-    entry = ModelEntry(training=training, phases=phases, **found._asdict())
+    model = read_model_table(sections["model"], path)
+    entry = ModelEntry(training=training, phases=phases, **model._asdict())
     vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(
@@ -320,17 +320,17 @@ def _model(
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
-    _documents(sections, {})  # once for all: an error in a table that all sources share is no one source's
-    found = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
-    names = [entry.source.name for entry in found]
+    _documents(sections, {})  # once for all: an error in a shared table is not the error of one source
+    checked = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
+    names = [entry.source.name for entry in checked]
     for name in names:
         if sum(same_name(name, other) for other in names) > 1:
             raise InputError(f"two sources are named {name!r}: give each [[source]] a name of its own.")
-    return found
+    return checked
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
-    """The sources with the `[[step]]` tables that apply to them."""
+    """Return the sources with the `[[step]]` tables that apply to them."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"step = {tables!r} must be tables of settings: [[step]].")
     steps = [make_step(table) for table in tables]
@@ -386,29 +386,29 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
 
 
 def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
-    """Where a source's raw files are: a path of this machine, or the address of objects. Raises InputError."""
+    """Return where a source's raw files are: a path of this machine, or the address of objects. Raises InputError."""
     text = str(table["path"])
     if fetched or not text.lower().startswith("s3://"):
         return resolved_path(text, recipe)
     if table.get("kind") not in OBJECT_KINDS:
         raise InputError(
-            f"kind = {table.get('kind')!r} does not read objects of an object store; these kinds do: "
-            f"{', '.join(OBJECT_KINDS)}. Give its `path` a folder."
+            f"kind = {table.get('kind')!r} does not read from an object store; these kinds do: "
+            f"{', '.join(OBJECT_KINDS)}. Set its `path` to a folder."
         )
     return plain_address(text)
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """The recipe's tables over what the source's kind has for them. Raises InputError for a table that is no step's."""
-    usual, known = defaults_of(source), ("documents", *STEP_TABLES)
+    """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
+    usual, allowed = defaults_of(source), ("documents", *STEP_TABLES)
     for key in usual:
-        if key not in known:
-            raise InputError(unknown_key(key, known, f"`defaults` of the source kind {source.kind!r}"))
+        if key not in allowed:
+            raise InputError(unknown_key(key, allowed, f"`defaults` of the source kind {source.kind!r}"))
     return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
 
 
 def _fetch(table: Any, name: str) -> AcquireSettings | None:
-    """The `fetch` table of a source."""
+    """Return the `fetch` table of a source."""
     if table is None:
         return None
     if not isinstance(table, Mapping):
@@ -417,22 +417,22 @@ def _fetch(table: Any, name: str) -> AcquireSettings | None:
 
 
 def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
-    """The settings of one source's documents: the recipe's tables with the source's own values over them."""
+    """Return the settings of one source's documents: the recipe's tables with the source's own values over them."""
     for key in ("documents", *STEP_TABLES):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
     whole = merged_tables(sections["documents"], own.get("documents", {}))
     for key in STEP_TABLES:
         if key in whole:
-            raise InputError(f"documents.{key} is a table of its own: write it as [{key}].")
+            raise InputError(f"documents.{key} has a table of its own: write it as [{key}].")
     if "steps" in whole:
-        raise InputError("documents.steps is no key: write each step of your own as a table [[step]].")
+        raise InputError("documents.steps is not a key: write each step of your own as a table [[step]].")
     steps = {key: bind(kind, merged_tables(sections[key], own.get(key, {})), key) for key, kind in STEP_TABLES.items()}
     return replace(bind(DocumentsSettings, whole, "documents"), **steps)
 
 
 def shipped_recipes() -> dict[str, str]:
-    """The recipes that come with the program: name -> TOML text."""
+    """Return the recipes that come with the program: name -> TOML text."""
     folder = files("flows.recipes") / "shipped"
     return {
         file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
@@ -446,7 +446,7 @@ def _known_recipes() -> str:
 
 
 def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
-    """A recipe that comes with Cloze, as it will be in `folder`; a copy that is there already is used."""
+    """Return a recipe that comes with Cloze, as it will be in `folder`; an existing copy there is used."""
     path = folder / f"{name}.toml"
     return read_recipe(path, overrides) if path.exists() else parse_recipe(shipped_recipes()[name], path, overrides)
 
@@ -460,12 +460,12 @@ def settle_recipe(recipe: Recipe) -> None:
         recipe.path.write_text(recipe.text, encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a folder that you may write."
+            f"Cannot write the recipe {recipe.path}: {error.strerror}. Run the command in a writable folder."
         ) from error
 
 
 def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str:
-    """The text of a recipe for a folder of files of any kind that is read, for `cloze run --source FOLDER`."""
+    """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     tables = (fitted or Fitted()).to_toml()
     whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
     name = shortened(whole)
@@ -479,20 +479,20 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
 
 
 def shortened(name: str) -> str:
-    """The beginning of a name that a recipe may have."""
+    """Return the beginning of a name that a recipe may have."""
     return name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
 def _quoted(text: str) -> str:
-    """A text as TOML writes it; a character that it escapes is escaped as in JSON."""
+    """Return a text as TOML writes it; a character that it escapes is escaped as in JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def with_store(recipe: Recipe, store: str) -> Recipe:
-    """The same recipe with another store."""
+    """Return the same recipe with another store."""
     return replace(recipe, store=store)
 
 
 def with_engine(recipe: Recipe, engine: str) -> Recipe:
-    """The same recipe on another engine. Raises InputError."""
+    """Return the same recipe on another engine. Raises InputError."""
     return replace(recipe, engine=check_engine(engine))

@@ -1,7 +1,7 @@
-"""The tables of a recipe before they are checked: what TOML says, with overrides put in and paths resolved.
+"""The tables of a recipe before they are checked: the TOML with overrides applied and paths resolved.
 
-Promise: only `override` changes the table that it is given. What a table may not be is an InputError that names the
-key, the value and what would do.
+Promise: only `override` changes the table that it is given. A table that is not allowed is an InputError that names the
+key, the value and what would work.
 """
 
 import re
@@ -24,7 +24,7 @@ NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its 
 def override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 
-    Of several tables one is called by name or number, as in `source.tickets.fields.text`; where there is one alone, its
+    One of several tables is addressed by name or number, as in `source.tickets.fields.text`; if there is only one, its
     name may be left out. A name with a dot in it is quoted.
     """
     try:
@@ -35,34 +35,34 @@ def override(table: dict[str, Any], key: str, value: str) -> None:
     place: dict[str, Any] = table
     rest = list(parents)
     while rest:
-        found = place.setdefault(rest.pop(0), {})
-        if isinstance(found, list):
-            found = _one_of(found, rest, last, f"--set {key}={value}")
-        if not isinstance(found, dict):
+        child = place.setdefault(rest.pop(0), {})
+        if isinstance(child, list):
+            child = _one_of(child, rest, last, f"--set {key}={value}")
+        if not isinstance(child, dict):
             raise InputError(f"--set {key}={value}: {parents[-len(rest) - 1]} is not a table of settings.")
-        place = found
+        place = child
     place[last] = parsed
 
 
-def _one_of(tables: list[Any], rest: list[str], last: str, said: str) -> Any:
-    """The table that is called by name or number next, which is then taken from `rest`, or the only one there is."""
+def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
+    """Return the table that the next name or number in `rest` addresses (and drop it), or the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
-    for found in (*named, *numbered):
+    for match in (*named, *numbered):
         rest.pop(0)
-        return found
+        return match
     if len(tables) == 1:
         return tables[0]
     names = ", ".join(str(table.get("name", number)) for number, table in enumerate(tables, 1) if hasattr(table, "get"))
     raise InputError(
-        f"{said}: there are {len(tables)} such tables: say which, by its name or number before {which or last!r} "
+        f"{option}: there are {len(tables)} such tables: pick one, by its name or number before {which or last!r} "
         f"({names or 'none'})."
     )
 
 
 def key_parts(key: str) -> list[str]:
-    """The parts of a dotted key; what holds a dot itself is quoted.
+    """Return the parts of a dotted key; a part that contains a dot is quoted.
 
     >>> key_parts("source.tickets.fields.text"), key_parts('source."2026.11".path')
     (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
@@ -71,7 +71,7 @@ def key_parts(key: str) -> list[str]:
 
 
 def key_of_source(name: str) -> str:
-    """A name as it is written in a dotted key.
+    """Return a name as it is written in a dotted key.
 
     >>> key_of_source("tickets"), key_of_source("2026.11")
     ('tickets', '"2026.11"')
@@ -80,7 +80,7 @@ def key_of_source(name: str) -> str:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Refuse what cannot be the name of a folder in the store, or cannot be shown. Raises InputError."""
+    """Refuse what cannot be the name of a folder in the store, or cannot be displayed. Raises InputError."""
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
     if printable(name) != name or len(name.splitlines()) > 1:
@@ -92,7 +92,7 @@ def check_name(key: str, name: Any) -> None:
 
 
 def same_name(first: str, second: str) -> bool:
-    """Whether two names are the same to who reads them: an accent may be a character of its own.
+    """Return whether two names look the same to a reader: an accent may be a character of its own.
 
     >>> same_name("caf\\xe9", "cafe\\u0301")
     True
@@ -101,7 +101,7 @@ def same_name(first: str, second: str) -> bool:
 
 
 def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The table of a key; an empty one where it is not given. Raises InputError where it is no table."""
+    """Return the table of a key; an empty one where it is not given. Raises InputError where it is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
@@ -109,12 +109,12 @@ def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
-    """The tables of a key that is given once or several times: (name, the rest of it, what messages call it)."""
-    found = table.get(key, {})
-    if not isinstance(found, list):
+    """Return the tables of a key that is given once or several times: (name, the rest of it, its name in messages)."""
+    section = table.get(key, {})
+    if not isinstance(section, list):
         return [("", table_of(table, key), key)]
     tables = []
-    for number, entry in enumerate(found, 1):
+    for number, entry in enumerate(section, 1):
         if not isinstance(entry, dict) or "name" not in entry:
             raise InputError(f"{key} {number} has no `name`: where there are several [[{key}]], each has one.")
         check_name(f"{key} {number}: name", entry["name"])
@@ -123,25 +123,25 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
     names = [name for name, _, _ in tables]
     twice = next((name for name in names if sum(same_name(name, other) for other in names) > 1), None)
     if twice is not None or not names:
-        said = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
-        raise InputError(f"{said}: give each a name of its own, or write one table [{key}].")
+        problem = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
+        raise InputError(f"{problem}: give each a name of its own, or write one table [{key}].")
     return tables
 
 
-def choose_table(value: Any, known: Sequence[str], key: str, what: str) -> str:
-    """The name of one of several tables; without a value, of the only one. Raises InputError."""
-    if value is None and len(known) == 1:
-        return known[0]
-    if value in known:
+def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str:
+    """Return the name of one of several tables; without a value, of the only one. Raises InputError."""
+    if value is None and len(choices) == 1:
+        return choices[0]
+    if value in choices:
         return str(value)
-    names = ", ".join(map(repr, known))
+    names = ", ".join(map(repr, choices))
     if value is None:
-        raise InputError(f"{key} is not given: there are several [[{what}]], so say which: {names}.")
-    raise InputError(f"{key} = {value!r} is none of the [[{what}]], which are {names}.")
+        raise InputError(f"{key} is missing: there are several [[{what}]], so name one: {names}.")
+    raise InputError(f"{key} = {value!r} is not one of the [[{what}]], which are {names}.")
 
 
 def with_paths(key: str, section: Any, recipe: Path) -> Any:
-    """A table of a recipe with the paths in it resolved; a set of evaluation items may be its path alone."""
+    """Return a table of a recipe with its paths resolved; a set of evaluation items may be its path alone."""
     if not isinstance(section, Mapping):
         return section
     if key == "selection" and isinstance(section.get("questions"), list):
@@ -158,14 +158,14 @@ def with_paths(key: str, section: Any, recipe: Path) -> Any:
 
 
 def _with_path(table: Any, recipe: Path) -> Any:
-    """A table with its path resolved, where it has one."""
+    """Return a table with its path resolved, where it has one."""
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
     return {**table, "path": resolved_path(table["path"], recipe)}
 
 
 def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A section with a source's overrides, table by table."""
+    """Return a section with a source's overrides, table by table."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -174,12 +174,12 @@ def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[st
 
 
 def resolved_path(path: str, recipe: Path) -> str:
-    """A path of a recipe: relative to the recipe's folder, or `sample:...` for a sample that comes with Cloze."""
+    """Return a path of a recipe: relative to the recipe's folder, or `sample:...` for one of Cloze's samples."""
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
     if "://" in path and not path.startswith("file:"):
         raise InputError(
-            f"{path.partition('://')[0]}://... is no path: what a recipe reads is on this machine. `fetch` gets raw "
+            f"{path.partition('://')[0]}://... is not a path: a recipe reads files on this machine. `fetch` gets raw "
             "files from a server."
         )
     plain = plain_address(path)
@@ -187,7 +187,7 @@ def resolved_path(path: str, recipe: Path) -> str:
 
 
 def resolved_store(store: Any, folder: Path) -> str:
-    """The address of a store, absolute. folder: what a relative one is below. Raises InputError."""
+    """Return the absolute address of a store. folder: what a relative one is below. Raises InputError."""
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if printable(store) != store or len(store.splitlines()) > 1:
@@ -198,12 +198,12 @@ def resolved_store(store: Any, folder: Path) -> str:
     path = (folder / place.address).resolve()
     for part in (path, *path.parents):
         if _is_no_folder(part):
-            raise InputError(f"Cannot write {path}: {part} is no folder. Move it away, or choose another store.")
+            raise InputError(f"Cannot write {path}: {part} is not a folder. Move it away, or choose another store.")
     return str(path)
 
 
 def _is_no_folder(path: Path) -> bool:
     try:
         return not stat.S_ISDIR(path.stat().st_mode)
-    except OSError:  # nothing is there, or it may not be looked at
+    except OSError:  # it does not exist, or may not be looked at
         return False

@@ -1,10 +1,10 @@
-"""What a recipe says, as values that a form can show; and values over it, as `--set` takes them.
+"""A recipe's settings as values that a form can show, and changed values as overrides like those of `--set`.
 
-    settings_of(table)          the settings of a recipe's TOML, nested: those that JSON could say
-    overrides_of(given, table)  what somebody gave of them, as overrides: those that are not as the recipe says
+    settings_of(table)          the settings of a recipe's TOML, nested: those that JSON could express
+    overrides_of(given, table)  given values as overrides: those that differ from the recipe
     pairs_of(texts)             pairs as `--set` has them
 
-Of several tables that share a key (`[[source]]`) each is called by its name, else by its number, as in a dotted key.
+Of several tables that share a key (`[[source]]`) each is addressed by its name, else by its number, as in a dotted key.
 Pure but for the imports.
 """
 
@@ -15,19 +15,19 @@ from typing import Any
 from corpora.errors import InputError
 from flows.recipes.recipe import KEYS
 
-USUAL = {"store": "store", "seed": 42, "engine": "local"}  # also where the recipe does not say them
-LEFT_OUT = ("name", "step")  # a deployment is called by the name; steps of other packages have keys of their own
+USUAL = {"store": "store", "seed": 42, "engine": "local"}  # shown also where the recipe does not set them
+LEFT_OUT = ("name", "step")  # a deployment has the name already; steps of other packages have keys of their own
 IDENTITY = ("name", "kind")  # of one of several tables: which one it is
 Settings = dict[str, Any]
 
 
 def settings_of(table: Mapping[str, Any]) -> Settings:
-    """The settings that a recipe's table says, in its order; the store, seed and engine also where it does not."""
+    """Return the settings that a recipe's table has, in its order; the store, seed and engine even if it has none."""
     return _shown({key: value for key, value in {**USUAL, **table}.items() if key in KEYS and key not in LEFT_OUT})
 
 
 def _shown(table: Mapping[str, Any]) -> Settings:
-    """A table without what a form cannot show: what JSON does not say, and keys that no dotted key could name."""
+    """Return a table without what a form cannot show: what JSON cannot express, and keys outside dotted names."""
     values = {key: _value(value) for key, value in table.items() if '"' not in key}
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
@@ -46,12 +46,12 @@ def _without_identity(table: Settings) -> Settings:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON says a value as TOML does: a date it does not."""
+    """Return whether JSON has the same value as TOML: it has no dates."""
     return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, (str, int, float, bool))
 
 
 def dotted(at: Sequence[str]) -> str:
-    """A key as `--set` takes it.
+    """Return a key as `--set` takes it.
 
     >>> dotted(["source", "2026.11", "path"])
     'source."2026.11".path'
@@ -60,7 +60,7 @@ def dotted(at: Sequence[str]) -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it, on one line.
+    """Return a value as TOML writes it, on one line.
 
     >>> toml(["a", 1.5, True]), toml({"a b": "x"})
     ('["a", 1.5, true]', '{"a b" = "x"}')
@@ -73,9 +73,9 @@ def toml(value: Any) -> str:
 
 
 def overrides_of(given: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, str]:
-    """Values that somebody gave, as overrides of a recipe's table: those that are not as it says now.
+    """Return the given values that differ from a recipe's table, as overrides of it.
 
-    None is as the recipe says.
+    None means the recipe's own value.
     """
     overrides: dict[str, str] = {}
 
@@ -91,7 +91,7 @@ def overrides_of(given: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are one to a recipe: 1 is 1.0, and no truth.
+    """Return whether two values are the same to a recipe: 1 is 1.0, but not true.
 
     >>> same(1, 1.0), same(1, True), same([1], [1, 2])
     (True, False, False)
@@ -102,7 +102,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def pairs_of(texts: Sequence[str]) -> dict[str, str]:
-    """The pairs of a list of key=value. Raises InputError."""
+    """Return the pairs of a list of key=value. Raises InputError."""
     pairs = {}
     for text in texts:
         key, equals, value = str(text).partition("=")

@@ -1,4 +1,4 @@
-"""A run next to the run before it, in words and numbers: for the page and for the terminal alike.
+"""Compares a run with the run before it, in words and numbers: for the page and for the terminal alike.
 
 Promise: every number is one of `flows.run.record.figures`; what one run lacks is a dash and never a zero of our own.
 """
@@ -12,9 +12,9 @@ from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.run_record import RunRecord
 
-LARGE = 100  # a mean of so much or more is told in whole numbers
+LARGE = 100  # a mean from here on is shown in whole numbers
 
-# What is told first, in this order; of several vocabularies the lengths and tokens a word of the first.
+# Shown first, in this order; of several vocabularies the lengths and tokens a word of the first.
 _HEADLINES = ("raw files", "raw records", "documents", "kept", "dropped share", "duplicate share", "text bytes")
 _OF_ARTIFACTS = ("tokens", "examples", "held-out loss", "held-out accuracy")
 _OF_FIRST = ("median tokens a document", "mean tokens a document", "tokens a word", "unknown token share")
@@ -23,14 +23,14 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A run before, and every figure of it next to one of a later run."""
+    """An earlier run, and every figure of it next to one of a later run."""
 
     before: RunRecord
     changes: Sequence[Change]
 
     @staticmethod
     def of(before: RunRecord, figures_before: Figures, figures: Figures) -> "Compared":
-        """The comparison of two runs' figures."""
+        """Return the comparison of two runs' figures."""
         return Compared(before=before, changes=compare(figures_before, figures))
 
     @property
@@ -40,7 +40,7 @@ class Compared:
 
     @property
     def gist(self) -> str:
-        """How many figures differ, in words."""
+        """The number of figures that differ, in words."""
         total = counted(len(self.changes), "figure")
         return f"{len(self.differing):,} of {total} differ." if self.differing else f"all {total} are the same."
 
@@ -51,7 +51,7 @@ class Compared:
 
     @property
     def headlines(self) -> list[Change]:
-        """What is told first: documents, losses, tokens, lengths, languages, the loss."""
+        """The figures shown first: documents, losses, tokens, lengths, languages, the loss."""
         first: dict[str, Change] = {}
         for change in self.changes:
             what, of, detail = parted(change.name)
@@ -66,24 +66,24 @@ class Compared:
         return sorted(first.values(), key=lambda change: order.index(parted(change.name)[0]))
 
     def of_reason(self, loss: str) -> Change | None:
-        """How often a reason occurs, by its name in an account: `dropped: parse: empty`."""
+        """Return the change of a reason's count, by its name in an account: `dropped: parse: empty`."""
         return self.named.get(loss)
 
 
 def parted(name: str) -> tuple[str, str, str]:
-    """What a figure counts, of which artifact or source, and which part of it. Names of sources hold any signs.
+    """Return what a figure counts, of which artifact or source, and which part of it. Source names may have any signs.
 
     >>> parted("tokens (bytes): notes"), parted("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
     >>> parted("dropped share (notes (2024))"), parted("meets (")
     (('dropped share', 'notes (2024)', ''), ('meets (', '', ''))
     """
-    found = _NAME.fullmatch(name)
-    return (found["what"], found["of"] or "", found["detail"] or "") if found is not None else (name, "", "")
+    match = _NAME.fullmatch(name)
+    return (match["what"], match["of"] or "", match["detail"] or "") if match is not None else (name, "", "")
 
 
 def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Source -> what -> its change, for figures that are told by source; of several vocabularies those of the first."""
+    """Return source -> what -> its change, for figures by source; of several vocabularies those of the first."""
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
         name, _, source = parted(change.name)
@@ -92,10 +92,10 @@ def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dic
     return rows
 
 
-def said(value: float | None, kind: str, unit: str) -> str:
-    """A figure for people.
+def figure_text(value: float | None, kind: str, unit: str) -> str:
+    """Return a figure for people.
 
-    >>> said(1234, "count", "documents"), said(0.0412, "share", "records"), said(1.2345, "mean", "tokens a word")
+    >>> figure_text(1234, "count", "documents"), figure_text(0.0412, "share", ""), figure_text(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
     """
     if value is None:
@@ -107,12 +107,12 @@ def said(value: float | None, kind: str, unit: str) -> str:
     return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:,.3f}"
 
 
-def said_change(change: Change) -> str:
-    """How a figure changed, for people: of a share in points.
+def change_text(change: Change) -> str:
+    """Return how a figure changed, for people: a share in points.
 
-    >>> said_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
+    >>> change_text(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
-    >>> said_change(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
+    >>> change_text(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
     '-25.0 points'
     """
     if change.change is None:
@@ -125,16 +125,16 @@ def said_change(change: Change) -> str:
     relative = f"{100 * change.relative:+,.{_decimals(100 * change.relative, 0)}f}%" if change.relative else ""
     if change.unit == "bytes":
         return relative or "new"
-    size = f"{change.change:+,.0f}" if change.kind == COUNT else _said_step(change)
+    size = f"{change.change:+,.0f}" if change.kind == COUNT else _step_text(change)
     return f"{size} ({relative})" if relative else size
 
 
-def _said_step(change: Change) -> str:
-    """The change of a mean, in no more digits than its values are told in and one."""
+def _step_text(change: Change) -> str:
+    """Return the change of a mean, with at most one digit more than its values are shown with."""
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= LARGE else f"{change.change:+,.3f}"
 
 
 def _decimals(number: float, fewest: int = 1) -> int:
-    """Digits after the point, so that what is not zero is not shown as zero: at most four."""
+    """Return the digits after the point, so that no non-zero number is shown as zero: at most four."""
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

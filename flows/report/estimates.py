@@ -1,4 +1,4 @@
-"""What `cloze plan` estimated of a run, next to what came: rows for a table."""
+"""Compares what `cloze plan` estimated for a run with the outcome: rows for a table."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NAMED = {
 
 
 def estimate_rows(run: RunView) -> list[dict[str, Any]]:
-    """A row for each figure that was estimated of a stage that the run built; none where it took up no estimates."""
+    """Return a row for each figure estimated for a stage that the run built; none where it kept no estimates."""
     estimates = estimates_of(run.place, run.record.run_id)
     if estimates is None:
         return []

@@ -1,6 +1,6 @@
-"""The page of a suite: its table with plots, and next to another model what tells the two apart.
+"""The page of a suite: its table with plots, and a comparison with another model.
 
-Promises: one HTML file that asks nothing of any network; the same results give the same bytes.
+Promises: one HTML file that loads nothing from any network; the same results give the same bytes.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from trainer.tasks.suites.table import SuiteResult, SuiteRow
 
 WIDTH, HEIGHT = 460.8, 201.6
 MOST_TICKS = 20
-NUMBERS = frozenset("0123456789+-")  # how a cell begins that is a number
-HALF = 0.3  # of the room of a row, that a line across it takes
+NUMBERS = frozenset("0123456789+-")  # first characters of a cell that is a number
+HALF = 0.3  # share of a row's height that a line across it takes
 
 
 def evaluation_page(
@@ -26,12 +26,12 @@ def evaluation_page(
     sizes: Sequence[Sequence[str]] = (),
     sizes_note: str = "",
 ) -> str:
-    """The page. sizes: what models take, a head and rows of texts; sizes_note: what is to be known of them"""
+    """Return the page. sizes: sizes of models, a head and rows of texts; sizes_note: a remark about them"""
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
-    told = comparison.tasks if comparison else ()
+    compared_tasks = comparison.tasks if comparison else ()
     return environment.get_template("evaluation.html").render(
         result=result,
         style=Markup(_text("page.css")),
@@ -42,8 +42,8 @@ def evaluation_page(
         notes=list(table.notes(result)),
         comparison=comparison,
         compared_head=comparing.HEAD,
-        compared_rows=[comparing.compared_cells(each) for each in told],
-        compared_plot=Markup(compared_plot(told)),
+        compared_rows=[comparing.compared_cells(each) for each in compared_tasks],
+        compared_plot=Markup(compared_plot(compared_tasks)),
         sizes=sizes,
         sizes_note=sizes_note,
         verdict=list(comparing.verdict_lines(comparison)) if comparison else [],
@@ -51,12 +51,12 @@ def evaluation_page(
 
 
 def _text(name: str) -> str:
-    """A file of this package."""
+    """Return a file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")
 
 
 def score_plot(rows: Sequence[SuiteRow]) -> str:
-    """Seeds, interval and majority of every row."""
+    """Return a plot of seeds, interval and majority of every row."""
     values = [score for row in rows for score in (*row.scores, *(row.interval or ()), *_known(row.majority))]
     plot = _plot(len(rows), values)
     drawn = []
@@ -71,7 +71,7 @@ def score_plot(rows: Sequence[SuiteRow]) -> str:
 
 
 def compared_plot(tasks: Sequence[ComparedTask]) -> str:
-    """The median runs of two models."""
+    """Return a plot of the median runs of two models."""
     plot = _plot(len(tasks), [score for each in tasks for score in (each.first, each.second)], rows=1)
     drawn = [plot.legend([("this", IN_PAGE.ink, False), ("other", IN_PAGE.bar, False)])]
     for place, each in enumerate(tasks, 1):
@@ -87,7 +87,7 @@ def _known(value: float | None) -> tuple[float, ...]:
 
 
 def _plot(number: int, values: Sequence[float], rows: int = 0) -> Plot:
-    """Rows by number across, scores hundredfold upwards."""
+    """Return a plot with rows by number across and scores up, times a hundred."""
     every = max(1, -(-number // MOST_TICKS))
     across = Axis(low=0.5, high=number + 0.5, ticks=[float(row) for row in range(1, number + 1, every)], label="row")
     return Plot(width=WIDTH, height=HEIGHT, across=across, up=around([100 * value for value in values], "score"),

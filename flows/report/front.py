@@ -1,4 +1,4 @@
-"""The head of the page: what came in, what was lost, is anything wrong, and how it compares with the run before.
+"""The head of the page: what came in, what was lost, whether anything is wrong, and a comparison with the run before.
 
 Promise: about two screens of a desktop, whatever the run: of long tables the first rows, and a link to all of them.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.recipes.settings.privacy import visible
-from flows.report.compared import Compared, by_source, said, said_change
+from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.run import RunView
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
@@ -21,7 +21,7 @@ View = dict[str, Any]  # what the template reads, by name
 
 
 def compared_with(run: RunView) -> tuple[Compared | None, str]:
-    """A run next to the completed one before it; else why there is nothing to compare with."""
+    """Return a run next to the completed one before it; else why there is nothing to compare with."""
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
     if run.figures is None:
@@ -35,18 +35,18 @@ def compared_with(run: RunView) -> tuple[Compared | None, str]:
 
 
 def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> list[View]:
-    """Reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
+    """Return reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
     most = max((count for _, count in losses), default=1)
     rows = []
     for name, count in losses:
         change = compared.of_reason(name) if compared is not None else None
-        told = {"change": said_change(change) if change else "-", "moved": change is not None and bool(change.change)}
-        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **told})
+        moves = {"change": change_text(change) if change else "-", "moved": change is not None and bool(change.change)}
+        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **moves})
     return rows
 
 
 def source_table(run: RunView, compared: Compared | None) -> list[View]:
-    """A row for each source, the one with the most documents first: what came of it, and the change.
+    """Return a row for each source, the one with the most documents first, with its outcome and the change.
 
     A source of the run before that is gone has a row as well.
     """
@@ -55,11 +55,11 @@ def source_table(run: RunView, compared: Compared | None) -> list[View]:
     changes = compared.changes if compared is not None else compare({}, run.figures)
     rows = by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
     ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
-    return [_source_row(name, found) for name, found in ordered]
+    return [_source_row(name, changes_of_source) for name, changes_of_source in ordered]
 
 
-def _now(found: Mapping[str, Change], what: str) -> float:
-    return (found[what].after or 0) if what in found else 0
+def _now(changes: Mapping[str, Change], what: str) -> float:
+    return (changes[what].after or 0) if what in changes else 0
 
 
 def _source_row(name: str, changes: Mapping[str, Change]) -> View:
@@ -67,19 +67,19 @@ def _source_row(name: str, changes: Mapping[str, Change]) -> View:
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
         "name": visible(name, NAME_CHARACTERS),
-        "files": said(_now(changes, "raw files"), COUNT, "files"),
-        "records": said(records, COUNT, "records"),
-        "dropped": said(records - documents, COUNT, "records"),
-        "documents": said(documents, COUNT, "documents"),
-        "documents_change": said_change(changes["documents"]) if "documents" in changes else NEW,
-        "tokens": said(tokens.after if tokens else None, COUNT, "tokens"),
-        "tokens_change": said_change(tokens) if tokens else "-",
-        "length": said(length.after if length else None, MEAN, ""),
+        "files": figure_text(_now(changes, "raw files"), COUNT, "files"),
+        "records": figure_text(records, COUNT, "records"),
+        "dropped": figure_text(records - documents, COUNT, "records"),
+        "documents": figure_text(documents, COUNT, "documents"),
+        "documents_change": change_text(changes["documents"]) if "documents" in changes else NEW,
+        "tokens": figure_text(tokens.after if tokens else None, COUNT, "tokens"),
+        "tokens_change": change_text(tokens) if tokens else "-",
+        "length": figure_text(length.after if length else None, MEAN, ""),
     }
 
 
 def gists(run: RunView, views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
-    """What is in each folded part, in a few words next to its title."""
+    """Return a summary of each folded part, in a few words next to its title."""
     files, sources = files_account(views["parsed"]).total, {manifest.name for manifest in views["parsed"]}
     steps = f"{counted(len(accounts.steps), 'step')}, {counted(len(accounts.edges), 'edge')}"
     examples = sum(row["examples"] for shards in views["shard_sets"] for row in shards["splits"])

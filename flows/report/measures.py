@@ -1,10 +1,10 @@
-"""How good a run's vocabularies are, for its report: figures by source and size, pieces, drift, a paragraph cut.
+"""The quality of a run's vocabularies, for its report: figures by source and size, pieces, drift, a paragraph cut.
 
 Promise: figures are those that the stage `measures` stored, and the tokens stage's ledger; where a run has neither,
 nothing is shown in their place. Words and pieces pass `privacy.Privacy`, and the pieces of a paragraph are shown only
 where text may be.
-Cost: 0.4 s of CPU time an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two vocabularies, which
-is the making of their tokenizers; of the corpus the first documents are read.
+Cost: 0.4 s of CPU time an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two vocabularies,
+mostly to make their tokenizers; of the corpus the first documents are read.
 """
 
 from collections import Counter
@@ -43,36 +43,36 @@ View = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A vocabulary to compare with, and what it is called."""
+    """A vocabulary to compare with, and its name."""
 
     name: str
     vocabulary: Vocabulary
 
 
 def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name: str) -> View | None:
-    """What was measured of one vocabulary; None where nothing was. name: of its figure in the page, unlike others'"""
+    """Return the measures of one vocabulary; None where it was not measured. name: of its figure in the page"""
     stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
     if stored is None:
         return None
-    found = read_measures(run.place, stored)
-    sizes = by_size(found, vocabulary.size)
+    measured = read_measures(run.place, stored)
+    sizes = by_size(measured, vocabulary.size)
     return {
-        "corpus": found.corpus,
+        "corpus": measured.corpus,
         "sources": sorted(
-            ((name, each) for name, each in found.sources.items() if each.words),
+            ((name, each) for name, each in measured.sources.items() if each.words),
             key=lambda source: (-(source[1].fertility or 0.0), source[0]),
         ),
         "sizes": sizes,
         "curve": Markup(fertility_curve(sizes, vocabulary.size, name)) if len(sizes) > 1 else None,
-        "unused": len(unused_pieces(vocabulary, found.counts)),
-        "rarest": _rarest(run, vocabulary, found.counts),
-        "splits": _split_rows(run, vocabulary, found.splits),
+        "unused": len(unused_pieces(vocabulary, measured.counts)),
+        "rarest": _rarest(run, vocabulary, measured.counts),
+        "splits": _split_rows(run, vocabulary, measured.splits),
     }
 
 
-def by_size(found: Measured, own: int) -> dict[int, Measures]:
-    """The figures of each size, ascending, the vocabulary's own among them; none where no sizes were measured."""
-    return dict(sorted({**found.sizes, own: found.corpus}.items())) if found.sizes else {}
+def by_size(measured: Measured, own: int) -> dict[int, Measures]:
+    """Return the figures of each size, ascending, the vocabulary's own among them; none if sizes were not measured."""
+    return dict(sorted({**measured.sizes, own: measured.corpus}.items())) if measured.sizes else {}
 
 
 def _rarest(run: RunView, vocabulary: Vocabulary, counts: Sequence[int]) -> list[tuple[str, int]]:
@@ -82,7 +82,7 @@ def _rarest(run: RunView, vocabulary: Vocabulary, counts: Sequence[int]) -> list
 
 
 def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """The words that cost most tokens, with their pieces; none where no text may be shown."""
+    """Return the words that cost most tokens, with their pieces; none where no text may be shown."""
     if run.privacy.mode != "text":
         return []
     return [
@@ -96,43 +96,43 @@ def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[s
 
 
 def fertility_curve(sizes: Mapping[int, Measures], own: int, name: str) -> str:
-    """Tokens a word against the size of the vocabulary, as a figure in a page.
+    """Return tokens a word against the size of the vocabulary, as a figure in a page.
 
     own: the size of the vocabulary at hand, which is marked; name: what the figure is, letters and dashes
     """
-    points = [(float(size), found.fertility or 0.0) for size, found in sizes.items()]
+    points = [(float(size), measures.fertility or 0.0) for size, measures in sizes.items()]
     mine = (float(own), sizes[own].fertility or 0.0)
     across = from_zero(points[-1][0], "tokens in the vocabulary", 7)
     plot = Plot(width=345.6, height=158.4, across=across, up=around([up for _, up in points], "tokens a word"))
     x, y = plot.x(mine[0]), plot.y(mine[1])
     diamond = f'<path d="M{x:.2f} {y - 4:.2f}l4 4l-4 4l-4 -4z" fill="{plot.colours.ink}"/>'
     anchor, aside = ("end", -6) if x > (plot.left + plot.right) / 2 else ("start", 6)
-    said = plot.text(x + aside, y - 6, "this one", anchor)
+    caption = plot.text(x + aside, y - 6, "this one", anchor)
     curve = [plot.line(points, plot.colours.bar, 1.4), plot.dots(points, plot.colours.bar, 1.8)]
-    return plot.picture(name, [*curve, diamond, said])
+    return plot.picture(name, [*curve, diamond, caption])
 
 
 def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | None:
-    """What a vocabulary shares with the reference; None where there is none to compare with."""
+    """Return what a vocabulary shares with the reference; None where there is none to compare with."""
     if reference is None:
         return None
-    found: Overlap = overlap(vocabulary, reference.vocabulary)
-    most = max(found.by_rank, default=0) or 1
+    common: Overlap = overlap(vocabulary, reference.vocabulary)
+    most = max(common.by_rank, default=0) or 1
     ranks = [
         {"first": 1000 * place, "count": count, "bar": round(100 * count / most, 1)}
-        for place, count in enumerate(found.by_rank[:KEPT_RANKS])
+        for place, count in enumerate(common.by_rank[:KEPT_RANKS])
     ]
     return {
         "name": reference.name,
-        "shared": found.shared,
-        "share": found.share,
-        "of_reference": found.shared / found.second if found.second else None,
+        "shared": common.shared,
+        "share": common.share,
+        "of_reference": common.shared / common.second if common.second else None,
         "ranks": ranks,
     }
 
 
 def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
-    """The figures of the parts of a tokens artifact by one of their labels, where the stage counted its words."""
+    """Return the figures of the parts of a tokens artifact by one of their labels, where its words were counted."""
     sums: dict[str, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if label in part.labels and "train words" in part.ledger.figures:
@@ -141,7 +141,7 @@ def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
 
 
 def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Tokens a word and unknown tokens by generation of the corpus."""
+    """Return tokens a word and unknown tokens by generation of the corpus."""
     return [
         {
             "generation": int(generation),
@@ -156,14 +156,14 @@ def drift_rows(tokens: Manifest | None) -> list[View]:
 
 
 def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], reference: Reference | None) -> View | None:
-    """One paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
+    """Return one paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
     sides = dict(islice(vocabularies.items(), SIDES))
     if reference is not None:
         sides[reference.name] = reference.vocabulary
-    found = _paragraph(run) if sides else None
-    if found is None:
+    paragraph = _paragraph(run) if sides else None
+    if paragraph is None:
         return None
-    source, text = found
+    source, text = paragraph
     cuts = {name: cut_text(vocabulary, text) for name, vocabulary in sides.items()}
     first = next(iter(cuts.values()))
     return {
@@ -182,10 +182,10 @@ def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], referen
 
 
 def _paragraph(run: RunView) -> tuple[str, str] | None:
-    """The first paragraph of some length among the corpus' first documents, and its source."""
+    """Return the first paragraph of some length among the corpus' first documents, and its source."""
     manifest = run.newest("corpora")
     if manifest is None:
         return None
     documents = islice(Corpus(run.place, manifest).documents(), DOCUMENTS)
-    found = [(document.source, paragraphs_of(document.text, most=PARAGRAPH_CHARACTERS)[0]) for document in documents]
-    return max(found, key=lambda pair: min(len(pair[1]), PARAGRAPH_CHARACTERS // 2), default=None)
+    pairs = [(document.source, paragraphs_of(document.text, most=PARAGRAPH_CHARACTERS)[0]) for document in documents]
+    return max(pairs, key=lambda pair: min(len(pair[1]), PARAGRAPH_CHARACTERS // 2), default=None)

@@ -1,7 +1,7 @@
-"""The page: what a run took in, what came out, what went and why, and how to look each of it up.
+"""The page: what a run took in, what came out, what was lost and why, and how to look up each of it.
 
-Promises: one HTML file that asks nothing of any network; every value is escaped by the template; a run that
-failed half way gives a page of what there is. The same store and record give the same bytes.
+Promises: one HTML file that loads nothing from any network; every value is escaped by the template; a run that
+failed half way gives a page of what exists. The same store and record give the same bytes.
 Cost: 1.7 s of CPU time for a run of 690 documents with two vocabularies, three shard sets and a model, half of it the
 first figure's fonts and styles, and 0.5 s of imports before; what is read of a larger store is bounded as `samples` and
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
@@ -20,7 +20,7 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.settings.privacy import Privacy, visible, without_folders
 from flows.report import front
-from flows.report.compared import said, said_change
+from flows.report.compared import change_text, figure_text
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
 from flows.report.estimates import estimate_rows
@@ -51,10 +51,10 @@ def build_page(
     reference: Reference | None = None,
     parts_in: str = "",
 ) -> str:
-    """The report of a run as one HTML page.
+    """Return the report of a run as one HTML page.
 
     privacy:   text, hashed or none
-    lock:      of the run, for the names of its raw files; they are named only where text may be shown
+    lock:      of the run, for the names of its raw files; they are shown only where text may be shown
     reference: a vocabulary to compare the run's with
     parts_in:  the run whose page has the parts (`unchanged.py`): then this one is the head alone
     Raises InputError for another privacy.
@@ -81,7 +81,7 @@ def build_page(
 
 
 def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, reference: Reference | None) -> View:
-    """What the folded parts of the page show."""
+    """Return the content of the page's folded parts."""
     looked = looked_lines(looked_from_json(run.record.inputs), run.privacy.mode)
     views = {
         "losses": losses,
@@ -120,8 +120,8 @@ def _template(privacy: Privacy) -> Template:
     environment.filters["moment"] = readable_moment
     environment.filters["counted"] = counted
     environment.filters["bounded"] = visible
-    environment.filters["said"] = said
-    environment.filters["said_change"] = said_change
+    environment.filters["figure_text"] = figure_text
+    environment.filters["change_text"] = change_text
     environment.filters["excerpt"] = excerpt
     environment.filters["shown"] = privacy.show
     environment.filters["where"] = privacy.where
@@ -133,12 +133,12 @@ def _template(privacy: Privacy) -> Template:
 
 
 def _text(name: str) -> str:
-    """A file of this package."""
+    """Return a file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")
 
 
 def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
-    """The ledger drawn: documents, then tokens, as far as the run came."""
+    """Return the ledger drawn: documents, then tokens, as far as the run came."""
     wanted = (
         ("Raw records and documents", flow.document_flow(manifests)),
         ("Tokens and examples", flow.token_flow(manifests)),
@@ -147,17 +147,17 @@ def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
 
 
 def left_out_rows(run: RunView) -> list[str]:
-    """A line for each raw file that could not be read and was left out."""
-    found = {
+    """Return a line for each raw file that could not be read and was left out."""
+    files = {
         (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
         for manifest in accounts.of_kind(run.manifests, "documents")
         for name, sha256, why in manifest.settings.get("left_out", ())
     }
-    return [described(file, run.privacy.mode) for file in found.values()]
+    return [described(file, run.privacy.mode) for file in files.values()]
 
 
 def shard_views(run: RunView) -> list[View]:
-    """Each shard set: what its examples look like, and a row for each of its splits."""
+    """Return a view of each shard set: the form of its examples, and a row for each of its splits."""
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.of_each("vocabularies").items()}
     for name, shards in run.of_each("shards").items():
@@ -179,26 +179,26 @@ def shard_views(run: RunView) -> list[View]:
 
 
 def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """The figures that count examples by their label, each with what the label says."""
+    """Return the figures that count examples by their label, each with the label's meaning."""
     labels = str(labels_of(shards))
     return list(zip(COUNTED.get(labels, ()), LABELS.get(labels, ()), strict=True))
 
 
 def guessed_line(run: RunView, name: str) -> str:
-    """How well the labels of a shard set are guessed with no word read; empty where that was not measured."""
+    """Return how well a shard set's labels can be guessed without reading a word; "" where that was not measured."""
     figures = run.figures or {}
     called = f"surface accuracy ({name})" if name else "surface accuracy"
     if called not in figures:
         return ""
     surely = figures[called.replace("surface accuracy", SURELY, 1)].value
     return (
-        f"With no word read, from lengths and where segments begin and end, {figures[called].value:.1%} of the labels "
+        f"Without reading a word, from lengths and segment boundaries, {figures[called].value:.1%} of the labels "
         f"are guessed; surely {surely:.1%}."
     )
 
 
 def split_row(shards: Manifest, split: str) -> View:
-    """One split of a shard set: files, documents, examples by label, tokens, bytes."""
+    """Return one split of a shard set: files, documents, examples by label, tokens, bytes."""
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
@@ -214,7 +214,7 @@ def split_row(shards: Manifest, split: str) -> View:
 
 
 def length_views(run: RunView) -> list[View]:
-    """Histograms of lengths in tokens: documents by the first vocabulary, and the examples of each shard set."""
+    """Return histograms of lengths in tokens: documents by the first vocabulary, and the examples of each shard set."""
     views = []
     for name, tokens in list(run.of_each("tokens").items())[:1]:
         title = f"Documents, in tokens of {name}" if name else "Documents"

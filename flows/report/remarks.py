@@ -1,7 +1,7 @@
-"""What is wrong with a run, or worth a look: told at the head of its page, before any table.
+"""Remarks about a run: what is wrong or worth a look, at the head of its page, before any table.
 
-Promise: what is called wrong is a count that does not add up, a bound that is crossed, damage that was met, or a run
-that did not end. What is worth a look is all that a run did without (files, records), and figures that moved far from
+Promise: wrong is a count that does not add up, a bound that is crossed, damage that was met, or a run
+that did not end. Worth a look is everything that a run did without (files, records), and figures that moved far from
 those of the run before.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flows.recipes.settings.privacy import visible
-from flows.report.compared import Compared, by_source, parted, said, said_change
+from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said, telling_looks
@@ -17,9 +17,9 @@ from flows.run.record.figures import SHARE, Change
 from flows.run.record.ledger_balance import Accounts, of_kind
 
 POINTS = 0.05  # that a share moves
-RELATIVE = 0.2  # that a mean moves, of itself
-MOVED = 6  # figures told
-# Figures that tell of another kind of data, and not only of more of it.
+RELATIVE = 0.2  # that a mean moves, relative to itself
+MOVED = 6  # figures listed
+# Figures that indicate another kind of data, and not only more of it.
 _TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
             "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
 MESSAGE_CHARACTERS = 300
@@ -28,7 +28,7 @@ NAME_CHARACTERS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """Something to know before the rest. wrong: or only worth a look; part: of the page, where more of it is"""
+    """Something to know before the rest. wrong: else only worth a look; part: of the page, where more of it is"""
 
     wrong: bool
     text: str
@@ -40,8 +40,8 @@ def _look(part: str, text: str) -> Remark:
 
 
 def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> list[Remark]:
-    """All of them, what is wrong first."""
-    found = [
+    """Return all remarks, what is wrong first."""
+    remarks = [
         *_accounts(accounts),
         *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_damage(run),
@@ -51,7 +51,7 @@ def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> l
         *_examples(run),
         *((*_sources(compared), *_moved(compared)) if compared is not None else ()),
     ]
-    return sorted(found, key=lambda remark: not remark.wrong)
+    return sorted(remarks, key=lambda remark: not remark.wrong)
 
 
 def _accounts(accounts: Accounts) -> Iterator[Remark]:
@@ -60,7 +60,7 @@ def _accounts(accounts: Accounts) -> Iterator[Remark]:
 
 
 def _damage(run: RunView) -> Iterator[Remark]:
-    """Files of the store that were damaged, and records that could not be read."""
+    """Yield files of the store that were damaged, and records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = visible(stage.reason, MESSAGE_CHARACTERS)
@@ -68,17 +68,17 @@ def _damage(run: RunView) -> Iterator[Remark]:
     for manifest in of_kind(run.manifests, "documents"):
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.account("records").total
-            share = said(number / total, SHARE, "records") if total else "-"
+            share = figure_text(number / total, SHARE, "records") if total else "-"
             yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
 
 
 def _left_out(run: RunView) -> Iterator[Remark]:
-    """What the run went on without."""
+    """Yield what the run left out."""
     parsed = of_kind(run.manifests, "documents")
     if files := sum(len(manifest.settings.get("left_out", ())) for manifest in parsed):
         yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        yield _look("losses", f"{counted(records, 'record')} in quarantine: workers ended over what is in them.")
+        yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
 
 
 def _notices(run: RunView) -> Iterator[Remark]:
@@ -88,7 +88,7 @@ def _notices(run: RunView) -> Iterator[Remark]:
 
 
 def _examples(run: RunView) -> Iterator[Remark]:
-    """Shard sets whose labels can be guessed without reading, and those that hold nothing to train on."""
+    """Yield shard sets whose labels can be guessed without reading, and those with nothing to train on."""
     figures = run.figures or {}
     for text in telling_looks({name: figure.value for name, figure in figures.items()}):
         yield _look("out", text)
@@ -98,7 +98,7 @@ def _examples(run: RunView) -> Iterator[Remark]:
 
 
 def _training(run: RunView) -> Iterator[Remark]:
-    """A model that has not learnt more than how frequent tokens are."""
+    """Yield a model that has learnt no more than the frequency of tokens."""
     figures = run.figures
     for name, figure in figures.items() if figures is not None else ():
         what, of, _ = parted(name)
@@ -113,10 +113,10 @@ def _training(run: RunView) -> Iterator[Remark]:
 
 
 def _sources(compared: Compared) -> Iterator[Remark]:
-    """Sources that came, and those that are gone."""
-    files = {source: found["raw files"] for source, found in by_source(compared.changes, ("raw files",)).items()}
-    told = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
-    for what, names in told.items():
+    """Yield sources that are new, and those that are gone."""
+    files = {source: row["raw files"] for source, row in by_source(compared.changes, ("raw files",)).items()}
+    kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
+    for what, names in kinds.items():
         if names:
             shown = ", ".join(visible(name, NAME_CHARACTERS) for name in names[:MOVED])
             more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
@@ -125,11 +125,11 @@ def _sources(compared: Compared) -> Iterator[Remark]:
 
 
 def _moved(compared: Compared) -> Iterator[Remark]:
-    """Figures far from those of the run before, those that moved most first."""
+    """Yield figures far from those of the run before, those that moved most first."""
     moved = sorted((change for change in compared.changes if _far(change)), key=_distance, reverse=True)
     for change in moved[:MOVED]:
-        before, after = (said(value, change.kind, change.unit) for value in (change.before, change.after))
-        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({said_change(change)}).")
+        before, after = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({change_text(change)}).")
     if more := len(moved[MOVED:]):
         yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
 
@@ -141,5 +141,5 @@ def _far(change: Change) -> bool:
 
 
 def _distance(change: Change) -> float:
-    """How far a figure moved: a share in points, a mean as a part of itself."""
+    """Return how far a figure moved: a share in points, a mean relative to itself."""
     return abs((change.change if change.kind == SHARE else change.relative) or 0.0)

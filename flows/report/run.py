@@ -21,7 +21,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class RunView:
-    """One run. `lock`: names its raw files; an empty one where they shall not be named."""
+    """One run. `lock`: names its raw files; an empty one where they must not be named."""
 
     place: Place
     record: RunRecord
@@ -30,48 +30,48 @@ class RunView:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """In the order in which the run made or reused them, each once."""
+        """The manifests in the order in which the run made or reused them, each once."""
         folders = dict.fromkeys(stage.folder for stage in self.record.stages)
-        found = (read_manifest(self.place, folder) for folder in folders)
-        return [manifest for manifest in found if manifest is not None]
+        stored = (read_manifest(self.place, folder) for folder in folders)
+        return [manifest for manifest in stored if manifest is not None]
 
     def newest(self, kind: str) -> Manifest | None:
-        """The last artifact of a kind."""
+        """Return the last artifact of a kind."""
         return accounts.newest(self.manifests, kind)
 
     def of_each(self, kind: str) -> dict[str, Manifest]:
-        """The last artifact of each name of a kind, by the name in the recipe; "" where there is one alone."""
+        """Return the last artifact of each name of a kind, by the name in the recipe; "" where there is only one."""
         return accounts.newest_of_each(self.manifests, kind)
 
     @cached_property
     def figures(self) -> Figures | None:
-        """The figures of the run; None where its artifacts are not all in the store any more. Raises Damaged."""
+        """The figures of the run; None where the store no longer has all its artifacts. Raises Damaged."""
         return figures_of_run(self.place, self.record)
 
     @cached_property
     def generations(self) -> dict[str, str]:
         """The generation that each artifact came with, by its folder; none where all are of the first."""
-        found: dict[str, str] = {}
+        labels: dict[str, str] = {}
         for manifest in accounts.of_kind(self.manifests, "verdicts"):
             labelled = [parent for parent in manifest.parents if parent.label]
-            found |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
-            found[manifest.folder] = labelled[-1].label if labelled else ""
+            labels |= {f"{parent.role}/{parent.name}/{parent.fingerprint}": parent.label for parent in labelled}
+            labels[manifest.folder] = labelled[-1].label if labelled else ""
         for manifest in accounts.of_kind(self.manifests, "corpora"):
-            found[manifest.folder] = f"generation {manifest.facts['generations']}"
-        return found if len({*found.values()}) > 1 else {}
+            labels[manifest.folder] = f"generation {manifest.facts['generations']}"
+        return labels if len({*labels.values()}) > 1 else {}
 
     def generation(self, manifest: Manifest) -> str:
-        """What is added to the name of an artifact to tell it from those of other generations."""
+        """Return the suffix of an artifact's name that tells it from those of other generations."""
         return self.generations.get(manifest.folder, "")
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
         """By fingerprint of their artifacts."""
-        found = accounts.of_kind(self.manifests, "vocabularies")
-        return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in found}
+        artifacts = accounts.of_kind(self.manifests, "vocabularies")
+        return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def vocabulary_of(self, manifest: Manifest) -> Vocabulary | None:
-        """The vocabulary that an artifact is, or was made with; None where the store has it no more."""
+        """Return the vocabulary that an artifact is, or was made with; None where the store no longer has it."""
         named = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in named if name in self._vocabularies), None)
 
@@ -86,7 +86,7 @@ class RunView:
         }
 
     def raw_files(self, documents: Manifest) -> Sequence[RawFile]:
-        """The raw files that an artifact was parsed from; none where the lock does not name them."""
+        """Return the raw files that an artifact was parsed from; none where the lock does not name them."""
         for generation in self.lock.generations:
             files = generation.get(documents.name, ())
             if raw_parent(files) in documents.parents:

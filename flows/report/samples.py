@@ -1,6 +1,6 @@
 """Samples of text for a report: dropped rows by reason, duplicates next to their survivors.
 
-Promise: samples are the same for the same store. Who shows them sends every text through `Privacy.show`.
+Promise: samples are the same for the same store. Whoever shows them sends every text through `Privacy.show`.
 Cost: the part ledgers say where a reason occurs, so at most `number` parts are read for a reason; of duplicates
 the verdicts are read (about 60 bytes a document) and two parts of documents for each pair shown.
 """
@@ -22,7 +22,7 @@ from corpora.store.tables import open_table, read_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why rows went, how many, and a few of them."""
+    """A reason why rows were dropped, how many, and a few of them."""
 
     name: str
     count: int
@@ -30,12 +30,12 @@ class Reason:
 
 
 def dropped_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
-    """The records that parsing and its steps dropped, most frequent reason first, `number` rows of each."""
+    """Return the records that parsing and its steps dropped, most frequent reason first, `number` rows of each."""
     return _reasons(place, manifest, "dropped", number)
 
 
 def removed_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
-    """The documents that a corpus did not take in, the same way."""
+    """Return the documents that a corpus left out, in the same way."""
     return _reasons(place, manifest, "removed", number)
 
 
@@ -55,16 +55,16 @@ def _reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[
 
 
 def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[Dropped]:
-    """The first rows of one reason; only parts whose ledger counts it are opened."""
-    found: list[Dropped] = []
+    """Return the first rows of one reason; only parts whose ledger counts it are opened."""
+    rows_of_reason: list[Dropped] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
             rows = dropped_rows(open_table(place, manifest.stage_folder, part, table, DROPPED.names))
             named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
-            found += [row for row, _ in zip(named, range(number - len(found)), strict=False)]
-        if len(found) == number:
+            rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
+        if len(rows_of_reason) == number:
             break
-    return found
+    return rows_of_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +78,13 @@ class DuplicatePair:
 
 
 def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[DuplicatePair]:
-    """Removed duplicates with their survivors: pairs of two sources first, and of these the least alike.
+    """Return removed duplicates with their survivors: pairs of two sources first, and of these the least alike.
 
-    There a threshold that is too low would show first. None where the store has not all judged documents any more.
+    There a threshold that is too low would show first. Empty where the store no longer has all judged documents.
     """
     parents = [parent for parent in verdicts.parents if parent.role == "documents"]
-    found = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
-    judged = [manifest for manifest in found if manifest is not None]
+    manifests = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
+    judged = [manifest for manifest in manifests if manifest is not None]
     if len(judged) < len(parents):
         return []
     columns = ["id", "reason", "survivor", "similarity"]
@@ -107,7 +107,7 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
 
 
 def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """The rows of verdicts that were removed for a survivor, and the rows of these survivors."""
+    """Return the rows of verdicts that were removed for a survivor, and the rows of these survivors."""
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
     wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()
@@ -117,15 +117,15 @@ def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
 
 
 def _sources_of_rows(judged: Sequence[Manifest]) -> Int64s:
-    """The number of each judged document's source: one number a name, over all generations."""
+    """Return the number of each judged document's source: one number a name, over all generations."""
     names = list(dict.fromkeys(manifest.name for manifest in judged))
     numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
     return np.repeat(numbers, [manifest.rows("documents") for manifest in judged])
 
 
 def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """The documents of rows of verdicts, which are in the order of the judged documents' parts."""
-    found: dict[int, Document] = {}
+    """Return the documents of rows of verdicts, which are in the order of the judged documents' parts."""
+    documents_by_row: dict[int, Document] = {}
     first = 0
     for manifest in judged:
         for part in manifest.parts:
@@ -133,6 +133,6 @@ def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection
             for row in here:
                 rows_there = range(row - first, row - first + 1)
                 batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                [found[row]] = documents(batches)
+                [documents_by_row[row]] = documents(batches)
             first += part.rows("documents")
-    return found
+    return documents_by_row

@@ -1,4 +1,4 @@
-"""What a report shows of text: dropped rows, duplicates side by side, examples under their masks.
+"""The texts in a report: dropped rows, duplicates side by side, examples under their masks.
 
 Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or
 in the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
@@ -33,7 +33,7 @@ View = dict[str, Any]  # what the template reads, by name
 
 
 def reason_groups(run: RunView) -> list[View]:
-    """Reasons with samples, grouped by artifact: what each source dropped, what the corpus did not take."""
+    """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
     parsed = [
         (_dropped_from(run, manifest), samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
         for manifest in accounts.of_kind(run.manifests, "documents")
@@ -48,13 +48,13 @@ def reason_groups(run: RunView) -> list[View]:
 
 
 def _dropped_from(run: RunView, manifest: Manifest) -> str:
-    """The title of what a source dropped, with its generation where there are several."""
+    """Return the title of what a source dropped, with its generation where there are several."""
     generation = run.generation(manifest)
     return f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
 
 
 def pair_views(run: RunView) -> list[View]:
-    """Duplicates next to their survivors, with the words that only one of the two has."""
+    """Return duplicates next to their survivors, with the words that only one of the two has."""
     verdicts = run.newest("verdicts")
     pairs = samples.duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
     return [_pair_view(pair) for pair in pairs]
@@ -74,16 +74,16 @@ def _pair_view(pair: samples.DuplicatePair) -> View:
 
 
 def _differences(compared: TextDifferences) -> str:
-    """How two texts differ, in numbers."""
+    """Return how two texts differ, in numbers."""
     if compared.is_same:
         return "word for word the same"
     removed, stays = compared.own
-    told = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
-    return f"{told}, in as much as was compared" if compared.partial else told
+    difference = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
+    return f"{difference}, in as much as was compared" if compared.partial else difference
 
 
 def example_views(run: RunView) -> list[View]:
-    """A few training examples of each shard set, each token with its segment and mask."""
+    """Return a few training examples of each shard set, each token with its segment and mask."""
     views = []
     for name, shards in run.of_each("shards").items():
         vocabulary = run.vocabulary_of(shards)
@@ -121,6 +121,6 @@ def _example_view(run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, num
 
 
 def _token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """A token for the template; where text may not be shown, only special tokens are."""
+    """Return a token for the template; where text may not be shown, only special tokens are."""
     text, seen = (piece if readable or piece in specials else HIDDEN for piece in (token.text, token.seen))
     return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}

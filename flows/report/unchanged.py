@@ -1,7 +1,7 @@
-"""A run in which nothing was new: its page is the head alone, and the parts are those of an earlier run's page.
+"""A run with nothing new: its page is the head alone, and the parts are those of an earlier run's page.
 
-Promise: the run whose page is named used the same artifacts with the same recipe, settings and inputs, and its page is
-there and has all parts. Where there is none, the page is written whole. So a schedule that finds nothing new for months
+Promise: the run whose page is named used the same artifacts with the same recipe, settings and inputs, and its page
+exists and has all parts. Where there is none, the page is written whole. So a schedule with nothing new for months
 keeps one whole page, and some kilobytes a run.
 Cost: the record of the run before, and its page.
 """
@@ -18,7 +18,7 @@ HEAD_BYTES = 4_096  # in which the mark is
 
 
 def run_with_the_parts(place: Place, record: RunRecord) -> str:
-    """The run whose page has the parts of a run that found everything; "" where its page has to be whole."""
+    """Return the run whose page has the parts of a run that reused everything; "" where its page must be whole."""
     if any(stage.state != "reused" for stage in record.stages):
         return ""
     before = run_before(place, record, lambda line: None)
@@ -36,7 +36,7 @@ def run_with_the_parts(place: Place, record: RunRecord) -> str:
 
 
 def _told(record: RunRecord) -> tuple[object, ...]:
-    """What the parts of a page depend on."""
+    """Return everything that the parts of a page depend on."""
     return {stage.folder for stage in record.stages}, record.recipe_toml, record.overrides, record.inputs
 
 

@@ -1,7 +1,7 @@
 """The vocabularies of a run for its report: size, pieces, tokens a word and unknown tokens, side by side.
 
-Promise: tokens a word is told where words and tokens were counted over one corpus, and left out where they were not.
-What a word is, each algorithm has its own rule for, so the figures of two algorithms are not of the same words.
+Promise: tokens a word are shown where words and tokens were counted over one corpus, and left out where they were not.
+Each algorithm has its own rule for words, so the figures of two algorithms are not about the same words.
 Every piece passes `privacy.Privacy`: it may be a word of a document.
 """
 
@@ -23,7 +23,7 @@ View = dict[str, Any]
 
 
 def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[View]:
-    """Each vocabulary in numbers, with its special tokens, longest pieces and what was measured of it.
+    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures.
 
     reference: a vocabulary to compare each with
     """
@@ -58,7 +58,7 @@ def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[V
 
 
 def _facts(vocabulary: Vocabulary) -> View:
-    """What the tokens themselves tell."""
+    """Return the facts that the tokens themselves give."""
     return {
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
@@ -70,20 +70,20 @@ def _facts(vocabulary: Vocabulary) -> View:
 
 
 def _longest(run: RunView, vocabulary: Vocabulary) -> list[str]:
-    """The longest pieces as they may be shown."""
+    """Return the longest pieces as they may be shown."""
     shown = (vocabulary.display(id) for id in longest_pieces(vocabulary, LONGEST_PIECES))
     return [piece for piece in (run.privacy.show(text, PIECE_CHARACTERS) for text in shown) if piece]
 
 
 def tokens_a_word(tokens: Manifest | None) -> float | None:
-    """Training tokens for each word of the corpus; None where none were counted."""
+    """Return training tokens for each word of the corpus; None where none were counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
 
 
 def tokens_a_word_by_source(tokens: Manifest | None) -> dict[str, float]:
-    """The same for each source, the most tokens a word first: where the vocabulary fits least."""
+    """Return the same for each source, the most tokens a word first: where the vocabulary fits least."""
     sums = figures_by(tokens, "source")
     shares = {
         name: sums[name]["train tokens"] / sums[name]["train words"] for name in sums if sums[name]["train words"]

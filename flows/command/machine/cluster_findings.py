@@ -1,4 +1,4 @@
-"""What `cloze plan` and `cloze doctor` say of the cluster that a run would have."""
+"""Reports the cluster that a run would have, for `cloze plan` and `cloze doctor`."""
 
 from corpora.errors import InputError
 from flows.command.machine.doctor import Finding
@@ -6,7 +6,7 @@ from flows.recipes.settings.engine import LOCAL, check_engine
 
 
 def engine_lines(address: str) -> list[str]:
-    """A line on the engine, and one where something must be done first; nothing of this machine's own processes."""
+    """Return a line on the engine, and one where something must be done first; none for local processes."""
     if address == LOCAL:
         return []
     from flows.engines.open_engine import engine_seen  # with the pool
@@ -19,7 +19,7 @@ def engine_lines(address: str) -> list[str]:
 
 
 def engine_findings(address: str | None) -> list[Finding]:
-    """The engine as `cloze doctor` judges it. Raises InputError where the address is none."""
+    """Return the engine as `cloze doctor` judges it. Raises InputError where the address is not one."""
     if address is None or check_engine(address) == LOCAL:
         return []
     from flows.engines.open_engine import engine_seen

@@ -1,6 +1,6 @@
-"""Every kernel that a run calls, compiled before it is called.
+"""Compiles every kernel that a run calls, before it is called.
 
-`kernel_calls.txt` has the calls, in the order in which a run comes to them, so that they can be compiled on all cores.
+`kernel_calls.txt` has the calls, in the order in which a run makes them, so that they can be compiled on all cores.
 `flows.command.machine.kernel_calls` writes it.
 Cost: some 70 s of one core.
 """
@@ -21,11 +21,11 @@ from flows.run.policies import default_workers
 Tell = Callable[[str], None]
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
-SAID_SECONDS = 10.0  # between two lines
+SAID_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
-    """Compile for all calls, each in one of so many processes. Done again, it takes a second or two."""
+    """Compile for all calls, each in one of so many processes. Repeated, it takes a second or two."""
     with WorkerPool(workers) as pool:
         _compile(pool, tell)
 
@@ -41,7 +41,7 @@ def _compile(pool: WorkerPool, tell: Tell) -> None:
 
 
 def compiled() -> Path:
-    """A file that is with the kernels when all are compiled, for this state of their sources."""
+    """Return a file that is with the kernels when all are compiled, for this state of their sources."""
     calls = CALLS.read_text(encoding="utf-8")
     modules = sorted({call.partition(":")[0] for call in calls.splitlines()})
     sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
@@ -50,7 +50,7 @@ def compiled() -> Path:
 
 @contextmanager
 def compiled_meanwhile(tell: Tell) -> Iterator[None]:
-    """While the block runs, half of the cores compile what it will come to. What is not done at its end is left."""
+    """Let half of the cores compile what the block will need while it runs. What is unfinished at its end is left."""
     if compiled().exists():
         yield
         return

@@ -1,7 +1,7 @@
-"""What this machine has and lacks for Cloze, each thing with its one line of remedy.
+"""Reports what this machine has and lacks for Cloze, each thing with its one line of remedy.
 
 Every check is a function that looks at one thing and returns a `Finding`; `examine` makes the list, `render`
-the page that `cloze doctor` prints. Nothing is mended and nothing is left there: a folder is probed with a
+the page that `cloze doctor` prints. Nothing is fixed and nothing is left behind: a folder is probed with a
 file that is gone again, a port by binding it for a moment, a proxy by opening a connection.
 
 The module uses the standard library alone and imports nothing of the project, so that it also works where packages are
@@ -38,7 +38,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked at: `fact` is what was seen, `remedy` what would mend it (empty when all is well)."""
+    """One thing that was checked: `fact` is the observation, `remedy` what would fix it (empty when all is well)."""
 
     name: str
     ok: Verdict
@@ -84,7 +84,7 @@ def render(findings: list[Finding]) -> str:
         if finding.remedy:
             lines.append(f"{'':<4}  {'':<{width}}  -> {finding.remedy}")
     ok, warn, fail = (sum(finding.ok == verdict for finding in findings) for verdict in ("ok", "warn", "fail"))
-    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to mend"])
+    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to fix"])
 
 
 def first_environment() -> dict[str, str]:
@@ -110,7 +110,7 @@ def _fail(name: str, fact: str, remedy: str) -> Finding:
 
 
 def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Whether this Python is one the pins were tested on."""
+    """Check that this Python is one the pins were tested on."""
     fact = ".".join(map(str, version))
     if any(version[:2] == first[:2] and version >= first for first in PYTHONS):
         return _ok("python", fact)
@@ -118,7 +118,7 @@ def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def machine(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Whether this is Linux on x86-64, the one platform whose wheels were tested."""
+    """Check that this is Linux on x86-64, the one platform whose wheels were tested."""
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
         return _ok("platform", fact)
@@ -126,12 +126,12 @@ def machine(system: str = sys.platform, processor: str = platform.machine()) -> 
 
 
 def cores() -> Finding:
-    """The cores this process may run on."""
+    """Report the cores this process may run on."""
     return _ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
 
 
 def memory(root: Path = Path("/")) -> Finding:
-    """The memory this process may use: what is free, or a container's limit where that is lower."""
+    """Check the memory this process may use: what is free, or a container's limit where that is lower."""
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     limit_file = root / "sys/fs/cgroup/memory.max"
@@ -140,11 +140,11 @@ def memory(root: Path = Path("/")) -> Finding:
     fact = f"{usable / GB:.1f} GB usable"
     if usable >= 4 * GB:
         return _ok("memory", fact)
-    return _warn("memory", fact, "a run wants 4 GB: close other programs or raise the container's limit")
+    return _warn("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
 
 
 def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
-    """Free space where `folder` is or would be: a failure below `needed_bytes`."""
+    """Check free space where `folder` is or would be: a failure below `needed_bytes`."""
     free = shutil.disk_usage(_nearest_folder(folder)).free
     fact = f"{free / GB:.1f} GB free for {folder}"
     if free < needed_bytes:
@@ -156,7 +156,7 @@ def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
 
 
 def shared_memory(folder: Path = Path("/dev/shm"), needed_bytes: int = GB // 4) -> Finding:
-    """Room in shared memory, through which torch's workers hand each other batches."""
+    """Check the room in shared memory, through which torch's workers hand each other batches."""
     if not folder.is_dir():
         return _warn("shared memory", f"there is no {folder}", f"mount a tmpfs at {folder}")
     free = shutil.disk_usage(folder).free
@@ -167,7 +167,7 @@ def shared_memory(folder: Path = Path("/dev/shm"), needed_bytes: int = GB // 4) 
 
 
 def text_encoding(encoding: str | None = None) -> Finding:
-    """Whether text goes to files and terminal as UTF-8 (`encoding`: the locale's own by default)."""
+    """Check that text goes to files and terminal as UTF-8 (`encoding`: the locale's own by default)."""
     encoding = ("utf-8" if sys.flags.utf8_mode else locale.getencoding()) if encoding is None else encoding
     if encoding.lower().replace("-", "") == "utf8":
         return _ok("text encoding", "UTF-8")
@@ -178,9 +178,9 @@ def text_encoding(encoding: str | None = None) -> Finding:
 
 
 def writable(name: str, folder: Path) -> Finding:
-    """Whether `folder` can be written, or made where it is missing: found out by writing a file.
+    """Check that `folder` can be written, or created where it is missing, by writing a file.
 
-    Permissions are not asked: they say nothing about a read-only mount, and to root everything is permitted.
+    Permissions are not checked: they say nothing about a read-only mount, and to root everything is permitted.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     try:
@@ -198,7 +198,7 @@ def writable(name: str, folder: Path) -> Finding:
 
 
 def _nearest_folder(folder: Path) -> Path:
-    """`folder`, or the closest one above it that exists: the disk its bytes would go to."""
+    """Return `folder`, or the closest one above it that exists: the disk its bytes would go to."""
     return next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
 
 
@@ -206,10 +206,10 @@ def _nearest_folder(folder: Path) -> Path:
 
 
 def server_port(environ: Mapping[str, str]) -> Finding:
-    """Whether the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
+    """Check that the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
-        fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is no port"
+        fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
         return _fail("server port", fact, "set it to a number from 1024 to 65535")
     if port_is_free(int(text)):
         return _ok("server port", f"{text} is free")
@@ -218,7 +218,7 @@ def server_port(environ: Mapping[str, str]) -> Finding:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1 at `port` now."""
+    """Return whether a server could listen on 127.0.0.1 at `port` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -229,7 +229,7 @@ def port_is_free(port: int) -> bool:
 
 
 def proxies(environ: Mapping[str, str]) -> Finding:
-    """Whether the proxies that the environment names take connections."""
+    """Check that the proxies that the environment names take connections."""
     named = proxy_settings(environ)
     for variable, url in named.items():
         trouble = _proxy_trouble(url)
@@ -240,14 +240,14 @@ def proxies(environ: Mapping[str, str]) -> Finding:
 
 
 def proxy_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The proxy variables that are set, under the spelling they have; lower case wins, as elsewhere."""
+    """Return the proxy variables that are set, under the spelling they have; lower case wins, as elsewhere."""
     spellings = [(lower, lower.upper()) for lower in PROXY_VARIABLES]
     set_ones = [next((name for name in pair if environ.get(name)), None) for pair in spellings]
     return {name: environ[name] for name in set_ones if name is not None}
 
 
 def _proxy_trouble(url: str) -> str:
-    """Why no connection to the proxy at `url` can be opened; empty when one can."""
+    """Return why no connection to the proxy at `url` can be opened; empty when one can."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
@@ -260,20 +260,20 @@ def _proxy_trouble(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """`url` as it may be shown: all that is before its last @, and what follows a question mark after it, left out.
+    """Return `url` as it may be shown: without all before its last @, and what follows a question mark after it.
 
     >>> without_password("http://me:a/b?c@host:3128"), without_password("host:3128/?key=secret")
     ('http://***@host:3128', 'host:3128/?...')
     """
-    found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
-    scheme = found[0] if found else ""
+    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
+    scheme = match[0] if match else ""
     _, at, host = url.removeprefix(scheme).rpartition("@")
     shown, question, _ = host.partition("?")
     return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
 
 
 def loopback(environ: Mapping[str, str]) -> Finding:
-    """Whether calls to servers on this machine would be sent to the proxy, which cannot reach them."""
+    """Check that calls to servers on this machine would not be sent to the proxy, which cannot reach them."""
     if not proxy_settings(environ):
         return _ok("proxy and loopback", "no proxy is set")
     excepted = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
@@ -286,7 +286,7 @@ def loopback(environ: Mapping[str, str]) -> Finding:
 
 
 def _excepts(no_proxy: str, host: str) -> bool:
-    """Whether a no_proxy list leaves `host` alone: `*`, the name itself, or a domain it ends in."""
+    """Return whether a no_proxy list leaves `host` alone: `*`, the name itself, or a domain it ends in."""
     names = [name.strip().lstrip(".") for name in no_proxy.split(",")]
     return any(name and (name in ("*", host) or host.endswith(f".{name}")) for name in names)
 
@@ -295,13 +295,13 @@ def _excepts(no_proxy: str, host: str) -> bool:
 
 
 def packages(constraints: Path = CONSTRAINTS) -> Finding:
-    """Whether what is installed is what was tested: nothing required missing, nothing off its pin."""
+    """Check that what is installed is what was tested: nothing required missing, nothing off its pin."""
     remedy = "run `make demo` (or `python3 bootstrap.py`) once more"
     try:
         required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
     except PackageNotFoundError:
         return _fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
-    installed = {_key(found.name): found.version for found in distributions()}
+    installed = {_key(package.name): package.version for package in distributions()}
     missing = sorted(required - set(installed))
     if missing:
         return _fail("packages", f"missing: {', '.join(missing)}", remedy)
@@ -313,7 +313,7 @@ def packages(constraints: Path = CONSTRAINTS) -> Finding:
 
 
 def pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
-    """The installed packages whose version is not the pinned one; a label such as `+cpu` is no difference.
+    """Return the installed packages whose version differs from the pin; a label such as `+cpu` is not a difference.
 
     >>> pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
     ['numpy 2.5.0 (tested: 2.4.6)']
@@ -328,13 +328,13 @@ def pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]
 
 
 def _key(requirement: str) -> str:
-    """The name a requirement begins with, in the one spelling that compares equal (PEP 503)."""
+    """Return the name a requirement begins with, in the one spelling that compares equal (PEP 503)."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def gpu(environ: Mapping[str, str]) -> Finding:
-    """The graphics processors and their driver, as the driver's own tool tells; to have none is no fault."""
+    """Report the graphics processors and their driver, as the driver's own tool does; having none is fine."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
     if tool is None:
         return _ok("gpu", "none seen: training runs on the processor")
@@ -348,13 +348,13 @@ def gpu(environ: Mapping[str, str]) -> Finding:
 
 
 def compiler(environ: Mapping[str, str]) -> Finding:
-    """Whether layers can be compiled for a GPU; without one no compiler is needed."""
+    """Check that layers can be compiled for a GPU; without a GPU no compiler is needed."""
     path = environ.get("PATH") or os.defpath
     if shutil.which("nvidia-smi", path=path) is None:
         return _ok("compiler", "none is needed: every part comes as a binary wheel")
     named = [environ["CC"].split()[0]] if environ.get("CC", "").split() else ["gcc", "clang", "cc"]
-    found = next((name for name in named if shutil.which(name, path=path)), None)
-    if found is None:
+    command = next((name for name in named if shutil.which(name, path=path)), None)
+    if command is None:
         remedy = f"install one ({' or '.join(named)}) and Python's headers: training on the GPU is slower without"
         return _warn("compiler", "none for C: layers are not compiled for the GPU", remedy)
-    return _ok("compiler", f"{found}: layers are compiled for the GPU")
+    return _ok("compiler", f"{command}: layers are compiled for the GPU")

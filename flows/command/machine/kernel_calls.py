@@ -1,9 +1,9 @@
-"""The list of calls that kernels are compiled for: what a small store of the shipped samples comes to when it is built.
+"""The list of calls that kernels are compiled for: those that building a small store of the shipped samples makes.
 
     python -m flows.command.machine.kernel_calls
 
-writes `kernel_calls.txt` again. That is due when a kernel that Python calls is new, has gone, or takes other arguments.
-Cost: the kernels' compilation in one process, where they are not kept yet.
+writes `kernel_calls.txt` again. Do so when a kernel that Python calls is new, is gone, or takes other arguments.
+Cost: the kernels' compilation in one process, where they are not cached yet.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ RECIPE = "\n".join(
 
 
 def calls() -> list[str]:
-    """Build a small store and throw it away: the calls on the way, in their order."""
+    """Build a small store and throw it away; return the calls on the way, in their order."""
     with scratch_folder() as folder:
         recipe = parse_recipe(RECIPE, folder / "prepare.toml", {})
         build_all(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)

@@ -1,13 +1,13 @@
-"""`cloze prepare`: what the first run would wait for, done beforehand; `make install` and `make develop` call it.
+"""`cloze prepare`: does in advance what the first run would wait for; `make install` and `make develop` call it.
 
     bytecode     of the packages, where Python may not have written it
     kernels      compiled on all cores, for the calls that runs make (`flows.command.machine.compile_kernels`)
     database     of the embedded orchestrator, which its first server makes
 
-Compiled code is shared by all checkouts and environments of a user in which the same is to be compiled.
+Compiled code is shared by all checkouts and environments of a user with the same code to compile.
 
-Promise: what is done is not done again, and a kill in the middle loses at most what was being compiled. Nothing is left
-but caches.
+Promise: what is done is not done again, and a kill in the middle loses at most what was being compiled. Only caches
+are left behind.
 What no process read for 60 days is removed when kernels are compiled.
 Cost: one to two minutes of a core, once for each state of the kernels.
 """
@@ -56,7 +56,7 @@ def prepare(home: Path, tell: Tell) -> None:
 
 
 def is_prepared(home: Path) -> bool:
-    """Whether the first run has nothing to wait for."""
+    """Return whether the first run has nothing to wait for."""
     return compiled().exists() and not damaged() and database_of(home / "prefect").exists()
 
 
@@ -69,13 +69,13 @@ def _remove_unused(folder: Path) -> None:
 
 
 def damaged() -> list[Path]:
-    """The files of compiled kernels and their tables that are not as they were written."""
+    """Return the files of compiled kernels and their tables that are not as they were written."""
     files = (path for path in sorted(kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
 def kernels_finding() -> Finding:
-    """Whether the kernels of this state of the code are compiled, and kept as they were written."""
+    """Check that the kernels of this state of the code are compiled, and intact."""
     folder, bad = kernel_folder(), damaged()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"

@@ -1,4 +1,4 @@
-"""`cloze runs`, `cloze status`, `cloze gc`: what ran in a store, what runs there now, what it can do without.
+"""`cloze runs`, `cloze status`, `cloze gc`: what ran in a store, what runs there now, what it no longer needs.
 
 Each command imports what it needs when it runs.
 """
@@ -28,34 +28,34 @@ def runs(
     limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """Say what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
+    """List what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
     from flows.command.operations.display import show_runs
     from flows.run.record.listed_runs import run_states
 
     if limit < 0:
         raise InputError(f"--limit {limit} must be a whole number from 0 up.")
     place, recipe = _store_or_recipe(of)
-    found = run_states(place, recipe, limit or None)
+    states = run_states(place, recipe, limit or None)
     if as_json:
-        print(json.dumps([state.to_json() for state in found], indent=1))
+        print(json.dumps([state.to_json() for state in states], indent=1))
         return 0
     _refuse_no_store(place)
-    console.print(show_runs(found) if found else "No run is on record here.", markup=False)
+    console.print(show_runs(states) if states else "No run is on record here.", markup=False)
     return 0
 
 
 @operations_app.command
 def status(store: Store = "store", *, as_json: AsJson = False) -> int:
-    """Say what runs now in a store: which stage, how far, how fast, how long yet; and what waits."""
+    """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
     from flows.command.operations.display import status_lines
     from flows.run.record.status import store_status
 
     place = _place(store)
-    found = store_status(place)
+    current = store_status(place)
     if as_json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps(current.to_json(), indent=1))
         return 0
-    for line in status_lines(found):
+    for line in status_lines(current):
         console.print(line, markup=False)
     return 0
 
@@ -78,12 +78,12 @@ def gc(
     from flows.command.operations.gc import collect
 
     if delete and dry_run:
-        raise InputError("--delete removes and --dry-run does not: give one of them.")
+        raise InputError("--delete and --dry-run contradict each other: give one of them.")
     return collect(_place(store), keep, days, keep_runs, delete, as_json)
 
 
 def _place(store: str) -> "Place":
-    """The store at an address. Raises InputError where there is none."""
+    """Return the store at an address. Raises InputError where there is none."""
     from corpora.store.places.place import Place
 
     place = Place(store)
@@ -99,7 +99,7 @@ def _refuse_no_store(place: "Place") -> None:
 
 
 def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
-    """A store, and the name of the recipe where one was given instead. Raises InputError."""
+    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
     from corpora.store.places.place import Place
 
     if not Path(of).is_dir():

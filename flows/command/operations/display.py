@@ -1,4 +1,4 @@
-"""What the commands of operations show: tables and lines, made of what `flows.run` has read."""
+"""The output of the commands of operations: tables and lines, made of what `flows.run` has read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,12 +16,12 @@ from flows.run.record.listed_runs import ListedRun, new_parts
 from flows.run.record.status import StoreStatus
 
 NONE = "-"
-KINDS = 3  # named of what was new
+KINDS = 3  # of what was new, by name
 STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
 
 
 def show_runs(states: Sequence[ListedRun]) -> Table:
-    """A line for each run."""
+    """Return a table with a line for each run."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("began", "recipe", "state", "new"):
         table.add_column(name, overflow="fold")
@@ -45,7 +45,7 @@ def show_runs(states: Sequence[ListedRun]) -> Table:
 
 
 def what_was_new(state: ListedRun) -> str:
-    """What a run built, in a few words."""
+    """Return what a run built, in a few words."""
     if state.record is None:
         return NONE
     parts = new_parts(state.record)
@@ -57,7 +57,7 @@ def what_was_new(state: ListedRun) -> str:
 
 
 def status_lines(status: StoreStatus) -> Iterator[str]:
-    """What goes on in a store, line by line."""
+    """Yield what is under way in a store, line by line."""
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
@@ -70,27 +70,27 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
     for state in status.lost:
         yield (
             f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
-            "a word. What it has finished is kept; run the recipe again, and it goes on from there."
+            "a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for recipe, number in status.quarantine.items():
         yield f"{printable(recipe)}: {counted(number, 'record')} in quarantine; its lock names them."
 
 
 def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
-    """What a run does now."""
-    said, process = present.said, present.process
-    workers = counted(int(said.get("workers", 0)), "worker")
+    """Yield what a run does now."""
+    facts, process = present.said, present.process
+    workers = counted(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {printable(process.host)}"
     yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{_silence(present)}"
-    stages: Mapping[str, Mapping[str, Any]] = said.get("stages", {})
+    stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
         yield f"  {printable(stage):32} {progress_text(stage, progress)}"
-    if not stages and said.get("doing"):
-        yield f"  {printable(str(said['doing']))}"
+    if not stages and facts.get("doing"):
+        yield f"  {printable(str(facts['doing']))}"
 
 
 def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
-    """How far a stage is. What is not known is not said.
+    """Return how far a stage is, leaving out what is unknown.
 
     >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
     '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
@@ -98,36 +98,36 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
     '0 of 1,000 steps'
     """
     what = "steps" if stage.endswith(" steps") else "parts"
-    said = f"{progress['built']:,} of {progress['parts']:,} {what}"
+    count = f"{progress['built']:,} of {progress['parts']:,} {what}"
     rate, left = progress.get("rate"), progress.get("seconds_left")
     if rate is None or left is None:
-        return said
+        return count
     pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
-    return f"{said}, {pace}, {readable_seconds(left)} left of this stage"
+    return f"{count}, {pace}, {readable_seconds(left)} left of this stage"
 
 
 def schedule_line(present: Present) -> str:
-    """A recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
-    said = present.said
-    due = f"next {when(str(said['next']))}" if said.get("next") else "when it is due is not known yet"
-    waits = f", {counted(int(said['waiting']), 'run')} waiting for the turn" if said.get("waiting") else ""
-    return f"{printable(str(said.get('recipe')))}: on its schedule, {printable(str(said.get('when')))}; {due}{waits}"
+    """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+    facts = present.said
+    due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
+    waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
 
 
 def waiting_line(present: Present) -> str:
-    """A release that waits for a person: since when, and where to answer."""
-    said = {key: printable(str(value)) for key, value in present.said.items()}
-    what = f"the release {said.get('release')} of the run {said.get('run')}"
-    return f"{said.get('recipe')}: {what} waits for approval since {when(said.get('since', ''))}: {said.get('url')}"
+    """Return the line of a release that waits for a person: since when, and where to answer."""
+    facts = {key: printable(str(value)) for key, value in present.said.items()}
+    what = f"the release {facts.get('release')} of the run {facts.get('run')}"
+    return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
 
 
 def _silence(present: Present) -> str:
-    """How long a process was not heard of, where that is more than a moment."""
+    """Return how long ago a process was last heard of, where that is more than a moment."""
     return f", last heard of {readable_seconds(present.silent)} ago" if present.silent > 60 else ""
 
 
 def when(moment: str) -> str:
-    """A moment of a record in this machine's time."""
+    """Return a moment of a record in this machine's time."""
     try:
         return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:

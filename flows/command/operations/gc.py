@@ -1,4 +1,4 @@
-"""`cloze gc`: what of a store nobody needs, shown first and removed when it is asked for."""
+"""`cloze gc`: shows what nobody needs in a store, and removes it on request."""
 
 import json
 import time
@@ -29,26 +29,26 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
     check_range("--keep-days", policy.days, 0, 36_500)
     if not place.sizes("runs"):
         raise InputError(
-            f"No run is on record in {place.at('')}, so it is not known what is needed. Give a store's folder or its "
+            f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "
             "address; `cloze run` prints it."
         )
     tell = to_stderr if as_json else say
-    found = clear_store(place, policy, keep_runs, tell, _Told()) if delete else garbage(look(place, policy), keep_runs)
+    result = clear_store(place, policy, keep_runs, tell, _Told()) if delete else garbage(look(place, policy), keep_runs)
     if as_json:
-        print(json.dumps(garbage_json(found, delete), indent=1))
+        print(json.dumps(garbage_json(result, delete), indent=1))
         return 0
-    for line in garbage_lines(found, delete):
+    for line in garbage_lines(result, delete):
         say(line)
     return 0
 
 
 def say(line: str) -> None:
-    """A line of the command."""
+    """Print a line of the command."""
     console.print(line, markup=False)
 
 
 class _Told:
-    """Says from time to time how much is freed by now."""
+    """Reports from time to time how much is freed so far."""
 
     def __init__(self) -> None:
         self._said = time.monotonic()
@@ -59,34 +59,34 @@ class _Told:
             to_stderr(f"{readable_bytes(freed)} are freed so far")
 
 
-def garbage_lines(found: Garbage, deleted: bool) -> Iterator[str]:
-    """What goes, or is gone."""
+def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
+    """Yield what goes, or is gone."""
     verb = "removed" if deleted else "would go"
-    for folder in found.artifacts[:SHOWN]:
+    for folder in result.artifacts[:SHOWN]:
         yield f"  {folder}: {verb}"
-    if len(found.artifacts) > SHOWN:
-        yield f"  and {len(found.artifacts) - SHOWN:,} more"
+    if len(result.artifacts) > SHOWN:
+        yield f"  and {len(result.artifacts) - SHOWN:,} more"
     what = (
-        f"{counted(len(found.artifacts), 'artifact')}, {counted(len(found.files), 'file')} and "
-        f"{counted(len(found.runs), 'record of a run', 'records of runs')}"
+        f"{counted(len(result.artifacts), 'artifact')}, {counted(len(result.files), 'file')} and "
+        f"{counted(len(result.runs), 'record of a run', 'records of runs')}"
     )
-    yield f"{what} {verb}: {readable_bytes(found.size_bytes)}{' are free' if deleted else ''}."
-    if found.unknown:
+    yield f"{what} {verb}: {readable_bytes(result.size_bytes)}{' are free' if deleted else ''}."
+    if result.unknown:
         yield (
-            f"{counted(len(found.unknown), 'artifact')} of names that no run on record knows stay: {found.unknown[0]}"
-            f"{' ...' if len(found.unknown) > 1 else ''}"
+            f"{counted(len(result.unknown), 'artifact')} whose names no recorded run has stay: {result.unknown[0]}"
+            f"{' ...' if len(result.unknown) > 1 else ''}"
         )
-    if not deleted and found.size_bytes:
-        yield "Nothing is removed yet: say --delete."
+    if not deleted and result.size_bytes:
+        yield "Nothing is removed yet: add --delete to remove it."
 
 
-def garbage_json(found: Garbage, deleted: bool) -> dict[str, Any]:
-    """For scripts."""
+def garbage_json(result: Garbage, deleted: bool) -> dict[str, Any]:
+    """Return the result for scripts."""
     return {
         "deleted": deleted,
-        "artifacts": list(found.artifacts),
-        "files": dict(found.files),
-        "runs": list(found.runs),
-        "unknown": list(found.unknown),
-        "size_bytes": found.size_bytes,
+        "artifacts": list(result.artifacts),
+        "files": dict(result.files),
+        "runs": list(result.runs),
+        "unknown": list(result.unknown),
+        "size_bytes": result.size_bytes,
     }

@@ -1,5 +1,5 @@
 """Releases and deployments on the command line.
 
-`cli.py` has the commands; `display.py` shows a history. What they do is in `flows.run.record.releases` and
+`cli.py` has the commands; `display.py` shows a history. Their work is done in `flows.run.record.releases` and
 `flows.orchestration`.
 """

@@ -1,4 +1,4 @@
-"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows what came back."""
+"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows the result."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def release(
     store: Annotated[str | None, Parameter(help="A store instead of the recipe's.")] = None,
     reason: Reason = "",
     approve: Annotated[
-        str | None, Parameter(help="Release it although bounds do not hold: why. Else a person is asked in the UI.")
+        str | None, Parameter(help="Why to release it although bounds do not hold; else a person is asked in the UI.")
     ] = None,
     wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
     port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
@@ -69,10 +69,10 @@ def release(
 def releases(
     store: Annotated[str, Parameter(help="A store.")] = "store",
     *,
-    name: Annotated[str | None, Parameter(help="The history of this name alone.")] = None,
+    name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List what was released, under which name, when, by whom and why; a star is at what a name means now."""
+    """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
     from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
     from flows.run.record.releases import current_release, history, names_of_releases
@@ -100,7 +100,7 @@ def rollback(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> int:
-    """Let a name mean again what was released before; the history keeps both."""
+    """Point a name back to what was released before; the history keeps both."""
     from corpora.store.places.place import Place
     from flows.command.releases.display import show_entry
     from flows.run.record.releases import roll_back
@@ -125,7 +125,7 @@ def deploy(
         str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
     ] = None,
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
-    force: Annotated[bool, Parameter(help="Replace a file that is there.", negative=())] = False,
+    force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> int:
     """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
     from corpora.errors import InputError
@@ -151,7 +151,7 @@ def deploy(
 
 
 def next_steps(output: Path, pool: str) -> list[str]:
-    """What comes after the file, as commands."""
+    """Return the next steps after the file, as commands."""
     from shlex import quote
 
     from flows.orchestration.schedules.prefect_yaml import worker_command

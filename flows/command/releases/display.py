@@ -1,4 +1,4 @@
-"""How releases look on a terminal and in JSON."""
+"""Releases on a terminal and in JSON."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ CELL_CHARACTERS = 200
 
 
 def show_releases(entries: Sequence[Release]) -> Table:
-    """The history of some names; of each the entry that counts has a star."""
+    """Return the history of some names; the current entry of each has a star."""
     table = Table(box=None, pad_edge=False)
     for head in ("release", "number", "when", "who", "what", "run", "reason"):
         table.add_column(head, overflow="fold")
@@ -29,19 +29,19 @@ def show_releases(entries: Sequence[Release]) -> Table:
 
 
 def what(entry: Release) -> str:
-    """What an entry did, in a few words."""
+    """Return what an entry did, in a few words."""
     if entry.action == "rollback":
         return f"back to {entry.back_to}"
     return "released" if entry.approved == "bounds" else "released by approval"
 
 
 def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """An entry for scripts. current: whether it is what its name means"""
+    """Return an entry for scripts. current: whether it is what its name means"""
     return {"store": place.at(""), "current": current, **asdict(entry)}
 
 
 def show_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Say what a name means from now on."""
+    """Print what a name means from now on."""
     if as_json:
         print(json.dumps(release_json(place, entry, current=True), indent=1))
         return

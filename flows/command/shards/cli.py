@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from flows.command.terminal.output import console
 
-shards_app = App(name="shards", help="Work with shards: write what an epoch sees.")
+shards_app = App(name="shards", help="Work with shards: write the examples of an epoch.")
 
 
 @shards_app.command
@@ -19,14 +19,14 @@ def materialise(
     ],
     *,
     epoch: Annotated[int, Parameter(help="The epoch, from 0.")],
-    to: Annotated[str, Parameter(help="The folder to write; it must not hold anything yet.")],
+    to: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
     seed: Annotated[
         int | None,
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
 ) -> int:
-    """Write what an epoch sees: ids with their masks put in, masked positions, targets, as Arrow files."""
+    """Write the examples of an epoch: ids with their masks put in, masked positions, targets, as Arrow files."""
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 

@@ -1,4 +1,4 @@
-"""What `cloze shards materialise` writes: the examples of an epoch, in Arrow files that pyarrow and `datasets` open.
+"""The output of `cloze shards materialise`: the examples of an epoch, in Arrow files that pyarrow and `datasets` open.
 
 The folder appears whole, or not at all. Memory: a few thousand examples, whatever the shards hold.
 """
@@ -23,7 +23,7 @@ LAST_EPOCH = 1 << 32
 
 
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> list[str]:
-    """Write the examples of an epoch to a new folder; lines that say what is in it. Raises InputError."""
+    """Write the examples of an epoch to a new folder; return lines that describe it. Raises InputError."""
     check_choice("--split", split, SPLITS)
     check_range("--epoch", epoch, 0, LAST_EPOCH)
     if seed is not None:
@@ -43,7 +43,7 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
 
 
 def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
-    """Write files of about `FILE_ROWS` rows each, one at least; how many rows each has."""
+    """Write files of about `FILE_ROWS` rows each, at least one; return how many rows each has."""
     written: list[int] = []
     first = next(rows, None)
     while first is not None or not written:

@@ -1,6 +1,6 @@
-"""The doors of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
+"""The commands of tasks, from `cloze finetune` to `cloze search`: each reads its arguments and calls one module.
 
-It imports what it needs when it runs.
+Each imports what it needs when it runs.
 """
 
 import os
@@ -33,12 +33,12 @@ class FileAsked:
             name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()
         ),
     ] = None
-    format: Annotated[str, Parameter(help="The files' format, where their endings do not tell.")] = ""
+    format: Annotated[str, Parameter(help="The files' format, where their endings do not show it.")] = ""
     header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
     max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
     def of(self, path: Path | None) -> "FileSettings":
-        """The settings of a file, or of one that is named later. Raises InputError."""
+        """Return the settings of a file, or of one that is named later. Raises InputError."""
         from flows.command.recipe_argument import read_override
         from trainer.tasks.formats.records import FileSettings
 
@@ -54,10 +54,10 @@ class FileAsked:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TextsAsked(FileAsked):
-    """The same of a collection."""
+    """The same for a collection."""
 
     format: Annotated[
-        str, Parameter(help="Its format, where its ending does not tell; documents or queries of TREC, MS MARCO, BEIR.")
+        str, Parameter(help="Its format, if its ending does not show it; documents or queries of TREC, MS MARCO, BEIR.")
     ] = ""
 
 
@@ -71,28 +71,28 @@ def _tell(line: str) -> None:
 @tasks_app.command
 def finetune(
     task: Annotated[
-        str, Parameter(help="What is to be learnt: classes, number, ...; or a published set: glue/sst2, squad/2.0, ...")
+        str, Parameter(help="What to learn: classes, number, ...; or a published set: glue/sst2, squad/2.0, ...")
     ],
     model: Model,
     *,
-    output: Annotated[Path, Parameter(help="Folder for what is learnt; it must not hold anything yet.")],
+    output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
     train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
-    data: Annotated[Path | None, Parameter(help="Of a published set its folder, in place of the two files.")] = None,
+    data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: FileAsked = FILE_ASKED,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
 ) -> int:
-    """Fine-tune a model on a task; the same command again goes on where it was ended."""
+    """Fine-tune a model on a task; run the same command again to resume it."""
     from flows.command.recipe_argument import read_override
     from flows.command.tasks.finetune import finetune_model, published_task, task_files
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or evaluate is None or "/" in task:  # a published set
-        kind, files, said = published_task(task, data, train, evaluate, said=file)
-        return finetune_model(kind, model, files, output, {**said, **pairs}, _tell)
+        kind, files, settings = published_task(task, data, train, evaluate, file=file)
+        return finetune_model(kind, model, files, output, {**settings, **pairs}, _tell)
     return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, _tell)
 
 
@@ -101,17 +101,17 @@ def predict(
     model: Annotated[
         str, Parameter(help="The folder that `cloze finetune` or `cloze onnx` wrote, or one of Hugging Face's form.")
     ],
-    file: Annotated[Path, Parameter(help="Records to say something of.")],
+    file: Annotated[Path, Parameter(help="Records to predict.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
     reading: FileAsked = FILE_ASKED,
-    labelled: Annotated[bool, Parameter(help="The records have labels: tell scores as well.", negative=())] = False,
+    labelled: Annotated[bool, Parameter(help="The records have labels: report scores as well.", negative=())] = False,
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
-    int8: Annotated[bool, Parameter(help="By the weights of eight bits of a folder of ONNX.", negative=())] = False,
+    int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
 ) -> int:
-    """Say what a fine-tuned model makes of every record of a file."""
+    """Write a fine-tuned model's prediction for every record of a file."""
     from flows.command.tasks.predict import predict_file
 
     predict_file(model, reading.of(file), output, labelled, _tell, official=official, int8=int8)
@@ -129,10 +129,10 @@ def evaluate(
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None,
     license: Annotated[str, Parameter(help="The model's licence as Hugging Face spells it, for its card.")] = "unknown",
     onnx: Annotated[
-        bool, Parameter(help="Write each task's median run as ONNX too, and tell what each takes.", negative=())
+        bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
     ] = False,
 ) -> int:
-    """Fine-tune a model on the tasks of a suite, from every seed, and tell one table; finished runs are kept."""
+    """Fine-tune a model on the tasks of a suite, from every seed, and report one table; finished runs are kept."""
     from flows.command.tasks.evaluate import Asked, evaluate_model
 
     asked = Asked(
@@ -145,13 +145,13 @@ def evaluate(
 @tasks_app.command
 def onnx(
     model: Model,
-    output: Annotated[Path, Parameter(help="The folder to write; it must not hold anything yet.")],
+    output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    int8: Annotated[bool, Parameter(help="Write it with whole numbers of eight bits too.", negative=())] = False,
+    int8: Annotated[bool, Parameter(help="Also write it with 8-bit integer weights.", negative=())] = False,
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
     reading: FileAsked = FILE_ASKED,
 ) -> int:
-    """Write a model as a file of ONNX, for machines without torch; tell size, memory, time and scores."""
+    """Write a model as an ONNX file, for machines without torch; report size, memory, time and scores."""
     from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, _tell)
@@ -165,17 +165,17 @@ def embed(
     *,
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
     reading: TextsAsked = TEXTS_ASKED,
-    by: Annotated[str, Parameter(help="What has a vector: text, word or token.")] = "text",
+    by: Annotated[str, Parameter(help="The unit that gets a vector: text, word or token.")] = "text",
     layers: Annotated[
         str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")
     ] = "last",
     combine: Annotated[str, Parameter(help="Vectors of several layers: concat, sum or mean.")] = "concat",
-    pooling: Annotated[str, Parameter(help="Of a text's tokens: mean, cls or max; as in training if not said.")] = "",
-    side: Annotated[str, Parameter(help="second: by the encoder of passages, of a model that has two.")] = "first",
+    pooling: Annotated[str, Parameter(help="Of a text's tokens: mean, cls or max; default: as in training.")] = "",
+    side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first",
     precision: Annotated[str, Parameter(help="Of stored numbers: float32 or float16.")] = "float32",
     max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None,
 ) -> int:
-    """Make vectors of texts, or of their words or tokens, by any model."""
+    """Make vectors of texts, or of their words or tokens, with any model."""
     from flows.command.tasks.embed import embed_texts, layers_of
     from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -197,23 +197,23 @@ def search(
     corpus: Annotated[Path, Parameter(help="Documents, or vectors that `cloze embed` wrote.")],
     queries: Annotated[str, Parameter(help="A file of queries or of their vectors, or a query itself.")],
     *,
-    model: Annotated[str, Parameter(help="Makes the vectors of what is text.")] = "",
+    model: Annotated[str, Parameter(help="Makes the vectors of texts.")] = "",
     vectors: Annotated[Path | None, Parameter(help="The documents' vectors, made before.")] = None,
-    output: Annotated[Path | None, Parameter(help="File for what is found, in TREC's form.")] = None,
-    top: Annotated[int, Parameter(help="Documents of a query.")] = 100,
+    output: Annotated[Path | None, Parameter(help="File for the results, in TREC's form.")] = None,
+    top: Annotated[int, Parameter(help="Documents per query.")] = 100,
     judgements: Annotated[
-        Path | None, Parameter(help="Which documents are relevant (qrels): tell the measures.")
+        Path | None, Parameter(help="Which documents are relevant (qrels): report the measures.")
     ] = None,
-    rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores what was found again.")] = "",
-    relevant: Annotated[str, Parameter(help="Its label of a document that answers; its last if not said.")] = "",
-    training: Annotated[Path | None, Parameter(help="File for rows of the task retrieval, of the judgements.")] = None,
-    pairs: Annotated[Path | None, Parameter(help="File for rows of a model that reranks, of the judgements.")] = None,
-    negatives: Annotated[int, Parameter(help="Found and not relevant, for each relevant one in these rows.")] = 1,
-    index_above: Annotated[int, Parameter(help="Vectors above which an index is asked.")] = 1_000_000,
+    rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores the results again.")] = "",
+    relevant: Annotated[str, Parameter(help="Its label of a document that answers; default: its last.")] = "",
+    training: Annotated[Path | None, Parameter(help="File for rows of the task retrieval, from judgements.")] = None,
+    pairs: Annotated[Path | None, Parameter(help="File for rows of a model that reranks, from judgements.")] = None,
+    negatives: Annotated[int, Parameter(help="Irrelevant results for each relevant one in these rows.")] = 1,
+    index_above: Annotated[int, Parameter(help="Vectors above which an index is used.")] = 1_000_000,
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
 ) -> int:
-    """Find the documents most like each query, by vectors; score, and make training rows, by judgements."""
+    """Find the documents most like each query, by vectors; score, and make training rows, from judgements."""
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -255,7 +255,7 @@ def grid(
     ] = None,
     workers: Annotated[int | None, Parameter(help="Processes that build parts.")] = None,
 ) -> int:
-    """Train a recipe in several forms as one flow, evaluate each, and tell one table next to what was published."""
+    """Train a recipe in several forms as one flow, evaluate each, and report one table next to published figures."""
     from flows.command.tasks.grid import grid_of
 
     grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, _tell)
@@ -272,27 +272,25 @@ def generate(
     temperature: Annotated[float, Parameter(help="The lower, the more probable; 0: always the most probable.")] = 1.0,
     top_k: Annotated[int, Parameter(help="Draw from so many tokens; 0: from all.")] = 0,
     top_p: Annotated[float, Parameter(help="Draw from the fewest tokens that have this share together.")] = 1.0,
-    repetition_penalty: Annotated[
-        float, Parameter(help="Above 1, tokens that are there already are the less probable.")
-    ] = 1.0,
-    no_repeat: Annotated[int, Parameter(help="No run of so many tokens is there twice; 0: it may be.")] = 0,
+    repetition_penalty: Annotated[float, Parameter(help="Above 1, tokens that occur already are less probable.")] = 1.0,
+    no_repeat: Annotated[int, Parameter(help="No sequence of so many tokens occurs twice; 0: no limit.")] = 0,
     stop: Annotated[str, Parameter(help="A token after which nothing is added, such as a full stop.")] = "",
-    seed: Annotated[int, Parameter(help="Of what is drawn.")] = 42,
+    seed: Annotated[int, Parameter(help="The seed of the draws.")] = 42,
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Let texts go on, by a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    """Continue texts, with a model that was fine-tuned for the next word (`cloze finetune next`)."""
     from flows.command.trainer_process import generate as generate_text
 
     drawn = {"tokens": tokens, "temperature": temperature, "top-k": top_k, "top-p": top_p, "seed": seed}
-    said = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
-    generate_text(model, texts, said, as_json, print)
+    settings = {**drawn, "repetition-penalty": repetition_penalty, "no-repeat": no_repeat, "stop": stop}
+    generate_text(model, texts, settings, as_json, print)
     return 0
 
 
 @tasks_app.command
 def fill(
     model: Model,
-    text: Annotated[str, Parameter(help="A text with [MASK] where a word is to be guessed.")],
+    text: Annotated[str, Parameter(help="A text with [MASK] in place of each word to guess.")],
     *,
     top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
@@ -307,14 +305,14 @@ def fill(
 @tasks_app.command(name="import")
 def import_checkpoint(
     source: Annotated[Path, Parameter(help="The folder: config.json, weights for torch, a tokenizer of any form.")],
-    output: Annotated[Path, Parameter(help="The folder to write; it must not hold anything yet.")],
+    output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    family: Annotated[str, Parameter(help="Of the model, where its files do not tell: bert, roberta, ...")] = "",
+    family: Annotated[str, Parameter(help="The model's, where its files do not show it: bert, roberta, ...")] = "",
     lowercase: Annotated[
-        bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; as its tokens look if not said.")
+        bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
     ] = None,
 ) -> int:
-    """Bring a checkpoint of an older form (pytorch_model.bin, a bare vocab.txt) to the one that models begin with."""
+    """Convert an older checkpoint (pytorch_model.bin, a bare vocab.txt) to the form that models begin with."""
     from flows.command.trainer_process import import_folder
 
     import_folder(source, output, family, lowercase, _tell)

@@ -18,13 +18,13 @@ from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 def embed_texts(
     model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
 ) -> None:
-    """Write a row for each text, word or token; tell what was done. Raises InputError, or TrainingFailed."""
+    """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder, scratch_folder() as scratch:
         job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
         path = scratch / "job.json"
         path.write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
-        with trainer_process(["embed", str(path)]) as (said, log):
-            for event in events(said, log):
+        with trainer_process(["embed", str(path)]) as (output_lines, log):
+            for event in events(output_lines, log):
                 if event["event"] == "step":
                     tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")
                 else:
@@ -32,15 +32,15 @@ def embed_texts(
                     tell(f"{output}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
 
 
-def layers_of(said: str) -> tuple[int, ...]:
-    """Layers as the command takes them. Raises InputError.
+def layers_of(option: str) -> tuple[int, ...]:
+    """Return layers as the command takes them. Raises InputError.
 
     >>> layers_of("last"), layers_of("-1,-2")
     ((-1,), (-1, -2))
     """
     try:
-        return tuple(-1 if word.strip() == "last" else int(word) for word in said.split(","))
+        return tuple(-1 if word.strip() == "last" else int(word) for word in option.split(","))
     except ValueError as error:
         raise InputError(
-            f"--layers {said}: give numbers with commas between, 1 for the first and -1 or `last` for the last."
+            f"--layers {option}: give numbers separated by commas, 1 for the first and -1 or `last` for the last."
         ) from error

@@ -1,9 +1,9 @@
-"""`cloze evaluate`: a model on the tasks of a suite; the trainer runs them, this adds up and tells.
+"""`cloze evaluate`: a model on the tasks of a suite; the trainer runs them, this adds up and reports.
 
     MODEL, SUITE ─► runs ─► python -m trainer evaluate ─► judged splits ─► evaluation.txt, .json, .html
                                                  corpus ─► overlaps ──┘
 
-Promise: what is finished in the output folder is not done again; files of the table are written anew each time.
+Promise: what is finished in the output folder is not done again; the files of the table are written again each time.
 """
 
 import dataclasses
@@ -37,22 +37,22 @@ from trainer.tasks.suites.table import Found, SuiteResult, aligned, median_run, 
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
-RECORD = "finetune.json"  # in the folder of what was fine-tuned
+RECORD = "finetune.json"  # in the folder of a fine-tuning
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of a model.
+    """An evaluation of a model.
 
     suite:   a suite's file, or the name of one that comes with the program
     data:    the folder of its files; None: the suite's own
     output:  for runs and tables
-    compare: another model, which is put to the same tasks
+    compare: another model, which is evaluated on the same tasks
     card:    a folder for the model with its card
     license: of the model, for its card
-    onnx:    whether each task's median run is written as ONNX as well, and what it takes there is told
+    onnx:    whether each task's median run is written as ONNX as well, and its cost there reported
     """
 
     model: str
@@ -77,15 +77,15 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
     model, output, compare = asked.model, asked.output, asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell)
-    found = found_in(runs)
+    judged = found_in(runs)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell))
-        comparison = compared(suite, (model, compare), found, others)
+        comparison = compared(suite, (model, compare), judged, others)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
-    result = result_of(suite, model, found, overlaps(suite, made), elsewhere)
-    medians = median_runs(suite, runs, found)
+    result = result_of(suite, model, judged, overlaps(suite, made), elsewhere)
+    medians = median_runs(suite, runs, judged)
     sizes = suite_models(medians, tell) if asked.onnx else {}
     table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
     write_table(table, output)
@@ -101,7 +101,7 @@ def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
 
 
 def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
-    """Of each task the settings that were taken in the end, as its last run's record has them."""
+    """Return for each task the settings that were chosen in the end, as its last run's record has them."""
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
     return {task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()}
 
@@ -113,7 +113,7 @@ def write_card(
     comparison: SuiteComparison | None,
     tuned: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """The model in a folder of its own, with a card. Raises InputError."""
+    """Write the model to a folder of its own, with a card. Raises InputError."""
     assert asked.card is not None
     with model_folder(asked.model) as folder:
         facts = CardFacts(
@@ -130,7 +130,7 @@ def write_card(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What is told of a suite. models: by task what its median run takes; metrics: by task the one told with that"""
+    """The report of a suite. models: by task the cost of its median run; metrics: by task the one shown with it"""
 
     result: SuiteResult
     comparison: SuiteComparison | None
@@ -138,12 +138,12 @@ class Table:
     metrics: Mapping[str, str]
 
     def sizes(self) -> list[tuple[str, ...]]:
-        """What models take, as rows of texts under a head; none where it was not asked for."""
+        """The costs of models, as rows of texts under a head; none where that was not asked for."""
         return [SUITE_HEAD, *suite_cells(self.models, self.metrics)] if self.models else []
 
 
 def all_lines(table: Table) -> Iterator[str]:
-    """The table as text, the other model's next to it, and what models take."""
+    """Yield the table as text, the other model's next to it, and the costs of models."""
     yield from table_lines(table.result)
     if table.comparison is not None:
         yield ""
@@ -156,7 +156,7 @@ def all_lines(table: Table) -> Iterator[str]:
 
 
 def write_table(table: Table, output: Path) -> None:
-    """The table as text, as JSON and as a page. Raises InputError where they cannot be written."""
+    """Write the table as text, as JSON and as a page. Raises InputError where they cannot be written."""
     comparison = table.comparison
     document = {**table.result.to_json(), "comparison": comparison.to_json() if comparison else None}
     if table.models:
@@ -170,22 +170,22 @@ def write_table(table: Table, output: Path) -> None:
         for name, text in texts.items():
             (output / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with room.") from error
+        raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with enough space.") from error
 
 
-def median_runs(suite: Suite, runs: Sequence[SuiteRun], found: Found) -> dict[str, SuiteRun]:
-    """Of each task its median run."""
+def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: Found) -> dict[str, SuiteRun]:
+    """Return for each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
-    return {task.name: by_seed[task.name, median_run(task, suite.seeds, found)] for task in suite.tasks}
+    return {task.name: by_seed[task.name, median_run(task, suite.seeds, judged)] for task in suite.tasks}
 
 
 def first_metrics(suite: Suite) -> dict[str, str]:
-    """Of each task the metric that chooses its median run."""
+    """Return for each task the metric that chooses its median run."""
     return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
 
 
 def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
-    """Write the answers to test splits without labels as their benchmark takes them; what is told of it."""
+    """Write the answers to test splits without labels as their benchmark takes them; yield lines about it."""
     files = list(submission_files(medians))
     written = [file for file in files if not file.why]
     if written:
@@ -204,7 +204,7 @@ def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
 
 
 def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteRun]:
-    """What is not finished yet is done. Raises InputError, or TrainingFailed."""
+    """Do what is not finished yet. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output))
         waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
@@ -214,7 +214,7 @@ def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteR
 
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Have the trainer do them: those that ask for the same processes in one of its processes."""
+    """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: _machine(run)):
         _learn(tuple(group), tell)
 
@@ -228,8 +228,8 @@ def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
         path = scratch / "runs.json"
         path.write_text(json.dumps(dataclasses.asdict(SuiteJob(runs=runs))), encoding="utf-8")
         listener = Listener(tell)
-        with trainer_process(["evaluate", str(path)], _training(runs)) as (said, log):
-            for event in events(said, log):
+        with trainer_process(["evaluate", str(path)], _training(runs)) as (output_lines, log):
+            for event in events(output_lines, log):
                 if event["event"] in SAID:
                     tell(SAID[event["event"]](event))
                 else:
@@ -253,7 +253,7 @@ SAID: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judge
 
 
 def found_in(runs: Sequence[SuiteRun]) -> Found:
-    """What was judged, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
+    """Return the results, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
     return {key: judged for run in runs for key, judged in _judged(run)}
 
 
@@ -261,11 +261,11 @@ def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]
     for split in run.splits:
         judged = read_judged(run.judged(split))
         if judged is None:
-            raise InputError(f"{run.judged(split)} is gone while it was waited for: give the command once more.")
+            raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
         lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
         if lacking:
             raise InputError(
-                f"The task {run.task} says no {lacking[0]} of {split.name}: name `metrics` of "
+                f"The task {run.task} has no {lacking[0]} of {split.name}: name `metrics` of "
                 f"{', '.join(judged.scores)} in its table."
             )
         yield (run.task, run.seed, split.name), judged

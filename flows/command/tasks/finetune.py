@@ -1,4 +1,4 @@
-"""`cloze finetune`: a job of what is asked for, the trainer that does it, and its events as lines for people."""
+"""`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import settings_of_set
 
 Tell = Callable[[str], None]
-NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, beside the scores
+NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
 NO_SCORES = frozenset(
     {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
 )
@@ -30,24 +30,24 @@ AS_PUBLISHED = FileSettings(path="")
 
 
 class TaskFiles(NamedTuple):
-    """What is learnt from, and what it is judged by."""
+    """The file to learn from, and the file to judge by."""
 
     training: FileSettings
     evaluation: FileSettings
 
 
-def task_files(said: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
-    """Two files that are read alike."""
-    return TaskFiles(*(replace(said, path=str(path.resolve())) for path in (train, evaluate)))
+def task_files(reading: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
+    """Return two files that are read alike."""
+    return TaskFiles(*(replace(reading, path=str(path.resolve())) for path in (train, evaluate)))
 
 
 def published_task(
-    name: str, data: Path | None, *files: Path | None, said: FileSettings = AS_PUBLISHED
+    name: str, data: Path | None, *files: Path | None, file: FileSettings = AS_PUBLISHED
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
-    """Of a published set in a folder the task's kind, its files, and settings of the task. Raises InputError.
+    """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
 
-    files: those that are named, of which there must be none
-    said:  of how they are read, of which only `max_unusable` is asked for
+    files: those that are named; there must be none
+    file:  how they are read; only `max_unusable` may be set
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -57,30 +57,30 @@ def published_task(
     if data is None:
         raise InputError(
             f"{name}: name the files, --train FILE and --evaluate FILE; or name a published set and the folder that it "
-            f"was unpacked in, --data FOLDER. Sets that are known: {', '.join(PUBLISHED)}."
+            f"was unpacked in, --data FOLDER. Known sets: {', '.join(PUBLISHED)}."
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
-    if said != replace(AS_PUBLISHED, max_unusable=said.max_unusable):
+    if file != replace(AS_PUBLISHED, max_unusable=file.max_unusable):
         raise InputError(
             f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
             "and the kind of task."
         )
-    found = published(name, str(data))
-    if not {"train", "dev"} <= {*found.files}:
-        lacking = " and no ".join(split for split in ("train", "dev") if split not in found.files)
+    of_set = published(name, str(data))
+    if not {"train", "dev"} <= {*of_set.files}:
+        lacking = " and no ".join(split for split in ("train", "dev") if split not in of_set.files)
         raise InputError(
-            f"{name} has no {lacking} split as it is published: name the task {found.published.kind!r} in its place, "
+            f"{name} has no {lacking} split as it is published: name the task {of_set.published.kind!r} in its place, "
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
-    read = (replace(found.files[split], max_unusable=said.max_unusable) for split in ("train", "dev"))
-    return found.published.kind, TaskFiles(*read), settings_of_set(found.published)
+    read = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
+    return of_set.published.kind, TaskFiles(*read), settings_of_set(of_set.published)
 
 
 def finetune_model(
     kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
 ) -> int:
-    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of what was learnt; 0.
+    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of the result. Returns 0.
 
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
     tell:      called with a line for every evaluation, and for a step from time to time
@@ -99,14 +99,14 @@ def finetune_model(
         path = scratch / "job.json"
         path.write_text(job.to_json(), encoding="utf-8")
         listener = Listener(tell)
-        with trainer_process(["finetune", str(path)], settings.training(1)) as (said, log):
-            for event in events(said, log):
+        with trainer_process(["finetune", str(path)], settings.training(1)) as (output_lines, log):
+            for event in events(output_lines, log):
                 listener.hear(event)
     return 0
 
 
 def _value(text: Any) -> Any:
-    """A setting's value as TOML writes it; a bare word is a text. What is no text is a value."""
+    """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
     if not isinstance(text, str):
         return text
     try:
@@ -124,7 +124,7 @@ class Listener:
         self._steps = 0
 
     def hear(self, event: Event) -> None:
-        """One event. Raises InputError for the trainer's word on what the user can mend."""
+        """Print one event. Raises InputError for the trainer's message about what the user can fix."""
         if event["event"] == "failure":
             raise InputError(event["message"])
         if event["event"] == "warning":
@@ -139,31 +139,31 @@ class Listener:
 
 
 def starting(event: Event) -> Iterator[str]:
-    """What is said at the beginning: what became of the records of each file, and how it is learnt."""
+    """Yield the first lines: what became of the records of each file, and how the training goes."""
     for name in ("training", "evaluation"):
         yield f"{name}: {ledger_line(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
     yield f"settings: {', '.join(f'{name} {_readable(value)}' for name, value in settings.items())}"
     if event["resumed"]:
-        yield f"goes on after step {event['step']}"
+        yield f"resumes after step {event['step']}"
 
 
 def ledger_line(ledger: Mapping[str, Any]) -> str:
-    """What became of the records of a file."""
+    """Return what became of the records of a file."""
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
-    said = [
+    counts = [
         counted(account["outcomes"]["given"], unit.removesuffix("s")),
         counted(figures["tokens"], "token"),
         *dropped,
     ]
     cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-    return ", ".join(said + ([cut] if figures["texts_cut"] else []))
+    return ", ".join(counts + ([cut] if figures["texts_cut"] else []))
 
 
 def progress(event: Event, steps: int) -> str:
-    """An event on one line.
+    """Return an event on one line.
 
     >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'

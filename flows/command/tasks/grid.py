@@ -1,4 +1,4 @@
-"""`cloze grid`: a recipe in several forms, each trained and, where a suite is named, evaluated; one table of them all.
+"""`cloze grid`: a recipe in several forms, each trained and, where a suite is named, evaluated; one table of all.
 
 GRID, RECIPE ─► a run for each cell ─► its model ─► the suite ─► a row, next to what was published
 """
@@ -36,7 +36,7 @@ def grid_of(
     """Run a grid, and write its table into a folder. Raises InputError, and what a run failed with.
 
     overrides: of the recipe in every cell, as `--set` has them
-    suite:     that every cell's model is evaluated on; data: the folder of its files
+    suite:     to evaluate every cell's model on; data: the folder of its files
     """
     grid = read_grid(asked)
     cells = {cell.name: cell for cell in grid.cell}
@@ -60,11 +60,11 @@ def grid_of(
 
 
 def _recipe(name: str, overrides: Sequence[str], cell: Cell) -> Recipe:
-    """The recipe of a cell. Raises InputError where it trains no model."""
-    found = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
-    if found.model is None:
-        raise InputError(f"The recipe {found.name!r} has no [model]: a grid compares models, so give it one to train.")
-    return found
+    """Return the recipe of a cell. Raises InputError where it trains no model."""
+    loaded = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
+    if loaded.model is None:
+        raise InputError(f"The recipe {loaded.name!r} has no [model]: a grid compares models, so give it one to train.")
+    return loaded
 
 
 def _folder(name: str) -> str:
@@ -72,13 +72,13 @@ def _folder(name: str) -> str:
 
 
 def _figures(finished: RunState) -> dict[str, str]:
-    """What is on record of the model."""
+    """Return the recorded figures of the model."""
     figures = figures_of_run(finished.place, finished.record) or {}
     return {what: _shown(figure.value) for name, figure in figures.items() for what in MODEL if name.startswith(what)}
 
 
 def _scores(finished: RunState, suite: str, data: Path | None, output: Path, tell: Tell) -> dict[str, str]:
-    """The medians of a suite's tasks, of the cell's own model."""
+    """Return the medians of a suite's tasks, of the cell's own model."""
     folder = finished.outcome.model.folder if finished.outcome.model is not None else ""
     place: Place = finished.place
     result = evaluate_model(Asked(model=place.at(folder), suite=suite, data=data, output=output), tell)
@@ -90,7 +90,7 @@ def _shown(value: float | None) -> str:
 
 
 def table_lines(grid: Grid, rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """The table as Markdown, with where the published figures are from, and what they are not."""
+    """Return the table as Markdown, with the source of the published figures, and their limits."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [f"# {grid.title}", "", f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
     lines += [f"| {' | '.join(row.get(name, '') for name in names)} |" for row in rows]

@@ -1,6 +1,6 @@
-"""`cloze onnx`: a model as files of ONNX by the trainer's process, and what it takes there as a table.
+"""`cloze onnx`: a model as ONNX files by the trainer's process, and its cost there as a table.
 
-Of a suite the same for each task's median run, with its score: what `cloze evaluate --onnx` tells.
+For a suite the same for each task's median run, with its score: the output of `cloze evaluate --onnx`.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from trainer.tasks.suites.table import aligned, hundredfold
 HEADINGS = ("", "parameters", "file", "memory", "a text", "largest difference")
 SUITE_HEAD = ("task", "model", "metric", "score", *HEADINGS[1:])
 SUITE_NOTE = (
-    "What the median run of each task takes on one thread of this machine: by torch, as ONNX, and as ONNX with weights "
-    "of eight bits. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
+    "The cost of each task's median run on one thread of this machine: by torch, as ONNX, and as ONNX with 8-bit "
+    "weights. Memory is all of a process that answers, a text the median of single ones; the score is on dev, by "
     "the task's own measure; the largest difference is that of an answer from torch's, as a share of the largest."
 )
 
@@ -30,7 +30,7 @@ Models = Sequence[Mapping[str, Any]]
 
 
 def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, tell: Callable[[str], None]) -> None:
-    """Write the folder; tell the table. Raises InputError, or TrainingFailed."""
+    """Write the folder; print the table. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         for line in table(written(folder, output, int8, file)):
             tell(line)
@@ -38,13 +38,13 @@ def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, 
 
 
 def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> Models:
-    """Have the trainer write a folder; what its models take. Raises InputError, or TrainingFailed."""
+    """Have the trainer write a folder; return what its models take. Raises InputError, or TrainingFailed."""
     with scratch_folder() as scratch:
-        said = []
+        options = []
         if file is not None:
             (scratch / "file.json").write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
-            said = ["--file", str(scratch / "file.json")]
-        asked = ["onnx", *(["--int8"] if int8 else []), *said, "--", str(folder), str(output.resolve())]
+            options = ["--file", str(scratch / "file.json")]
+        asked = ["onnx", *(["--int8"] if int8 else []), *options, "--", str(folder), str(output.resolve())]
         with trainer_process(asked) as (heard, log):
             [event] = events(heard, log)
     models: Models = event["models"]
@@ -52,21 +52,21 @@ def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -
 
 
 def suite_models(medians: Mapping[str, SuiteRun], tell: Callable[[str], None]) -> dict[str, Models]:
-    """Of each task what its median run takes; what was written is kept. Raises as `written`. medians: by task"""
-    found = {}
+    """Return for each task what its median run takes; written files are kept. Raises as `written`. medians: by task"""
+    models_by_task = {}
     for task, run in medians.items():
         output = Path(run.folder) / "onnx"
         if (output / TABLE).is_file():
-            found[task] = json.loads((output / TABLE).read_text(encoding="utf-8"))["models"]
+            models_by_task[task] = json.loads((output / TABLE).read_text(encoding="utf-8"))["models"]
         else:
             tell(f"{task}, seed {run.seed}: as ONNX, and what it takes")
-            found[task] = written(Path(run.job.output), output, True, run.job.evaluation)
-    return found
+            models_by_task[task] = written(Path(run.job.output), output, True, run.job.evaluation)
+    return models_by_task
 
 
-def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Rows of a table under `SUITE_HEAD`. metrics: by task the one that is told, where the models have it"""
-    for task, models in found.items():
+def suite_cells(models_by_task: Mapping[str, Models], metrics: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield rows of a table under `SUITE_HEAD`. metrics: by task the one to show, where the models have it"""
+    for task, models in models_by_task.items():
         for row in models:
             metric = metrics[task] if metrics[task] in row["scores"] else next(iter(row["scores"]))
             name, *taken, difference = _cells(row)
@@ -74,7 +74,7 @@ def suite_cells(found: Mapping[str, Models], metrics: Mapping[str, str]) -> Iter
 
 
 def table(models: Models) -> Iterator[str]:
-    """A line for each model under one of headings.
+    """Yield a line for each model under one of headings.
 
     >>> row = {"model": "torch", "parameters": 1_000, "file_bytes": 4_000, "memory_bytes": 9 << 20, "difference": 0.0}
     >>> print(*table([{**row, "milliseconds": 2.5, "scores": {"accuracy": 0.5}}]), sep="\\n")
@@ -82,12 +82,12 @@ def table(models: Models) -> Iterator[str]:
     torch  1,000       4.0 kB  9.4 MB  2.5 ms  0                   0.5000
     """
     scores = [[f"{score:.4f}" for score in row["scores"].values()] for row in models]
-    rows = ((*_cells(row), *told) for row, told in zip(models, scores, strict=True))
+    rows = ((*_cells(row), *values) for row, values in zip(models, scores, strict=True))
     return aligned([(*HEADINGS, *models[0]["scores"]), *rows])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a model takes, under `HEADINGS`."""
+    """Return the costs of a model, under `HEADINGS`."""
     return (
         *(row["model"], f"{row['parameters']:,}", readable_bytes(row["file_bytes"])),
         *(readable_bytes(row["memory_bytes"]), f"{row['milliseconds']:.3g} ms", f"{row['difference']:.2g}"),

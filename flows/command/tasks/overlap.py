@@ -1,4 +1,4 @@
-"""What of a suite's splits a model has read in its pre-training: known of an artifact of a store that has its corpus.
+"""Finds which splits of a suite a model has read in its pre-training, where a store has its artifact and corpus.
 
 Cost: the corpus' texts are read once.
 """
@@ -31,17 +31,17 @@ class CorpusRead:
 
 
 def model_artifact(address: str) -> Artifact | None:
-    """The artifact that a model's address means; None where it is a folder of no store."""
+    """Return the artifact that a model's address means; None where it is a folder outside a store."""
     try:
         return newest(find_artifacts(address, "models"))
-    except InputError:  # no artifact is there
+    except InputError:  # no artifact exists at the address
         return None
 
 
 def overlaps(suite: Suite, made: Provenance | None) -> Mapping[tuple[str, str], CorpusOverlap]:
-    """Of each task and labelled split, as far as the corpus that a model was made from is there.
+    """Return the overlap of each task and labelled split, as far as the corpus that a model was made from exists.
 
-    made: what the model's artifact was made from; None where it is of no store
+    made: what the model's artifact was made from; None where it is not in a store
     """
     read = corpora_read(made) if made is not None else ()
     if made is None or not read:
@@ -58,28 +58,28 @@ def overlaps(suite: Suite, made: Provenance | None) -> Mapping[tuple[str, str], 
 
 
 def corpora_read(made: Provenance) -> tuple[CorpusRead, ...]:
-    """The corpora behind a model's shards; none where one of them is gone."""
-    found: dict[str, CorpusRead] = {}
+    """Return the corpora behind a model's shards; none where one of them is gone."""
+    read_by_folder: dict[str, CorpusRead] = {}
     for shards in made.of_kind("shards"):
         corpus = made.parent(shards, "corpora")
         if corpus is None:
             return ()
         chosen = shards.settings.get("sources") or None
-        before = found.get(corpus.folder)
+        before = read_by_folder.get(corpus.folder)
         sources = frozenset(chosen) if chosen is not None else None
         if before is not None:
             sources = None if sources is None or before.sources is None else sources | before.sources
-        found[corpus.folder] = CorpusRead(corpus=corpus, sources=sources)
-    return tuple(found.values())
+        read_by_folder[corpus.folder] = CorpusRead(corpus=corpus, sources=sources)
+    return tuple(read_by_folder.values())
 
 
 def began_elsewhere(made: Provenance) -> bool:
-    """Whether a model began with weights of another one, or learnt from one, whose texts are not known here."""
+    """Return whether a model began with weights of another one, or learnt from one, whose texts are unknown here."""
     return any(name in made.manifest.settings for name in ("start", "origin", "teacher"))
 
 
 def _documents(made: Provenance, read: Sequence[CorpusRead]) -> Iterator[pa.Array]:
-    """The live texts of training, batch by batch."""
+    """Yield the live texts of training, batch by batch."""
     for each in read:
         deleted = read_delete_list(made.place, each.corpus)
         for batch in read_table(made.place, each.corpus, "documents", READ):
@@ -92,6 +92,6 @@ def _documents(made: Provenance, read: Sequence[CorpusRead]) -> Iterator[pa.Arra
 
 
 def provenance_at(address: str) -> Provenance | None:
-    """What the model at an address was made from; None where it is of no store."""
+    """Return what the model at an address was made from; None where it is not in a store."""
     artifact = model_artifact(address)
     return provenance_of(artifact) if artifact is not None else None

@@ -1,4 +1,4 @@
-"""`cloze predict`: what a fine-tuned model says of a file's records, by the trainer's process."""
+"""`cloze predict`: a fine-tuned model's predictions for a file's records, by the trainer's process."""
 
 import dataclasses
 import json
@@ -26,18 +26,18 @@ def predict_file(
     official: Path | None = None,
     int8: bool = False,
 ) -> None:
-    """Write a line of JSON for each record; tell what was done, and scores. Raises InputError, or TrainingFailed.
+    """Write a line of JSON for each record; print what was done, and scores. Raises InputError, or TrainingFailed.
 
     official: file for answers that are spans, as SQuAD's script reads them
-    int8:     by the weights of eight bits, of a folder that `cloze onnx` wrote
+    int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
     """
     with model_folder(model) as folder, scratch_folder() as scratch:
         path = scratch / "file.json"
         path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
         flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
         asked = [_command(folder, int8), *flags, "--", str(folder), str(path), str(output.resolve())]
-        with trainer_process(asked) as (said, log):
-            for event in events(said, log):
+        with trainer_process(asked) as (output_lines, log):
+            for event in events(output_lines, log):
                 task = str(event["task"])
                 tell(f"{task}: {ledger_line(event['ledger'])}")
                 for name, value in event["scores"].items():
@@ -48,16 +48,16 @@ def predict_file(
 
 
 def _command(folder: Path, int8: bool) -> str:
-    """Of the trainer: a folder of ONNX answers without torch. Raises InputError."""
+    """Return the trainer's command: a folder of ONNX answers without torch. Raises InputError."""
     if (folder / TABLE).is_file():
         return "predict-onnx"
     if int8:
-        raise InputError(f"--int8 asks a folder that `cloze onnx --int8` wrote, and {folder} is none: leave it out.")
+        raise InputError(f"--int8 needs a folder that `cloze onnx --int8` wrote, not {folder}: leave it out.")
     return "predict"
 
 
 def write_official(output: Path, official: Path, task: str, tell: Callable[[str], None]) -> None:
-    """Of the lines of an output the answers, and of SQuAD 2.0 the probabilities of no answer. Raises InputError."""
+    """Write the answers in an output's lines, and for SQuAD 2.0 the probabilities of no answer. Raises InputError."""
     if task != SpanTask.kind:
         raise InputError(f"--official is SQuAD's form, and the model's task is {task!r}: leave it out.")
     with output.open(encoding="utf-8") as lines:

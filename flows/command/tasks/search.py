@@ -13,14 +13,14 @@ from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchJob
 
-SHOWN = 10  # documents of a query, where no file is written
+SHOWN = 10  # documents per query, where no file is written
 LONGEST = 160  # characters of a document that are shown
 
 
 def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
-    """Search; tell the scores, and what was found where no file for it is named. Raises InputError, TrainingFailed.
+    """Search; print the scores, and the results where no file for them is named. Raises InputError, TrainingFailed.
 
-    query: a query itself, in place of a file of them
+    query: a query itself, in place of a file of queries
     """
     with ExitStack() as held:
         scratch = held.enter_context(scratch_folder())
@@ -34,30 +34,30 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
         path = scratch / "job.json"
         path.write_text(replace(job, model=model, rerank=rerank).to_json(), encoding="utf-8")
-        with trainer_process(["search", str(path)]) as (said, log):
-            for event in events(said, log):
-                for each in told(event, job):
+        with trainer_process(["search", str(path)]) as (output_lines, log):
+            for event in events(output_lines, log):
+                for each in event_lines(event, job):
                     tell(each)
 
 
-def is_query(said: str) -> bool:
-    """Whether it is a query itself, and not a file of them. Raises InputError for a file that is not there.
+def is_query(query: str) -> bool:
+    """Return whether it is a query itself, and not a file of them. Raises InputError for a missing file.
 
     >>> is_query("wing flutter"), is_query("flutter")
     (True, True)
     """
     try:
-        if Path(said).is_file():
+        if Path(query).is_file():
             return False
     except OSError:  # too long for a file's name
         return True
-    if len(said.split()) < 2 and (Path(said).suffix or "/" in said):
-        raise InputError(f"There is no file {said}: give a file of queries, or a query of some words.")
+    if len(query.split()) < 2 and (Path(query).suffix or "/" in query):
+        raise InputError(f"There is no file {query}: give a file of queries, or a query of some words.")
     return True
 
 
-def told(event: Event, job: SearchJob) -> Iterator[str]:
-    """An event as lines."""
+def event_lines(event: Event, job: SearchJob) -> Iterator[str]:
+    """Yield an event as lines."""
     if event["event"] == "step":
         yield f"{counted(event['step'], 'text')} embedded"
         return
@@ -68,9 +68,9 @@ def told(event: Event, job: SearchJob) -> Iterator[str]:
     for name, value in event["scores"].items():
         before = f" (before reranking {event['before'][name]:.4f})" if event["before"] else ""
         yield f"{name} {value:.4f}{before}"
-    for found in event.get("found", ()):
-        yield f"{found['query']}: {found['text']}"
-        for rank, document in enumerate(found["documents"][:SHOWN], 1):
+    for result in event.get("found", ()):
+        yield f"{result['query']}: {result['text']}"
+        for rank, document in enumerate(result["documents"][:SHOWN], 1):
             yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
     for name in ("output", "training", "pairs"):
         if getattr(job, name):

@@ -1,6 +1,6 @@
-"""Shell completion: what `cloze --install-completion` writes, and what completes the name of a recipe.
+"""Shell completion: the script of `cloze --install-completion`, and the completion of recipe names.
 
-Commands and options are in the script; recipes are looked for when the Tab key is pressed, which costs a call of the
+Commands and options are in the script; recipes are looked up when the Tab key is pressed, which costs a call of the
 command.
 """
 
@@ -38,7 +38,7 @@ def add_completion(app: App) -> None:
 def write_completion(app: App, shell: Shell | None, output: Path | None) -> Path:
     """Write the script to a file, or to where the shell looks for it, and name it in the shell's start-up file.
 
-    Where bash has nothing to propose, it goes on with the names of files. Raises InputError.
+    Where bash has nothing to propose, it continues with file names. Raises InputError.
     """
     from cyclopts.completion.detect import ShellDetectionError
 
@@ -47,17 +47,17 @@ def write_completion(app: App, shell: Shell | None, output: Path | None) -> Path
         script = path.read_text(encoding="utf-8")
         path.write_text(script.replace("complete -F ", "complete -o default -F "), encoding="utf-8")
     except ShellDetectionError as error:
-        raise InputError("It cannot be told which shell this is: say so with --shell bash, zsh or fish.") from error
+        raise InputError("Cannot tell which shell this is: name it with --shell bash, zsh or fish.") from error
     except OSError as error:
         raise InputError(
-            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and have the "
+            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and make the "
             "shell read it when it starts."
         ) from error
     return path
 
 
 def recipes(context: "CompletionContext") -> Iterator[str]:
-    """The recipes that a beginning may mean: those that come with the program, files `.toml`, folders."""
+    """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders."""
     from flows.recipes.recipe import shipped_recipes
 
     begun = context.incomplete

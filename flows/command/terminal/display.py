@@ -1,7 +1,7 @@
-"""What the terminal shows of a run, an artifact, an example, a document: rich renderables, made from values.
+"""The terminal's view of a run, an artifact, an example, a document: rich renderables, made from values.
 
 Promises: text from documents is shown as text (no markup or control character of it acts on the terminal),
-every output is bounded and says what it leaves out, and what colour says is also said in words or signs, so a
+every output is bounded and names what it leaves out, and what colour shows is also shown by words or signs, so a
 pipe or a terminal without colour loses nothing. Nothing here reads a store.
 """
 
@@ -30,7 +30,7 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 LINES = 20  # of many documents, shown
 ROWS = 20
-REASONS = 8  # why documents went, in the ledger of a run
+REASONS = 8  # why documents were dropped, in the ledger of a run
 MOST_TOKENS = 512
 MOST_BYTES, MOST_LINES = 1_500, 40
 MOST_LENGTHS = 100_000
@@ -40,7 +40,7 @@ TITLE, EXCERPT, VALUE = 60, 240, 100  # characters
 
 
 def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """The ledger of a run in a few lines: how many are left after each stage, and what went, by reason."""
+    """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
     accounts = accounts_of(manifests)
     headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
     lost = losses(accounts.steps)
@@ -49,13 +49,13 @@ def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 
 
 def _headline(unit: str, counts: Mapping[str, int]) -> Text:
-    """The count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+    """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
     return Text(" and ").join(each).append(f" {unit}")
 
 
 def _balance(accounts: Accounts) -> Text:
-    """One line where everything balances, else every line that does not."""
+    """Return one line where everything balances, else every line that does not."""
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
     number = len(accounts.steps) + len(accounts.edges)
@@ -63,7 +63,7 @@ def _balance(accounts: Accounts) -> Text:
 
 
 def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """One line for each name: name, count, a bar as a share of the largest count."""
+    """Return one line for each name: name, count, a bar as a share of the largest count."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
@@ -74,17 +74,17 @@ def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
 
 
 def _bar(count: int, most: int) -> int:
-    """Cells of a bar: none for zero, one at least for more."""
+    """Return the cells of a bar: none for zero, at least one for more."""
     return max(int(count > 0), round(BAR_WIDTH * count / max(1, most)))
 
 
 def _more(number: int, shown: int, what: str) -> list[Text]:
-    """A line that says how many were left out; none where all are shown."""
+    """Return a line with the number of those left out; none where all are shown."""
     return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []
 
 
 def show_manifest(manifest: Manifest) -> RenderableType:
-    """An artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
+    """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
     head.append(f"\nbuild        {manifest.build_version}, {counted(len(manifest.parts), 'part')}, ")
     head.append(f"{readable_bytes(size_bytes(manifest))}")
@@ -135,7 +135,7 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def flattened(values: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, str]]:
-    """Nested tables as dotted keys, in their order.
+    """Yield nested tables as dotted keys, in their order.
 
     >>> list(flattened({"clean": {"profile": "cased"}, "seed": 1}))
     [('clean.profile', 'cased'), ('seed', '1')]
@@ -150,14 +150,14 @@ def flattened(values: Mapping[str, Json], path: str = "") -> Iterator[tuple[str,
 def show_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """One example: segments in two colours, each masked token as the model sees it, with what it must guess.
+    """Return one example: segments in two colours, each masked token as the model sees it, with what it must guess.
 
-    masks: of this one example; by default those stored with it. labels: what the labels of its shard set say
+    masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """
     tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    said = example_in_words(example, labels)
-    text = Text.assemble((said, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    title = example_in_words(example, labels)
+    text = Text.assemble((title, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
@@ -170,7 +170,7 @@ def show_example(
 
 
 def _token_text(token: ShownToken) -> Text:
-    """A token; a masked one reversed, followed by what was there: `[MASK]→the`, `dog→the`, `the→=`."""
+    """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(visible(token.text, TITLE), "dim" if token.kind == "special" else style)
@@ -179,7 +179,7 @@ def _token_text(token: ShownToken) -> Text:
 
 
 def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
-    """A document and the first lines of the raw record it came from; raw: None where its file is not here any more."""
+    """Return a document and the first lines of the raw record it came from; raw: None where its file is gone."""
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
         "title": document.title,
@@ -197,7 +197,7 @@ def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MO
 
 
 def raw_text(raw: bytes | None, most: int) -> Text:
-    """The beginning of a raw record, line by line, and where it was cut."""
+    """Return the beginning of a raw record, line by line, and where it was cut."""
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
     lines = raw[:MOST_BYTES].splitlines(keepends=True)[:most]
@@ -209,7 +209,7 @@ def raw_text(raw: bytes | None, most: int) -> Text:
 
 
 def show_documents(batch: pa.RecordBatch) -> RenderableType:
-    """The first rows of a batch of documents: title, source, language, size, beginning."""
+    """Return the first rows of a batch of documents: title, source, language, size, beginning."""
     lines = [
         Text.assemble(
             (visible(document.title or document.id.hex(), TITLE), "bold"),
@@ -222,7 +222,7 @@ def show_documents(batch: pa.RecordBatch) -> RenderableType:
 
 
 def show_dropped(rows: Iterable[Dropped]) -> RenderableType:
-    """The first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
+    """Return the first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
     first = list(islice(rows, ROWS + 1))
     rest = [Text("  … and more", "dim")] if len(first) > ROWS else []
     return Group(*(_dropped_text(row) for row in first[:ROWS]), *rest)
@@ -238,7 +238,7 @@ def _dropped_text(row: Dropped) -> Text:
 
 
 def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """How long documents are, in characters, as bars: each bin is twice as wide as the one before."""
+    """Return the lengths of documents, in characters, as bars: each bin is twice as wide as the one before."""
     lengths, seen = [np.zeros(0, np.int64)], 0
     for batch in batches:
         lengths.append(pc.utf8_length(batch.column("text")).to_numpy())
@@ -250,7 +250,7 @@ def show_lengths(batches: Iterable[pa.RecordBatch]) -> RenderableType:
 
 
 def doubling_bins(lengths: Int64s) -> list[tuple[str, int]]:
-    """How many lengths lie in [2^k, 2^(k+1)), from the first to the last bin that has any; zeros by themselves.
+    """Count the lengths in [2^k, 2^(k+1)), from the first to the last bin that has any; zeros separately.
 
     >>> doubling_bins(np.array([3, 3, 9]))
     [('2-3', 2), ('4-7', 0), ('8-15', 1)]
@@ -262,11 +262,11 @@ def doubling_bins(lengths: Int64s) -> list[tuple[str, int]]:
 
 
 def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """The lines that are in most documents of a source, and in how many of the sample each does."""
+    """Return the lines that are in most documents of a source, and in how many of the sample each is."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
-        f"{counted(len(rows), 'line')} in many documents of the sample, taken out; in how many documents each is:",
+        f"{counted(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
         "dim",
     )
     for row in rows[:LINES]:
@@ -275,7 +275,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
 
 
 def show_preview(preview: Preview) -> RenderableType:
-    """A record as its source gives it, after every step, and where it ends."""
+    """Return a record as its source gives it, after every step, and where it ends."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
         (visible(preview.title or "(no title)", TITLE), "bold"),

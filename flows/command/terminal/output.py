@@ -1,6 +1,6 @@
-"""What the commands print to.
+"""The console of the commands.
 
-On a terminal tables are as wide as it is, or as COLUMNS says; what goes into a file or a pipe is as wide as it needs,
+On a terminal tables are as wide as it is, or as COLUMNS says; output to a file or a pipe is as wide as it needs,
 so that a row is a line and nothing of it is cut.
 """
 
@@ -16,11 +16,11 @@ from flows.signals import stop
 if TYPE_CHECKING:
     from rich.table import Table
 
-WIDEST = 1 << 16  # columns: of what no terminal bounds
+WIDEST = 1 << 16  # columns, where no terminal limits them
 
 
 class StandardOutput(Console):
-    """Standard output. Where nobody reads it any more, the command is stopped, and its work not waited for."""
+    """Standard output. Where nobody reads it any more, the command is stopped, without waiting for its work."""
 
     def on_broken_pipe(self) -> None:
         """Stop."""
@@ -28,7 +28,7 @@ class StandardOutput(Console):
 
 
 def _columns() -> int | None:
-    """How wide what is printed may be; None where the terminal says so."""
+    """Return how wide output may be; None where the terminal says so."""
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return None if bounded else WIDEST
 
@@ -37,7 +37,7 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
 
 
 def plain_table(first: str, *others: str) -> "Table":
-    """A table without lines: names on the left, numbers on the right."""
+    """Return a table without lines: names on the left, numbers on the right."""
     from rich.table import Table  # which few commands need
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))

@@ -1,8 +1,8 @@
-"""How a run, a fetch and a check of a store go, on the terminal.
+"""Shows the progress of a run, a fetch and a check of a store, on the terminal.
 
-A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time that is
+A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time
 left at their rate. A fetch and a check of a store: one bar of bytes for all files. Where output is not a terminal, a
-line every ten seconds takes the place of the bar.
+line every ten seconds replaces the bar.
 """
 
 import threading
@@ -32,7 +32,7 @@ QUIET_SECONDS = 10.0
 
 
 class _Drawn:
-    """What is drawn on a terminal for the time of a `with` block, and goes where the process is stopped."""
+    """Drawn on a terminal for the time of a `with` block, and removed where the process is stopped."""
 
     def __init__(self, console: Console, bar: Progress) -> None:
         self._console, self._bar = console, bar
@@ -51,12 +51,12 @@ class _Drawn:
         self._open.close()
 
     def tell(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(escape(line), highlight=False)
         self._said = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
-        """A line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
+        """Print a line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
         if not self._console.is_terminal and time.monotonic() - self._said > QUIET_SECONDS:
             self.tell(line)
 
@@ -70,9 +70,9 @@ class RunProgress(_Drawn):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """`built` of the `parts` of a stage that are missing are there now; all of them: its bar goes.
+        """Report that `built` of a stage's missing `parts` are done; when all are, its bar goes.
 
-        Of a model it is the steps of its training that are counted: then the stage's name ends with "steps".
+        For a model the steps of its training are counted: then the stage's name ends with "steps".
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
@@ -87,13 +87,13 @@ class RunProgress(_Drawn):
 
 
 def _bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """A bar with these counts and the time left; it goes when it is done."""
+    """Return a bar with these counts and the time left; it goes when it is done."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
 def _byte_bar(console: Console) -> Progress:
-    """A bar of bytes with their rate."""
+    """Return a bar of bytes with their rate."""
     return _bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
@@ -111,18 +111,18 @@ class FetchProgress(_Drawn):
         self._here = self._whole = self._num_done = self._num_open = 0
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
-        """So much of a file is here, of so much where that is known."""
+        """Report that so much of a file has arrived, of so much where that is known."""
         with self._lock:
             self._count(-1, self._files.get(name))
             self._files[name] = (num_bytes, whole)
             self._count(1, self._files[name])
-            said = f"fetching: {self._num_done} of {len(self._files)} files so far"
+            text = f"fetching: {self._num_done} of {len(self._files)} files so far"
             total = None if self._num_open else self._whole
-            self._bar.update(self._task, completed=self._here, total=total, description=said)
-            self._tell_seldom(f"{said}, {self._here / 1e6:,.1f} MB")
+            self._bar.update(self._task, completed=self._here, total=total, description=text)
+            self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
-        """Take a file's state into the sums, or out of them. One whose length is not known is open."""
+        """Add a file's state to the sums, or subtract it. A file of unknown length is open."""
         if file is not None:
             num_bytes, whole = file
             self._here += sign * num_bytes
@@ -140,7 +140,7 @@ class CheckProgress(_Drawn):
         self._task = self._bar.add_task(what, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """So many bytes are checked, of so many."""
+        """Report that so many bytes are checked, of so many."""
         self._bar.update(self._task, completed=done, total=total)
         if done < total:
             self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

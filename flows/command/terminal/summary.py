@@ -1,4 +1,4 @@
-"""What a run says when it is done: the ledger in a few lines, where things are, one example from end to end."""
+"""The end of a run on the terminal: the ledger in a few lines, where things are, one example from end to end."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
 
-GAPS = (  # in the manner of the documentation; none is in it
+GAPS = (  # in the style of the documentation; none is in it
     "It returns True when the [MASK] is empty.",
     "The first [MASK] is the name of the file.",
     "If the file does not exist, an [MASK] is raised.",
@@ -30,11 +30,11 @@ GAPS = (  # in the manner of the documentation; none is in it
     "Its default [MASK] is None.",
 )
 TOP = 4
-RAW_LINES = 8  # of the record from which the example came: all of the tour fits on two screens
+RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 
 
 def show_summary(console: Console, finished: RunState) -> None:
-    """The ledger, the times, and where the store and the report are."""
+    """Print the ledger, the times, and where the store and the report are."""
     place, record = finished.place, finished.record
     manifests = [read_manifest(place, stage.folder) for stage in record.stages]
     console.print()
@@ -45,7 +45,7 @@ def show_summary(console: Console, finished: RunState) -> None:
 
 
 def show_tour(console: Console, finished: RunState) -> None:
-    """One example in colour with its masks, the raw bytes it came from, what the model learnt, what to try next."""
+    """Print one example in colour with its masks, its raw bytes, what the model learnt, what to try next."""
     place, cloze = finished.place, command_name()
     show_sample_comparison(console, compare_contents(finished.outcome.documents, shipped_contents()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
@@ -67,16 +67,16 @@ def show_tour(console: Console, finished: RunState) -> None:
 
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Whether the shipped samples became the very rows that they became where they were published."""
+    """Show whether the shipped samples gave the same rows as where they were published."""
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
-        said = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
+        verdict = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
         style = "red" if item.differ else "green"
-        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{said}[/{style}]")
+        console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{verdict}[/{style}]")
 
 
 def show_learning(console: Console, finished: RunState) -> None:
-    """What the model came to on text it never saw, phase by phase, and gaps that it fills."""
+    """Print the model's results on text it never saw, phase by phase, and gaps that it fills."""
     model = finished.outcome.model
     if model is None:
         return
@@ -88,7 +88,7 @@ def show_learning(console: Console, finished: RunState) -> None:
         console.print(
             f"  {shards:12} step {row['step']:5,}: {loss:.3f} nats a masked token, {entropy - loss:.3f} below the "
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
-            f"{_words_right(row)} of the words besides the 100 commonest pieces"
+            f"{_words_right(row)} of the words outside the 100 commonest pieces"
         )
     console.print()
     folder = finished.place.at(model.folder)
@@ -101,7 +101,7 @@ def _words_right(row: Mapping[str, Any]) -> str:
 
 
 def example_of_first_source(finished: RunState) -> int:
-    """The number of an example whose document is of the recipe's first source; 0 where it gave none."""
+    """Return the number of an example whose document is of the recipe's first source; 0 where it gave none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).documents():
@@ -112,7 +112,7 @@ def example_of_first_source(finished: RunState) -> int:
 
 
 def command_name() -> str:
-    """How this command can be called from here: by its name where it is on the path, else by its place."""
+    """Return how to call this command from here: by its name where it is on the path, else by its place."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"

@@ -1,7 +1,7 @@
-"""`cloze export MODEL FOLDER --step N`: a checkpoint of a model, of a run that goes on as well, as a folder.
+"""`cloze export MODEL FOLDER --step N`: a checkpoint of a model, also of one still in training, as a folder.
 
 MODEL is a model's `work` folder, or a folder above it: the artifact's (STORE/models/NAME/FINGERPRINT), or that of its
-name, or the store, where there is one model alone; or a release. Of an object store the work folder is in the cache of
+name, or the store, where there is only one model; or a release. For an object store the work folder is in the cache of
 this machine.
 """
 
@@ -23,19 +23,19 @@ MODELS = "models"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Where a model is trained. store: that it is of, None where nobody says"""
+    """A folder where a model is trained. store: the one that it belongs to, None where that is unknown"""
 
     folder: Path
     store: str | None
 
 
 def is_model(address: str) -> bool:
-    """Whether an address is that of a model's folder with its work folder, or of the only one of a name."""
+    """Return whether an address is that of a model's folder with its work folder, or of the only one of a name."""
     return bool(_works(address, ("", "work", "*/work")))
 
 
 def find_works(address: str) -> list[Work]:
-    """The work folders that an address may mean, which is a model's or a store's. Raises InputError for a release of
+    """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
     none."""
     if release_address(address) is None:
         return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
@@ -44,7 +44,7 @@ def find_works(address: str) -> list[Work]:
 
 
 def _works(address: str, patterns: Sequence[str]) -> list[Work]:
-    """The folders with a job at or below an address."""
+    """Return the folders with a job at or below an address."""
     plain = plain_address(address).rstrip("/")
     if not is_object_address(plain):
         return [Work(folder=path, store=_store_of(path)) for path in _below(Path(plain), patterns)]
@@ -55,29 +55,29 @@ def _works(address: str, patterns: Sequence[str]) -> list[Work]:
 
 def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     for path in (
-        found for pattern in patterns for found in ([folder] if not pattern else sorted(folder.glob(pattern)))
+        candidate for pattern in patterns for candidate in ([folder] if not pattern else sorted(folder.glob(pattern)))
     ):
         if (path / JOB).is_file():
             yield path
 
 
 def _store_of(work: Path) -> str | None:
-    """The local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
+    """Return the local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
     return str(whole.parents[3]) if in_store else None
 
 
 def export_step(address: str, folder: Path, step: int | None) -> str:
-    """Write a checkpoint of a model to a folder; what is to be said of it. Raises InputError, or TrainingFailed."""
-    found = find_works(address)
-    if len(found) != 1:
+    """Write a checkpoint of a model to a folder; return a line about it. Raises InputError, or TrainingFailed."""
+    works = find_works(address)
+    if len(works) != 1:
         raise InputError(
-            f"{address} has {'several models' if found else 'no model'} with checkpoints on this machine: name "
-            f"{'one of ' + ', '.join(str(one.folder) for one in found) if found else 'the folder of one'} "
+            f"{address} has {'several models' if works else 'no model'} with checkpoints on this machine: name "
+            f"{'one of ' + ', '.join(str(one.folder) for one in works) if works else 'the folder of one'} "
             "(STORE/models/NAME/FINGERPRINT)."
         )
-    [work] = found
+    [work] = works
     store = ["--store", work.store] if work.store is not None and _holds_vocabulary(work) else []
     at = ["--step", str(step)] if step is not None else []
     with trainer_process(["export", *at, *store, "--", str(work.folder), str(folder)]) as (output, log):
@@ -86,6 +86,6 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
 
 
 def _holds_vocabulary(work: Work) -> bool:
-    """Whether the store of a work folder is a store: the folder may have been copied out of one."""
+    """Return whether the store of a work folder is a store: the folder may have been copied out of one."""
     assert work.store is not None
     return bool(Place(work.store).sizes("vocabularies"))

@@ -1,6 +1,6 @@
-"""What a recipe's training would be slow by on the GPUs of this machine, as `cloze plan` and `cloze doctor` tell it.
+"""Finds what would slow a recipe's training on the GPUs of this machine, for `cloze plan` and `cloze doctor`.
 
-The driver's own tool is asked, so torch is not imported. Cost: some hundredths of a second, and nothing where there is
+The driver's own tool is called, so torch is not imported. Cost: some hundredths of a second, and nothing where there is
 no such tool.
 """
 
@@ -19,7 +19,7 @@ _CARD = re.compile(r"(?P<name>.+), (?P<major>\d+)\.(?P<minor>\d+)")
 
 
 def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
-    """The least of the GPUs that the driver tells; None where it tells none."""
+    """Return the least of the GPUs that the driver lists; None where it lists none."""
     environ = first_environment() if environ is None else environ
     tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
     if tool is None:
@@ -27,31 +27,31 @@ def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
     try:
         answer = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return None  # `cloze doctor` tells a driver that fails
-    found = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
+        return None  # `cloze doctor` reports a driver that fails
+    matches = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
     lacks = compiler_lacks("cuda", environ)
     cards = [
         Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
-        for each in found
+        for each in matches
         if each is not None
     ]
     return weakest(cards) if cards else None
 
 
 def slow_lines(recipe: Recipe, seen: Hardware | None) -> list[str]:
-    """What makes the recipe's training slower than it need be on a card, or impossible without one."""
+    """Return what makes the recipe's training slower than it need be on a card, or impossible without one."""
     if recipe.model is None:
         return []
     model, training = recipe.model.settings, recipe.model.training
     if seen is None:
-        missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not begin on it.'
+        missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not start on it.'
         return [missing] if training.device == "cuda" else []
     _, hidden_size, heads, _ = model.shape
     return slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
 
 
 def training_findings(recipe: Recipe) -> list[Finding]:
-    """The same as `cloze doctor` tells it, a finding for each."""
+    """Return the same for `cloze doctor`, a finding for each."""
     return [
         Finding(name="training", ok="warn", fact=fact, remedy=remedy)
         for line in slow_lines(recipe, card())

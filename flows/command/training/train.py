@@ -1,9 +1,9 @@
-"""`cloze train JOB`: a training job of a file, on this machine, without a flow around it.
+"""`cloze train JOB`: a training job from a file, on this machine, without a flow around it.
 
     job.json ─► trainer.launching ─► the ranks ─► their events, a line each ─► the terminal
 
-It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the command that
-there is. Told to stop, it waits for the checkpoint of the step that training is in; the same command goes on from it.
+It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the only
+command. When stopped, it waits for the checkpoint of the current step; the same command resumes from it.
 """
 
 import re
@@ -38,7 +38,7 @@ FOLLOWS = "Training ends with the step that it is in, and saves it; a second sig
 
 
 def train_arguments(arguments: Sequence[str]) -> int:
-    """`train JOB [--OPTION VALUE]...`, where no library reads a command line. Raises InputError."""
+    """Run `train JOB [--OPTION VALUE]...`, where no library reads a command line. Raises InputError."""
     command, *rest = arguments or [""]
     path, *options = rest or [""]
     named = dict(zip(options[::2], options[1::2], strict=False))
@@ -58,11 +58,11 @@ def train_arguments(arguments: Sequence[str]) -> int:
 
 
 def _number(named: Mapping[str, str], option: str, usual: int) -> int:
-    """The value of an option that is a whole number. Raises InputError."""
-    said = named.get(option, str(usual))
-    if not re.fullmatch(r"-?\d{1,9}", said, re.ASCII):
-        raise InputError(f"{option} {said!r} is no whole number.")
-    return int(said)
+    """Return the value of an option that is a whole number. Raises InputError."""
+    text = named.get(option, str(usual))
+    if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII):
+        raise InputError(f"{option} {text!r} is not a whole number.")
+    return int(text)
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
@@ -80,12 +80,12 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
 
 def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
-    """The job with what it needs at other places. Raises InputError for a start that it does not have."""
+    """Return the job with the given places. Raises InputError for a start that it does not have."""
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
-        raise InputError(f"--start {start}: the job begins with first weights, not with a model. Leave it out.")
+        raise InputError(f"--start {start}: the job begins with random weights, not with a model. Leave it out.")
     if teacher and job.teacher is None:
-        raise InputError(f"--teacher {teacher}: the job learns from no other model. Leave it out.")
+        raise InputError(f"--teacher {teacher}: the job does not learn from another model. Leave it out.")
     return replace(
         job,
         store=store or job.store,
@@ -96,7 +96,7 @@ def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
 
 
 def read_job(path: Path) -> TrainingJob:
-    """The job in a file. Raises InputError where it holds none."""
+    """Return the job in a file. Raises InputError where it holds none."""
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -107,7 +107,7 @@ def read_job(path: Path) -> TrainingJob:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, TypeError, AttributeError, AssertionError) as error:
-        raise InputError(f"{path} is no training job ({error}): give a job.json as a run writes it.") from error
+        raise InputError(f"{path} is not a training job ({error}): give a job.json as a run writes it.") from error
 
 
 class JobListener:
@@ -128,7 +128,7 @@ class JobListener:
 
 
 def lines_of(event: Event) -> Iterator[str]:
-    """An event as a line, and one for each component of a mixture that it judges.
+    """Yield an event as a line, and one for each component of a mixture that it judges.
 
     >>> [*lines_of({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']

@@ -26,7 +26,7 @@ def adapt(
     corpus: Annotated[
         list[str], Parameter(help="Files, a folder or a corpus of the store; may be given again.", negative=())
     ],
-    output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must not hold anything yet.")],
+    output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must be empty or not exist.")],
     tokens: Annotated[int | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
     fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots instead.", negative=())] = False,
     append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
@@ -37,10 +37,10 @@ def adapt(
     digits: Annotated[bool, Parameter(help="Take words with digits as well.", negative=())] = False,
     beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
-    store: Annotated[str, Parameter(help="The store in which names are looked for.")] = "store",
+    store: Annotated[str, Parameter(help="The store in which names are looked up.")] = "store",
     as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
 ) -> int:
-    """Give a vocabulary tokens for the words of a domain, and a model rows for them; say what it saves."""
+    """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""
     from dataclasses import replace
 
     from corpora.errors import InputError
@@ -79,4 +79,4 @@ def _tell(line: str) -> None:
 
 
 def _silent(line: str) -> None:
-    """Nothing is printed with JSON."""
+    """Print nothing: the output is JSON."""

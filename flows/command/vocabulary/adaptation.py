@@ -2,8 +2,8 @@
 
     words of the domain ─► tokens chosen ─► vocabulary ─► (rows for a model) ─► a folder
 
-Promise: nothing is written where anything is wrong. The figures are those of the vocabularies' own encoding of the
-counted words, not of what was claimed when tokens were chosen.
+Promise: nothing is written where anything is wrong. The figures come from the vocabularies' own encoding of the
+counted words, not from the estimates by which tokens were chosen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from tokenizers_train.measures.measure import Measures, aligned_counts, cut_word
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.embeddings import adapt_checkpoint
 
-SPLIT = 8  # words split most that are named
+SPLIT = 8  # words split most that are shown
 NO_TOKEN = -1  # in the place of an id that a vocabulary does not have
 
 
@@ -43,7 +43,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainFit:
-    """What a vocabulary makes of a domain: of all of it, of each source, and the words that cost most tokens."""
+    """The fit of a vocabulary to a domain: to all of it, to each source, and the words that cost most tokens."""
 
     together: Measures
     sources: Mapping[str, Measures]
@@ -52,7 +52,7 @@ class DomainFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """A token that was added: its id, and what its text was cut into before."""
+    """A token that was added: its id, and the pieces of its text before."""
 
     token: str
     id: int
@@ -63,7 +63,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """What came of it. filled: tokens in the place of [unusedN]; rows: of the model, where there is one."""
+    """The result. filled: tokens in the place of [unusedN]; rows: of the model, where there is one."""
 
     sizes: tuple[int, int]
     wanted: int
@@ -75,10 +75,10 @@ class Adaptation:
 
 
 def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
-    """How many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
+    """Return how many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
     if (tokens is None) == (not fill):
         raise InputError(
-            "Say how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
+            "Set how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
         )
     if tokens is not None:
         if tokens < 1:
@@ -149,7 +149,7 @@ def fit_of(vocabulary: Vocabulary, domain: DomainCounts) -> DomainFit:
 
 
 def write_adaptation(old: Vocabulary, new: Vocabulary, checkpoint: Path | None, folder: Path) -> int | None:
-    """Write the new vocabulary's files, with the model of a checkpoint where there is one; the model's rows.
+    """Write the new vocabulary's files, with the model of a checkpoint where there is one; return the model's rows.
 
     Raises InputError where the checkpoint is not one of the old vocabulary.
     """
@@ -160,7 +160,7 @@ def write_adaptation(old: Vocabulary, new: Vocabulary, checkpoint: Path | None, 
 
 
 def adaptation_facts(adaptation: Adaptation) -> dict[str, Json]:
-    """What came of it, as JSON for scripts."""
+    """Return the result, as JSON for scripts."""
     return {
         "size": {"before": adaptation.sizes[0], "after": adaptation.sizes[1]},
         "wanted": adaptation.wanted,
@@ -187,5 +187,5 @@ def _measure_facts(measures: Measures) -> dict[str, Json]:
 
 
 def unknown_rate(measures: Measures) -> float | None:
-    """The share of words that are unknown; None where there are no words."""
+    """Return the share of words that are unknown; None where there are no words."""
     return measures.unknown_words / measures.words if measures.words else None

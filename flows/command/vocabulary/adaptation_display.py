@@ -1,4 +1,4 @@
-"""What the terminal shows of an adaptation: figures before and after, words split most, the tokens added."""
+"""An adaptation on the terminal: figures before and after, words split most, the tokens added."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ ALL = "all"
 
 
 def show_adaptation(name: str, adaptation: Adaptation, output: Path) -> RenderableType:
-    """An adaptation on one screen."""
+    """Return an adaptation on one screen."""
     return Group(
         _table(adaptation),
         *_split("words split most before", adaptation.before.split_most),
@@ -29,7 +29,7 @@ def show_adaptation(name: str, adaptation: Adaptation, output: Path) -> Renderab
 
 
 def _table(adaptation: Adaptation) -> Table:
-    """A row for each source, and one for all; numbers before and after with an arrow between."""
+    """Return a row for each source, and one for all; numbers before and after with an arrow between."""
     table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
     before, after = adaptation.before.sources, adaptation.after.sources
     for source in list(before)[:SOURCES] if len(before) > 1 else []:
@@ -50,7 +50,7 @@ def _cells(before: Measures, after: Measures) -> list[Text]:
 
 
 def _split(title: str, words: Sequence[Split]) -> list[Text]:
-    """The words on which most tokens are spent."""
+    """Return the words on which most tokens are spent."""
     if not words:
         return []
     text = Text(f"\n{title}", "dim")
@@ -61,7 +61,7 @@ def _split(title: str, words: Sequence[Split]) -> list[Text]:
 
 
 def _tokens(added: Sequence[Added]) -> list[Text]:
-    """The first of the tokens added, with the tokens that each saves."""
+    """Return the first of the tokens added, with the tokens that each saves."""
     text = Text("\ntokens added, with what each saves", "dim")
     for token in added[:FIRST]:
         text.append(f"\n  {token.saved:>9,}  ", "dim").append(visible(token.token, WORD))

@@ -1,4 +1,4 @@
-"""`cloze vocabulary`: look into a vocabulary, or at two side by side.
+"""`cloze vocabulary`: shows one vocabulary, or two side by side.
 
 A vocabulary is named as `named_vocabularies` reads names. Each command imports what it needs when it runs.
 """
@@ -18,10 +18,10 @@ from flows.command.vocabulary.adapt import add_adapt
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
 
 Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
-Store = Annotated[str, Parameter(help="The store in which names are looked for.")]
+Store = Annotated[str, Parameter(help="The store in which names are looked up.")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
-SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, in which the paragraph to show is looked for
+SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
 
 @vocabulary_app.command
@@ -39,15 +39,15 @@ def show(
     from flows.report.drawing.pieces import shown_pieces
     from tokenizers_train.measures.texts import cut_text
 
-    found = find_vocabulary(vocabulary, store)
-    cut = cut_text(found, sentence) if sentence is not None else None
+    chosen = find_vocabulary(vocabulary, store)
+    cut = cut_text(chosen, sentence) if sentence is not None else None
     if as_json:
-        facts = vocabulary_facts(found)
-        print(json.dumps(facts if cut is None else {**facts, **text_figures(found, cut)}, indent=1))
+        facts = vocabulary_facts(chosen)
+        print(json.dumps(facts if cut is None else {**facts, **text_figures(chosen, cut)}, indent=1))
         return 0
-    console.print(show_vocabulary(vocabulary, found))
+    console.print(show_vocabulary(vocabulary, chosen))
     if cut is not None:
-        pieces = shown_pieces(found, cut)
+        pieces = shown_pieces(chosen, cut)
         console.print(show_pieces(pieces), show_ids(pieces), show_figures({"in all": cut.measures}), sep="\n\n")
     return 0
 
@@ -73,11 +73,11 @@ def compare(
     vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
     with _opened(sentence, text) as (beginning, lines):
         paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
-        found = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
+        comparison = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
     if as_json:
-        print(json.dumps(comparison_facts(found), indent=1))
+        print(json.dumps(comparison_facts(comparison), indent=1))
     else:
-        console.print(show_comparison(found))
+        console.print(show_comparison(comparison))
     return 0
 
 
@@ -86,7 +86,7 @@ add_adapt(vocabulary_app)
 
 @contextmanager
 def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """The beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
+    """Yield the beginning of the text to compare on, and all its lines. Raises InputError where it cannot be read."""
     if sentence is not None:
         yield sentence, iter(sentence.splitlines())
         return

@@ -1,6 +1,6 @@
-"""What the terminal shows of vocabularies: rich renderables, made from values.
+"""Vocabularies on the terminal: rich renderables, made from values.
 
-Promises: those of `display`: text acts on nothing, outputs are bounded, and what colour says is also said in signs.
+Promises: those of `display`: text acts on nothing, outputs are bounded, and what colour shows is also shown by signs.
 Pieces of one word have a dot between them (token·izer), an unknown one is in angle brackets (⟨naïf⟩).
 """
 
@@ -26,7 +26,7 @@ COLOURS = ("cyan", "yellow")
 
 
 def show_vocabulary(name: str, vocabulary: Vocabulary) -> RenderableType:
-    """A vocabulary in a few lines."""
+    """Return a vocabulary in a few lines."""
     ids = ordinary_ids(vocabulary)
     specials = ", ".join(f"{token} {vocabulary.id_of(token)}" for token in special_tokens(vocabulary)) or "none"
     longest = "  ".join(visible(vocabulary.display(id), NAME) for id in longest_pieces(vocabulary, LONGEST))
@@ -45,15 +45,15 @@ def show_vocabulary(name: str, vocabulary: Vocabulary) -> RenderableType:
 
 
 def rules(vocabulary: Vocabulary) -> str:
-    """How texts become words, as its settings name it."""
+    """Return how texts become words, as its settings name it."""
     rule = vocabulary.word_rule
     if rule is None:
-        return "those of its tokenizer.json, which only tokenizers knows"
+        return "those of its tokenizer.json, which only the library tokenizers can read"
     return ", ".join(f"{key} {str(value).lower()}" for key, value in rule.settings.items())
 
 
 def show_pieces(pieces: Sequence[ShownPiece]) -> Text:
-    """A text as pieces: whole words plain, the pieces of others in two colours by turns."""
+    """Return a text as pieces: whole words plain, the pieces of others in two colours by turns."""
     text = Text()
     for piece in pieces[:MOST_PIECES]:
         text.append(piece.gap)
@@ -72,7 +72,7 @@ def _style(piece: ShownPiece) -> str:
 
 
 def show_ids(pieces: Sequence[ShownPiece]) -> Text:
-    """The same pieces as the vocabulary writes them, each with its id."""
+    """Return the same pieces as the vocabulary writes them, each with its id."""
     text = Text()
     for piece in pieces[:MOST_PIECES]:
         text.append(visible(piece.name, NAME), _style(piece)).append(f" {piece.id}  ", "dim")
@@ -80,38 +80,38 @@ def show_ids(pieces: Sequence[ShownPiece]) -> Text:
 
 
 def show_figures(columns: Mapping[str, TextMeasures]) -> RenderableType:
-    """What vocabularies make of one text, a column each."""
+    """Return the figures of vocabularies for one text, a column each."""
     table = plain_table("", *(visible(name, NAME) for name in columns))
     rows = {
-        "words": [f"{found.words:,}" for found in columns.values()],
-        "tokens": [f"{found.tokens:,}" for found in columns.values()],
-        "tokens a word": [decimals(found.fertility) for found in columns.values()],
-        "bytes a token": [decimals(found.bytes_a_token) for found in columns.values()],
-        "unknown tokens": [f"{found.unknown_tokens:,}" for found in columns.values()],
+        "words": [f"{measures.words:,}" for measures in columns.values()],
+        "tokens": [f"{measures.tokens:,}" for measures in columns.values()],
+        "tokens a word": [decimals(measures.fertility) for measures in columns.values()],
+        "bytes a token": [decimals(measures.bytes_a_token) for measures in columns.values()],
+        "unknown tokens": [f"{measures.unknown_tokens:,}" for measures in columns.values()],
     }
     for title, values in rows.items():
         table.add_row(Text(title), *map(Text, values))
     return table
 
 
-def show_comparison(found: VocabularyComparison) -> RenderableType:
-    """Two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
-    names, apart = short_names(found.names), found.disagreement
+def show_comparison(comparison: VocabularyComparison) -> RenderableType:
+    """Return two vocabularies side by side: pieces shared, figures of a text, a paragraph cut by each."""
+    names, apart = short_names(comparison.names), comparison.disagreement
     first, second = (visible(name, NAME) for name in names)
-    heads = [show_vocabulary(name, each) for name, each in zip(found.names, found.vocabularies, strict=True)]
+    heads = [show_vocabulary(name, each) for name, each in zip(comparison.names, comparison.vocabularies, strict=True)]
     cuts = [
         Group(Text(visible(name, NAME), "bold"), show_pieces(shown_pieces(each, cut)))
-        for name, each, cut in zip(names, found.vocabularies, found.cuts, strict=True)
+        for name, each, cut in zip(names, comparison.vocabularies, comparison.cuts, strict=True)
     ]
-    told = Text(f"{apart.both:,} places where both cut, {apart.first:,} where only {first} does, ")
-    told.append(f"{apart.second:,} where only {second} does: they differ in {apart.share:.1%}")
-    figures = show_figures(dict(zip(names, found.figures, strict=True)))
-    sections = [*heads, show_overlap(names, found.overlap), figures, *cuts, told, _apart(found)]
+    differences = Text(f"{apart.both:,} places where both cut, {apart.first:,} where only {first} does, ")
+    differences.append(f"{apart.second:,} where only {second} does: they differ in {apart.share:.1%}")
+    figures = show_figures(dict(zip(names, comparison.figures, strict=True)))
+    sections = [*heads, show_overlap(names, comparison.overlap), figures, *cuts, differences, _apart(comparison)]
     return Group(*(line for section in sections for line in (section, Text())))
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """The last parts of addresses, numbered where they are the same.
+    """Return the last parts of addresses, numbered where they are the same.
 
     >>> short_names(["models/bert/vocab.txt", "news"]), short_names(["a/x", "b/x/"])
     (['bert/vocab.txt', 'news'], ['x (1)', 'x (2)'])
@@ -121,30 +121,30 @@ def short_names(names: Sequence[str]) -> list[str]:
     return short if len({*short}) == len(short) else [f"{name} ({n})" for n, name in enumerate(short, 1)]
 
 
-def _apart(found: VocabularyComparison) -> Text:
-    """The words that the two cut in other places."""
+def _apart(comparison: VocabularyComparison) -> Text:
+    """Return the words that the two cut in other places."""
     lines = [
         Text.assemble((" · ".join(ours), COLOURS[0]), "  |  ", (" · ".join(theirs), COLOURS[1]))
-        for ours, theirs in found.cut_apart.values()
+        for ours, theirs in comparison.cut_apart.values()
     ]
     return Text("\n").join([Text("words cut in other places:", "dim"), *lines]) if lines else Text()
 
 
-def show_overlap(names: Sequence[str], found: Overlap) -> Text:
-    """How many pieces two vocabularies share, in all and by thousands of the first's."""
+def show_overlap(names: Sequence[str], overlap: Overlap) -> Text:
+    """Return how many pieces two vocabularies share, in all and by thousands of the first's."""
     shares = (
-        f"{percent(found.shared, size)} of the {size:,} of {visible(name, NAME)}"
-        for name, size in zip(names, (found.first, found.second), strict=True)
+        f"{percent(overlap.shared, size)} of the {size:,} of {visible(name, NAME)}"
+        for name, size in zip(names, (overlap.first, overlap.second), strict=True)
     )
-    text = Text(f"{found.shared:,} pieces in both: {', '.join(shares)}")
+    text = Text(f"{overlap.shared:,} pieces in both: {', '.join(shares)}")
     text.append("\nof each thousand of the first's pieces, in the order of ids, the second has\n  ", "dim")
-    text.append(" ".join(f"{count:,}" for count in found.by_rank[:MOST_RANKS]))
-    rest = len(found.by_rank) - MOST_RANKS
+    text.append(" ".join(f"{count:,}" for count in overlap.by_rank[:MOST_RANKS]))
+    rest = len(overlap.by_rank) - MOST_RANKS
     return text.append(f" … and of {rest:,} thousand more" if rest > 0 else "", "dim")
 
 
 def percent(part: int, whole: int) -> str:
-    """A share in percent; a dash where the whole is nothing.
+    """Return a share in percent; a dash where the whole is nothing.
 
     >>> percent(1, 3), percent(0, 0)
     ('33.3%', '-')
@@ -153,7 +153,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def decimals(value: float | None) -> str:
-    """A figure with three decimals; a dash where there is none.
+    """Return a figure with three decimals; a dash where there is none.
 
     >>> decimals(1.23456), decimals(None)
     ('1.235', '-')

@@ -1,7 +1,7 @@
 """The words of a domain: of files as they are, or of a corpus that the store holds, counted source by source.
 
 Promise: e-mail addresses, public IP addresses and telephone numbers, as far as the step of personal data finds them,
-are taken out before anything is counted, so no part of these is a word. Of a store's corpus the live documents that are
+are removed before anything is counted, so no part of these is a word. Of a store's corpus the live documents that are
 not held out are counted, as for training a vocabulary. Records that cannot be read are counted as such.
 
 Cost: that of reading the files and of `count_by`; memory for some 8 MB of text and for the distinct words.
@@ -62,11 +62,11 @@ def count_domain(
 ) -> DomainCounts:
     """Count the words of files, folders or globs, and of corpora of a store (by name, or as STORE/corpora/NAME).
 
-    vocabulary: whose rule says what a word is
+    vocabulary: its rule defines the words
     text:       the field or column of JSON lines and tables that holds the text
     tell:       called with a line for each address
-    Raises InputError where an address is nothing that can be read, where no text has a word, and where no one knows
-    what the vocabulary's words are.
+    Raises InputError where an address cannot be read, where no text has a word, and where nobody knows the
+    vocabulary's rule for words.
     """
     rule = known_rule(vocabulary)
     parts: dict[str, list[WordCounts]] = {}
@@ -93,14 +93,14 @@ def count_domain(
 
 
 class Unread:
-    """How many records could not be read."""
+    """The number of records that could not be read."""
 
     def __init__(self) -> None:
         self.records = 0
 
 
 def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
-    """The texts at an address, in columns of some megabytes, each with the name of its source."""
+    """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
     if (
         "://" in address
         or release_address(address) is not None
@@ -112,7 +112,7 @@ def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
     if address not in {path.split("/")[1] for path in Place(store).sizes(CORPORA)}:
         raise InputError(
             f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
-            "(--store says which store). Give files, a folder, or a corpus that `cloze run` has built."
+            "(--store names another store). Give files, a folder, or a corpus that `cloze run` has built."
         )
     return _of_corpus(Place(store).at(f"{CORPORA}/{address}"))
 
@@ -131,9 +131,9 @@ def _of_files(address: str, text: str, unread: Unread) -> Texts:
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
     waiting: list[str] = []
     size = 0
-    for found in _records(source, unread):
-        waiting.append(found)
-        size += len(found)
+    for record_text in _records(source, unread):
+        waiting.append(record_text)
+        size += len(record_text)
         if size >= BATCH_CHARACTERS:
             yield source.name, pa.array(waiting, pa.large_string())
             waiting, size = [], 0
@@ -141,7 +141,7 @@ def _of_files(address: str, text: str, unread: Unread) -> Texts:
 
 
 def _records(source: FilesSource, unread: Unread) -> Iterator[str]:
-    """The texts of the records that can be read. The files are not hashed for it."""
+    """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
         file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
         for piece in source.slices(file):

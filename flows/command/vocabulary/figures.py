@@ -1,4 +1,4 @@
-"""Vocabularies in figures: what `cloze vocabulary` shows, as values, and as JSON for scripts."""
+"""Vocabularies in figures: the output of `cloze vocabulary`, as values, and as JSON for scripts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ def compare_vocabularies(
     lines: Iterable[str],
     paragraphs: Sequence[str],
 ) -> VocabularyComparison:
-    """Two vocabularies on one text, which is read once, and on that paragraph on which they differ most."""
+    """Compare two vocabularies on one text, which is read once, and on the paragraph on which they differ most."""
     first, second = vocabularies
     ours_theirs = list(zip(cut_texts(first, paragraphs), cut_texts(second, paragraphs), strict=True))
     cuts = max(ours_theirs, key=lambda pair: disagreement(*pair).share)
@@ -64,12 +64,12 @@ def compare_vocabularies(
 
 
 def special_tokens(vocabulary: Vocabulary) -> list[str]:
-    """The special tokens, those that play a known role first."""
+    """Return the special tokens, those that play a known role first."""
     return [*vocabulary.special_tokens.values(), *vocabulary.further_special_tokens]
 
 
 def vocabulary_facts(vocabulary: Vocabulary) -> dict[str, Json]:
-    """What a vocabulary is."""
+    """Return the facts of a vocabulary."""
     return {
         "size": vocabulary.size,
         "algorithm": vocabulary.algorithm,
@@ -81,7 +81,7 @@ def vocabulary_facts(vocabulary: Vocabulary) -> dict[str, Json]:
 
 
 def text_figures(vocabulary: Vocabulary, cut: CutText) -> dict[str, Json]:
-    """A text's figures and its pieces."""
+    """Return a text's figures and its pieces."""
     pieces: list[Json] = [
         {"id": piece.id, "token": vocabulary.tokens[piece.id], "start": piece.start, "end": piece.end}
         for piece in cut.pieces
@@ -89,33 +89,33 @@ def text_figures(vocabulary: Vocabulary, cut: CutText) -> dict[str, Json]:
     return {"text": measures_facts(cut.measures), "pieces": pieces}
 
 
-def measures_facts(found: TextMeasures) -> dict[str, Json]:
-    """The figures of a text, the quotients with them."""
+def measures_facts(measures: TextMeasures) -> dict[str, Json]:
+    """Return the figures of a text, with their quotients."""
     return {
-        **asdict(found),
-        "tokens_a_word": found.fertility,
-        "bytes_a_token": found.bytes_a_token,
-        "unknown_share": found.unknown_share,
+        **asdict(measures),
+        "tokens_a_word": measures.fertility,
+        "bytes_a_token": measures.bytes_a_token,
+        "unknown_share": measures.unknown_share,
     }
 
 
-def comparison_facts(found: VocabularyComparison) -> dict[str, Json]:
-    """A comparison for scripts."""
+def comparison_facts(both: VocabularyComparison) -> dict[str, Json]:
+    """Return a comparison for scripts."""
     sides: list[Json] = [
         {"name": name, **vocabulary_facts(each), "text": measures_facts(figures), "tokens": tokens_of(each, cut)}
-        for name, each, figures, cut in zip(found.names, found.vocabularies, found.figures, found.cuts, strict=True)
+        for name, each, figures, cut in zip(both.names, both.vocabularies, both.figures, both.cuts, strict=True)
     ]
     return {
         "vocabularies": sides,
-        "overlap": {**asdict(found.overlap), "by_rank": list(found.overlap.by_rank)},
-        "paragraph": found.cuts[0].text,
-        "disagreement": {**asdict(found.disagreement), "share": found.disagreement.share},
+        "overlap": {**asdict(both.overlap), "by_rank": list(both.overlap.by_rank)},
+        "paragraph": both.cuts[0].text,
+        "disagreement": {**asdict(both.disagreement), "share": both.disagreement.share},
         "cut_apart": [
-            {"word": word, "pieces": [[*ours], [*theirs]]} for word, (ours, theirs) in found.cut_apart.items()
+            {"word": word, "pieces": [[*ours], [*theirs]]} for word, (ours, theirs) in both.cut_apart.items()
         ],
     }
 
 
 def tokens_of(vocabulary: Vocabulary, cut: CutText) -> list[Json]:
-    """The tokens of a text as the vocabulary writes them."""
+    """Return the tokens of a text as the vocabulary writes them."""
     return [vocabulary.tokens[piece.id] for piece in cut.pieces]

@@ -21,7 +21,7 @@ READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
-    """The vocabulary at an address. store: where a mere name is looked for. Raises InputError where there is none."""
+    """Return the vocabulary at an address. store: where a mere name is looked up. Raises InputError if none."""
     path = Path(address)
     if path.is_file():
         return _from_file(path)
@@ -34,30 +34,30 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         has = f"which has {', '.join(held)}" if held else "which has none"
         raise InputError(
             f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
-            "(--store says which store), a tokenizer's folder or a vocab.txt."
+            "(--store names another store), a tokenizer's folder or a vocab.txt."
         )
     return _from_store(Place(store).at(f"vocabularies/{address}"))
 
 
 def names_in(store: str) -> list[str]:
-    """The names of the vocabularies that a store holds."""
+    """Return the names of the vocabularies that a store holds."""
     return sorted({path.split("/")[1] for path in Place(store).sizes("vocabularies") if path.count("/") >= 2})
 
 
 def _from_store(address: str) -> Vocabulary:
-    found = find_artifacts(address, "vocabularies")
-    names = sorted({artifact.manifest.name for artifact in found})
+    artifacts = find_artifacts(address, "vocabularies")
+    names = sorted({artifact.manifest.name for artifact in artifacts})
     if len(names) > 1:
         raise InputError(
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
-            f"{found[0].place.at(f'vocabularies/{names[0]}')}."
+            f"{artifacts[0].place.at(f'vocabularies/{names[0]}')}."
         )
-    artifact = newest(found)
+    artifact = newest(artifacts)
     return read_vocabulary(artifact.place, artifact.manifest)
 
 
 def _from_file(path: Path) -> Vocabulary:
-    """The vocabulary of one file, which is named by what it holds."""
+    """Return the vocabulary of one file, whose name tells its form."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": bounded_bytes(path), "merges.txt": bounded_bytes(merges)}

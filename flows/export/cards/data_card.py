@@ -1,10 +1,10 @@
 """The data card: README.md, whose head `datasets` and Hugging Face's hub read, and whose text is for people.
 
-Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. Here
-is what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
+Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
+file has what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
 
-Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; no clock is
-asked.
+Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; the clock is
+not read.
 """
 
 import json
@@ -36,19 +36,19 @@ MOST_LICENSES = 20  # of one source
 
 
 def card(content: Exported) -> str:
-    """The card of an export."""
+    """Return the card of an export."""
     return templates().get_template("data_card.jinja").render(content=content, folder=FOLDER)
 
 
 def description(content: Exported) -> str:
-    """The first lines of the card."""
+    """Return the first lines of the card."""
     sections: Any = templates().get_template("sections.jinja").module
     return " ".join(sections.what_it_is(content).splitlines())
 
 
 @cache
 def templates() -> Environment:
-    """The templates of this folder, with what they may ask for."""
+    """Return the templates of this folder, with what they may ask for."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -63,7 +63,7 @@ def templates() -> Environment:
 
 
 def source_rows(content: Exported) -> list[dict[str, Any]]:
-    """What came in, by source and generation."""
+    """Return a row for everything that came in, by source and generation."""
     rows = []
     for manifest in content.parsed:
         account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
@@ -83,14 +83,14 @@ def source_rows(content: Exported) -> list[dict[str, Any]]:
 
 
 def _generation(provenance: Provenance, documents: Manifest) -> str:
-    """The generation that documents came with."""
+    """Return the generation that documents came with."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(named, "").removeprefix("generation ")
 
 
 def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Documents and tokens by source, generation and split, as they were tokenised; None where that is not known."""
+    """Return documents and tokens by source, generation and split, as tokenised; None where that is unknown."""
     if content.tokenised is None:
         return None
     sums: dict[tuple[str, str, str], list[int]] = {}
@@ -105,13 +105,13 @@ def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]
 
 
 def outcomes_of(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """The outcomes that begin so, without that, the most frequent first."""
+    """Return the outcomes with a prefix, without it, the most frequent first."""
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
     return list(most_first(outcomes).items())[:MOST_ROWS]
 
 
 def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """Every raw file of a lock, with its source and generation."""
+    """Return every raw file of a lock, with its source and generation."""
     return [
         (name, number, file)
         for number, generation in enumerate(lock.generations, 1)
@@ -121,7 +121,7 @@ def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
 
 
 def feature(field: pa.Field) -> tuple[str, str]:
-    """A column's type as `datasets` writes it: the key, and the name.
+    """Return a column's type as `datasets` writes it: the key, and the name.
 
     >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.float32()))
     (('list', 'uint16'), ('dtype', 'float32'))
@@ -133,7 +133,7 @@ def feature(field: pa.Field) -> tuple[str, str]:
 
 
 def meaning(field: pa.Field) -> str:
-    """What a column means; "" where nothing is said of it."""
+    """Return what a column means; "" where it has no meaning in its metadata."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 

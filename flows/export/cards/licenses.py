@@ -1,6 +1,6 @@
 """Licences as others spell them: an SPDX identifier, and the tag that Hugging Face's hub has for it.
 
-A licence is what a record, a source or the recipe states. Nothing is guessed: what is not known under one of these
+A licence is what a record, a source or the recipe states. Nothing is guessed: what has none of these
 spellings stays as it is stated.
 """
 
@@ -29,20 +29,20 @@ _ZERO = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zero/1
 
 
 def spdx(stated: str) -> str:
-    """The SPDX identifier of a stated licence; "" where it is not known by this spelling.
+    """Return the SPDX identifier of a stated licence; "" for an unknown spelling.
 
     >>> spdx("CC BY-SA 4.0"), spdx("https://creativecommons.org/licenses/by/4.0/"), spdx("All rights reserved")
     ('CC-BY-SA-4.0', 'CC-BY-4.0', '')
     """
     if _ZERO.fullmatch(stated):
         return "CC0-1.0"
-    found = _ADDRESS.fullmatch(stated)
-    text = f"cc-{found[1]}-{found[2]}" if found else stated
+    match = _ADDRESS.fullmatch(stated)
+    text = f"cc-{match[1]}-{match[2]}" if match else stated
     return SPDX.get(re.sub(r"[\s_]+", "-", text.strip()).lower(), "")
 
 
 def license_tags(stated: set[str]) -> list[str]:
-    """The hub's tags for what is stated: "unknown" where nothing is, "other" for what has no tag.
+    """Return the hub's tags for what is stated: "unknown" where nothing is, "other" for what has no tag.
 
     >>> license_tags({"CC0", "All rights reserved"}), license_tags(set())
     (['cc0-1.0', 'other'], ['unknown'])
@@ -52,10 +52,10 @@ def license_tags(stated: set[str]) -> list[str]:
 
 
 def license_address(stated: str) -> str:
-    """A licence as metadata names it: the address of a known one, else as it is stated.
+    """Return a licence as metadata names it: the address of a known one, else as it is stated.
 
     >>> license_address("CC BY-SA 4.0"), license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')
     """
-    known = spdx(stated)
-    return f"https://spdx.org/licenses/{known}" if known else stated
+    identifier = spdx(stated)
+    return f"https://spdx.org/licenses/{identifier}" if identifier else stated

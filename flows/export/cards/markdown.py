@@ -1,7 +1,7 @@
-"""Texts in Markdown and YAML that act on nothing: a name may hold any character, and stays a name.
+"""Texts in Markdown and YAML that act on nothing: a name may have any character, and stays a name.
 
-Promise: what `plain` gives is read as the text itself by CommonMark and GitHub's Markdown: no link, no tag, no cell of
-its own, one line. What `scalar` gives is read back by a YAML parser as what was given.
+Promise: CommonMark and GitHub's Markdown read what `plain` returns as the text itself: no link, no tag, no cell of
+its own, one line. A YAML parser reads what `scalar` returns as the original value.
 """
 
 import json
@@ -17,7 +17,7 @@ _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 
 
 def plain(text: str, limit: int = CHARACTERS) -> str:
-    """A text on one line, as Markdown that shows it as it is.
+    """Return a text on one line, as Markdown that shows it as it is.
 
     >>> plain("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
@@ -28,7 +28,7 @@ def plain(text: str, limit: int = CHARACTERS) -> str:
 
 
 def code(text: str, limit: int = CHARACTERS) -> str:
-    """A short text as code: with as many backticks around it as it needs.
+    """Return a short text as code: with as many backticks around it as it needs.
 
     >>> code("a`b"), code("a|b")
     ('``a`b``', '`a\\\\|b`')
@@ -40,14 +40,14 @@ def code(text: str, limit: int = CHARACTERS) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text of lines in a block of code that it cannot end."""
+    """Return a text of lines in a block of code that it cannot end."""
     lines = [printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 
 
 def scalar(value: str | int | float | bool | None) -> str:
-    """A text or a number as the value of a key in YAML.
+    """Return a text or a number as the value of a key in YAML.
 
     >>> scalar("name"), scalar("a: b"), scalar(2.5)
     ('name', '"a: b"', '2.5')
@@ -57,4 +57,4 @@ def scalar(value: str | int | float | bool | None) -> str:
     if _BARE.fullmatch(value) and value.lower() not in _TAKEN:
         return value
     quoted = json.dumps(value, ensure_ascii=False)
-    return _UNPRINTABLE.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
+    return _UNPRINTABLE.sub(lambda character: f"\\U{ord(character[0]):08x}", quoted)

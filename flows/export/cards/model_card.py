@@ -1,10 +1,10 @@
 """The card of a model: README.md, whose head Hugging Face's hub reads, and whose text is for people.
 
-Its text is `model_card.jinja`; what its data are is told as in their own card (`sections.jinja`).
+Its text is `model_card.jinja`; it describes its data as their own card does (`sections.jinja`).
 
-Promise: every number comes from a manifest, a ledger, the model's metrics or the table of a suite; what is not known is
-said to be so. Names and texts from outside are shown as they are and act on nothing (`markdown.py`). The model's own
-files are copied as they are: an artifact of a store has no card in it, so what is in stores stays as it was.
+Promise: every number comes from a manifest, a ledger, the model's metrics or the table of a suite; what is unknown is
+named as unknown. Names and texts from outside are shown as they are and act on nothing (`markdown.py`). The model's own
+files are copied unchanged: an artifact of a store has no card in it, so what is in stores stays as it was.
 """
 
 import re
@@ -43,7 +43,7 @@ GUESSES = {"BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "Alber
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """What a card tells of.
+    """The facts that a card reports.
 
     name:     how the model is called
     config:   its `config.json`
@@ -67,17 +67,17 @@ class CardFacts:
 
     @property
     def guesses(self) -> bool:
-        """Whether it guesses masked tokens."""
+        """Return whether it predicts masked tokens."""
         return bool(GUESSES & {*self.config.get("architectures", ())})
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """The figures of its training; none where it is an artifact of no store."""
+        """The figures of its training; none where it is not an artifact of a store."""
         return self.made.manifest.ledger.figures if self.made is not None else {}
 
     @property
     def start(self) -> str:
-        """The name of the model that its training began with; "" for first weights."""
+        """The name of the model that its training began with; "" for random weights."""
         recipe = self.made.recipe if self.made is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
@@ -98,7 +98,7 @@ class CardFacts:
 
 
 def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
-    """Copy a model's files to a folder that is not there yet, with its card. Raises InputError."""
+    """Copy a model's files to a new folder, with its card. Raises InputError."""
     with new_folder(target) as folder:
         for name in FILES:
             if (model / name).is_file():
@@ -107,7 +107,7 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
 
 
 def model_card(facts: CardFacts) -> str:
-    """The card of a model. What has its name from this store alone, and not from the hub, is `local/NAME`."""
+    """Return the card of a model. A name that comes only from this store, and not from the hub, is `local/NAME`."""
     data = facts.training_data
     return (
         templates()
@@ -133,7 +133,7 @@ def model_card(facts: CardFacts) -> str:
 
 
 def benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
-    """Each task and split as the hub calls it, with its rows: one for every metric after fine-tuning."""
+    """Yield each task and split as the hub calls it, with its rows: one for every metric after fine-tuning."""
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
         splits.setdefault((row.task, row.split), []).append(row)
@@ -153,7 +153,7 @@ def benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
 
 
 def bare(name: str) -> str:
-    """A name of letters, digits, dots and hyphens, as the hub takes it.
+    """Return a name of letters, digits, dots and hyphens, as the hub takes it.
 
     >>> bare("glue/mnli-mm"), bare("  my model ")
     ('glue-mnli-mm', 'my-model')
@@ -162,5 +162,5 @@ def bare(name: str) -> str:
 
 
 def license_choices() -> tuple[str, ...]:
-    """The hub's tags that a card may state."""
+    """Return the hub's tags that a card may state."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))

@@ -205,12 +205,12 @@ def picture(manifests: Sequence[Manifest]) -> str:
         names.setdefault(kind, []).append(name)
     drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
     boxes = {
-        drawn[made]: Box(key=drawn[made], title=manifest.kind, told=(drawn[made][1], *_told(manifest)))
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_told(manifest)))
         for made, manifest in reversed(newest.items())
     }
     for made, found in drawn.items():
         if found != made:
-            boxes[found] = Box(key=found, title=found[0], told=(found[1],))
+            boxes[found] = Box(key=found, title=found[0], texts=(found[1],))
     ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
     between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
     return as_address(draw_lineage(ordered, list(between)))

@@ -1,8 +1,8 @@
-"""Where texts are in files whose recipe does not say it: looked for once, and then kept in the lock.
+"""Guesses which field holds the text where a recipe does not say it; the guess is kept in the lock.
 
-Promises: what was found for a generation stays, whatever files come later: a new name goes after the older ones and
-belongs to the generation that it came with, so documents that are built stay as they are. Written in the recipe,
-`fields.text` is what counts; the same names as were found build nothing again.
+Promises: what was guessed for a generation stays, whatever files come later: a new name goes after the older ones and
+belongs to the generation that it came with, so documents that are built stay as they are. In a recipe `fields.text`
+overrides the guess; the same names as were guessed rebuild nothing.
 """
 
 import json
@@ -24,7 +24,7 @@ SHOWN = 60  # characters of a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessedName:
-    """A name of the text that was found, and the generation that it came with."""
+    """A guessed name of the text field, and the generation that it came with."""
 
     name: str
     generation: int
@@ -34,18 +34,18 @@ Guessed = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order in wh
 
 
 def to_guess(source: Source) -> FilesSource | None:
-    """The source, where it has files with fields and its recipe does not say under which name the text is."""
+    """Return the source if it has files with fields and its recipe does not name the text field."""
     return source if isinstance(source, FilesSource) and "text" not in source.fields else None
 
 
 def reading(source: Source, guessed: Guessed, generation: int) -> Source:
-    """A source as it reads a generation: under the names that were found by then."""
-    names = tuple(found.name for found in guessed.get(source.name, ()) if found.generation <= generation)
+    """Return a source as it reads a generation: under the names that were guessed by then."""
+    names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
 
 
 def with_names(source: Source, names: Sequence[str]) -> Source:
-    """A source with these names of the text, where it does not say others."""
+    """Return a source with these names of the text field, where it does not set others."""
     files = to_guess(source)
     if files is None or tuple(names) in ((), ("text",)):
         return source
@@ -58,7 +58,7 @@ def guess_new(
     older: Sequence[Mapping[str, Sequence[RawFile]]],
     added: Mapping[str, Sequence[RawFile]],
 ) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, FoundText]]:
-    """The names for files that came: those that are kept, and what was found of each source that was looked at.
+    """Return the names for new files: those that are kept, and the guess for each source that was inspected.
 
     older: the generations before, by source; added: the files of the new one
     """
@@ -66,49 +66,49 @@ def guess_new(
     guesses = {}
     for source in sources:
         files = to_guess(source)
-        known = tuple(found.name for found in kept.get(source.name, ()))
-        before = [] if known else [file for entry in older for file in entry.get(source.name, ()) if file.path]
+        existing = tuple(kept_guess.name for kept_guess in kept.get(source.name, ()))
+        before = [] if existing else [file for entry in older for file in entry.get(source.name, ()) if file.path]
         looked = [*before, *added.get(source.name, ())]
         if files is None or not looked:
             continue
-        guesses[source.name] = guess = guess_text(files, looked, known)
-        generation = len(older) + 1 if known or not before else 1
-        new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(known) :])
-        if known or new:
+        guesses[source.name] = guess = guess_text(files, looked, existing)
+        generation = len(older) + 1 if existing or not before else 1
+        new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(existing) :])
+        if existing or new:
             kept[source.name] = (*kept.get(source.name, ()), *new)
     return kept, guesses
 
 
 def without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
-    """By source, the paths of files that have no text."""
+    """Return, by source, the paths of files that have no text."""
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
 def refuse_nothing_left(source: Source, guess: FoundText) -> None:
     """Raise InputError for a source none of whose files has a text."""
     file, columns = guess.without[0]
-    said = ", ".join(columns)[:500] or "none"
+    names = ", ".join(columns)[:500] or "none"
     raise InputError(
-        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {said}. "
+        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {names}. "
         f"Name one with {option(source.name, 'text', 'NAME')}."
     )
 
 
 def option(source: str, field: str, name: str) -> str:
-    """The `--set` that names a field of a source."""
+    """Return the `--set` option that names a field of a source."""
     return f"--set {quote(f'source.{key_of_source(source)}.fields.{field}={name}')}"
 
 
 def guess_line(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
-    """What is said of a guess: the names, what else could be one, and how to change it."""
+    """Return what is reported of a guess: the names, other candidates, and how to change it."""
     files = guess.files if guess is not None else {}
-    said = ", else ".join(_shown(name, files.get(name, {})) for name in names)
-    line = f"{source.name}: the text is guessed to be {said}. {_how_to_change(source, names, guess)}"
+    guessed = ", else ".join(_shown(name, files.get(name, {})) for name in names)
+    line = f"{source.name}: the text is guessed to be {guessed}. {_how_to_change(source, names, guess)}"
     hints = (
         [
-            f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in found)}"
-            for field, found in (("key", guess.keys), ("date", guess.dates), ("group", guess.groups))
-            if found
+            f"{field} {' or '.join(repr(visible(name, SHOWN)) for name in candidates)}"
+            for field, candidates in (("key", guess.keys), ("date", guess.dates), ("group", guess.groups))
+            if candidates
         ]
         if guess is not None
         else []

@@ -1,8 +1,7 @@
-"""What the defaults of a folder were fitted to: decided once, kept in the lock, written into the recipe of the folder.
+"""The settings that a folder's defaults were fitted to: chosen once, kept in the lock, written into its recipe.
 
-Promise: a folder that is decided stays as it is decided, whatever files come later and whatever templates a newer
-version has: the lock holds the settings themselves. A lock of a version that fitted nothing holds none, and its
-folder goes on with the rules as they come.
+Promise: a folder keeps its choice, whatever files come later and whatever templates a newer version has: the lock holds
+the settings themselves. A lock of a version that fitted nothing holds none, and its folder keeps the default rules.
 """
 
 import json
@@ -26,7 +25,7 @@ class Fitted:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> "Fitted":
-        """What a lock holds. Raises ValueError, KeyError or TypeError."""
+        """Read what a lock holds. Raises ValueError, KeyError or TypeError."""
         return Fitted(
             looked_at=convert(fields["looked_at"], int, "fitted.looked_at"),
             why=convert(fields["why"], tuple[str, ...], "fitted.why"),
@@ -34,32 +33,32 @@ class Fitted:
         )
 
     def to_toml(self) -> str:
-        """The tables as a recipe says them, with the reasons as comments; "" where there are none."""
+        """Return the tables as a recipe writes them, with the reasons as comments; "" where there are none."""
         if not self.tables:
             return ""
-        said = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
+        comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
         tables = [
             "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in _leaves(table))])
             for name, table in self.tables.items()
         ]
-        return "\n".join([*said, *tables]) + "\n\n"
+        return "\n".join([*comments, *tables]) + "\n\n"
 
 
 def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The values of a table with their dotted keys.
+    """Yield the values of a table with their dotted keys.
 
     >>> list(_leaves({"gopher": {"min_words": 3}, "enabled": True}))
     [('gopher.min_words', 3), ('enabled', True)]
     """
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{rest}", found) for rest, found in _leaves(value))
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in _leaves(value))
         else:
             yield key, value
 
 
 def fitted_line(name: str, fitted: Fitted) -> str:
-    """What a run says of the defaults that were fitted; "" where none was."""
+    """Return what a run reports of fitted defaults; "" where nothing was fitted."""
     if not fitted.why:
         return ""
     return (

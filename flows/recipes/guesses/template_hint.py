@@ -1,16 +1,16 @@
-"""Which template of `cloze new` fits some texts, by simple signs: a hint, which changes nothing by itself.
+"""Picks the template of `cloze new` that fits some texts, by simple signs: a hint, which changes nothing by itself.
 
 legal:   half of the texts have five of the words of contracts, statutes and judgments
 books:   half of the texts have 20,000 words or more
 tickets: half of the texts have 60 words or fewer
-Texts of no such sign are prose of any kind, for which the rules are as they come.
+Texts without such a sign are general prose, for which the default rules fit.
 """
 
 import re
 from collections.abc import Sequence
 from statistics import median
 
-FEWEST = 3  # texts, of which something can be said
+FEWEST = 3  # texts needed for a hint
 LEGAL_WORDS, BOOK_WORDS, TICKET_WORDS = 5, 20_000, 60
 LEGAL = re.compile(
     r"\b(?:whereas|hereinafter|hereof|herein|hereby|hereto|hereunder|thereof|witnesseth|notwithstanding|pursuant to"
@@ -20,7 +20,7 @@ LEGAL = re.compile(
 )
 
 
-# Of scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Burmese, Khmer.
+# In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Burmese, Khmer.
 WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 CHARACTERS_OF_A_WORD = 2
 
@@ -30,16 +30,16 @@ def _num_words(text: str) -> int:
 
 
 def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
-    """The template that fits some texts, and its sign in words; None where the rules may be as they come.
+    """Return the template that fits some texts, and its sign in words; None where the default rules fit.
 
     >>> fitting_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
     ('tickets', 'half of them have 4 words or fewer')
     """
-    said = [text for text in texts if text.strip()]
-    if len(said) < FEWEST:
+    nonempty = [text for text in texts if text.strip()]
+    if len(nonempty) < FEWEST:
         return None
-    words = int(median(map(_num_words, said)))
-    legal = int(median(len({found.lower() for found in LEGAL.findall(text)}) for text in said))
+    words = int(median(map(_num_words, nonempty)))
+    legal = int(median(len({term.lower() for term in LEGAL.findall(text)}) for text in nonempty))
     if words >= BOOK_WORDS:
         return "books", f"half of them have {words:,} words or more"
     if legal >= LEGAL_WORDS:

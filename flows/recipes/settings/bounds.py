@@ -1,4 +1,4 @@
-"""`[bounds]`: what the figures of a run are held to, by themselves and against the run before.
+"""`[bounds]`: limits for the figures of a run, for themselves and against the run before.
 
     [bounds]
     documents = { min = 1000, fall = 0.1 }
@@ -20,7 +20,7 @@ from corpora.store.settings import bind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSettings:
-    """What one figure is held to; the key of its table is the figure's name, with `*` for anything.
+    """Limits of one figure; the key of its table is the figure's name, with `*` for anything.
 
     A run that crosses one is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one is given.
 
@@ -45,13 +45,13 @@ class Bound:
     settings: BoundSettings
 
     def is_of(self, name: str) -> bool:
-        """Whether it bounds the figure of a name."""
+        """Return whether it limits the figure of that name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
-    """The bounds of a recipe's table. Raises InputError."""
+    """Return the bounds in a recipe's table. Raises InputError."""
     return tuple(_bound(figure, section) for figure, section in table.items())
 
 
@@ -73,4 +73,4 @@ def _bound(figure: str, section: Any) -> Bound:
 
 
 def _from_zero(key: str) -> str:
-    return "" if key in ("min", "max") else " from 0 up: it is how far the figure may go"
+    return "" if key in ("min", "max") else " from 0 up: it is how much the figure may move"

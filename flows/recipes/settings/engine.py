@@ -1,4 +1,4 @@
-"""Where a recipe's parts are built: on processes of this machine, or by the workers of a Dask scheduler.
+"""The engine that builds a recipe's parts: processes of this machine, or the workers of a Dask scheduler.
 
 It decides no bytes and is in no fingerprint.
 """
@@ -14,16 +14,16 @@ _MOST_PORT = 65_535
 
 
 def check_engine(engine: Any) -> str:
-    """The engine that a value names. Raises InputError.
+    """Return the engine that a value names. Raises InputError.
 
     >>> check_engine("local"), check_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
     """
-    found = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
-    if engine == LOCAL or (found is not None and 0 < int(found[3]) <= _MOST_PORT):
+    match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
+    if engine == LOCAL or (match is not None and 0 < int(match[3]) <= _MOST_PORT):
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(
-        f'engine = {shown} is none: it is "{LOCAL}", for worker processes of this machine, or the address of a Dask '
+        f'engine = {shown} is not an engine: use "{LOCAL}", for worker processes here, or the address of a Dask '
         'scheduler, as in "tcp://scheduler:8786" ("tls://..." where the cluster has certificates).'
     )

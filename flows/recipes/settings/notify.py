@@ -1,6 +1,6 @@
-"""`[notify]`: who is told when nobody looks, and of what.
+"""`[notify]`: whom a run notifies, and of what.
 
-No address is in a recipe, for it is copied into the store and its report: the recipe names the environment variable
+No address is in a recipe, because it is copied into the store and its report: the recipe names the environment variable
 that holds it. None of this decides a byte, so it is in no fingerprint.
 """
 
@@ -17,7 +17,7 @@ EVENTS = ("failure", "stall", "bounds", "approval")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Who is told that a run failed, stands still, crosses a bound, or that a release waits for approval.
+    """Notifications that a run failed, stalls, crosses a bound, or that a release waits for approval.
 
     webhook:         the name of an environment variable with the address: of http, to which a JSON object is posted, or
                      another that Apprise knows (mailto://, slack://)
@@ -48,12 +48,12 @@ class NotifySettings:
 
     @property
     def somebody(self) -> bool:
-        """Whether anybody is told of anything."""
+        """Return whether anybody is notified of anything."""
         return bool((self.webhook or self.command) and self.on)
 
 
 def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
-    """Who is to be told of a recipe that cannot be read: what `[notify]` in its text says, whatever the rest says.
+    """Return whom to notify of a recipe that cannot be read: its `[notify]` table, whatever the rest says.
 
     >>> notify_of_text("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'

@@ -1,7 +1,7 @@
-"""Which texts a person may see next to the data: as they are, hashed, or not at all.
+"""Decides which texts a person may see next to the data: as they are, hashed, or not at all.
 
-Promises: what `Privacy.show` and `visible` give is bounded and on one line, and no control character of it, nor one
-that turns the text around it, acts on a terminal or a page: each becomes U+FFFD.
+Promises: what `Privacy.show` and `visible` return is bounded and on one line, and contains no control character, nor
+one that turns the text around it, so it cannot act on a terminal or a page: each becomes U+FFFD.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacySettings:
-    """Where text is shown next to the data (report, artifacts, logs).
+    """How text is shown next to the data (report, artifacts, logs).
 
     samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
     """
@@ -32,7 +32,7 @@ class PrivacySettings:
 
 
 def visible(text: str, limit: int) -> str:
-    """A text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
+    """Return a text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
 
     >>> visible("one\\x1b[31m\\n two three", 14)
     'one\ufffd[31m two …'
@@ -43,18 +43,18 @@ def visible(text: str, limit: int) -> str:
 
 
 def printable(text: str) -> str:
-    """A text that acts on nothing: every control or direction character becomes U+FFFD."""
+    """Return a text that acts on nothing: every control or direction character becomes U+FFFD."""
     return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
 
 
 def _is_unprintable(character: str) -> bool:
-    """Controls, half characters, and what changes the direction of the text around it."""
+    """Return whether a character is a control, half a character, or changes the direction of the text around it."""
     turning = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turning or unicodedata.category(character) in ("Cc", "Cs")
 
 
 def without_folders(recipe: str) -> str:
-    """A recipe whose absolute paths are shortened to their last name: where they lie is this machine's business.
+    """Return a recipe whose absolute paths are shortened to their last name: folders are this machine's business.
 
     >>> without_folders('path = "/data/ada/texts/*.jsonl"')
     'path = "…/*.jsonl"'
@@ -64,7 +64,7 @@ def without_folders(recipe: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """How text is shown next to the data. Raises InputError for a mode that is not known."""
+    """How text is shown next to the data. Raises InputError for an unknown mode."""
 
     mode: str
 
@@ -72,7 +72,7 @@ class Privacy:
         check_choice("privacy.samples", self.mode, MODES)
 
     def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
-        """A text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
+        """Return a text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
         if not text or self.mode == "none":
             return ""
         if self.mode == "hashed":
@@ -80,7 +80,7 @@ class Privacy:
         return visible(text, limit)
 
     def where(self, locator: Locator) -> str:
-        """A locator; without the file's name, which may name a person, unless text may be shown."""
+        """Return a locator; without the file's name, which may name a person, unless text may be shown."""
         if self.mode == "text":
             return visible(str(locator), DETAIL_CHARACTERS)
         stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""

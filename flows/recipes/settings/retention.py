@@ -1,4 +1,4 @@
-"""How long what is on record of runs is kept; nothing of it decides what is built."""
+"""How long records of runs are kept; none of it decides what is built."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from corpora.store.settings import check_range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """What is kept of runs that are over.
+    """How much is kept of runs that have ended.
 
     runs:         records and reports of the recipe in its store, the newest; the last ten completed stay in any case
     history_days: under `cloze serve` and `cloze ui`, how long the orchestrator's own database keeps runs

@@ -22,10 +22,10 @@ Points = list[tuple[float, float]]
 
 
 def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> str:
-    """The curve of a run's events, of which those named "step" and "evaluation" are drawn.
+    """Return the curve of a run's events; those named "step" and "evaluation" are drawn.
 
-    inline: name of the figure in a page whose font and colours it takes; None: a picture by itself
-    term:   whose loss; None: of the one by which the model is judged
+    inline: name of the figure in a page whose font and colours it takes; None: a stand-alone picture
+    term:   whose loss; None: that of the term by which the model is judged
     """
     colours = IN_PAGE if inline else ALONE
     term = main_term(events) if term is None else term
@@ -48,7 +48,7 @@ def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | N
 
 
 def rate_curve(events: Sequence[Event], inline: str) -> str:
-    """The learning rate over the steps of a run, as a figure in a page. inline: its name there."""
+    """Return the learning rate over the steps of a run, as a figure in a page. inline: its name there."""
     points = _points(steps_of(events), "learning_rate")
     highest = max((up for _, up in points if math.isfinite(up)), default=0.0)
     rows = 1 if len(phase_spans(events)) > 1 else 0
@@ -58,21 +58,21 @@ def rate_curve(events: Sequence[Event], inline: str) -> str:
 
 
 def _steps(events: Sequence[Event]) -> Axis:
-    """The axis of steps."""
+    """Return the axis of steps."""
     steps = [step for span in phase_spans(events).values() for step in span]
     return around([float(step) for step in steps], "steps", 8, whole=True)
 
 
 def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
-    """The held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
-    found = []
+    """Return the held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
+    curves = []
     for phase, (first, last) in phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
         if within:
             entropy = _value(within[-1], "unigram_entropy")
             bound = [(float(first), entropy), (float(last), entropy)] if term in MAIN else []
-            found.append((_points(within, f"{term}_loss"), bound))
-    return found
+            curves.append((_points(within, f"{term}_loss"), bound))
+    return curves
 
 
 def _legend(
@@ -85,7 +85,7 @@ def _legend(
 
 
 def _phases(plot: Plot, events: Sequence[Event]) -> str:
-    """Where each phase begins, if there are several; one that is too short for its name has its number."""
+    """Mark where each phase begins, if there are several; a phase too short for its name gets its number."""
     drawn = []
     begins = [plot.x(first) for first, _ in phase_spans(events).values()]
     for number, x in enumerate(begins if len(begins) > 1 else (), 1):
@@ -97,7 +97,7 @@ def _phases(plot: Plot, events: Sequence[Event]) -> str:
 
 
 def phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """The first and the last step that was said of each phase."""
+    """Return the first and the last step reported for each phase."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -107,13 +107,13 @@ def phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
 
 
 def steps_of(events: Sequence[Event]) -> list[Event]:
-    """The training steps among the events: at most POINTS at even distances, and the last."""
+    """Return the training steps among the events: at most POINTS at even distances, and the last."""
     steps = [event for event in events if event["event"] == "step"]
     return [*steps[: -1 : max(1, -(-len(steps) // POINTS))], *steps[-1:]]
 
 
 def _points(events: Sequence[Event], name: str) -> Points:
-    """Steps, each with a value; what was no number is a gap."""
+    """Return steps, each with a value; what is not a number is a gap."""
     return [(float(event["step"]), _value(event, name)) for event in events]
 
 

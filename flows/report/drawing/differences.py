@@ -2,11 +2,11 @@
 
 Promises: what is not marked is in both texts, in the same order; what is left out becomes a gap and is never
 marked; at most `SHOWN_WORDS` words of either text are shown, whatever the texts are.
-Cost: what begins and ends alike is passed over word by word; of the rest at most `COMPARED_WORDS` words a side are
+Cost: equal beginnings and ends are skipped word by word; of the rest at most `COMPARED_WORDS` words a side are
 compared: 0.05 s for two unlike texts of 30,000 words (CPU time, one x86-64 core). The longest runs of words that both
-have are looked for first, as a reader would; where words repeat so often that this takes over `MOST_STEPS` steps, as
+have are searched first, as a reader would; where words repeat so often that this takes over `MOST_STEPS` steps, as
 many common words as there are in one order are taken instead (Hyyrö 2004, "Bit-parallel LCS-length computation
-revisited"). The second is done in 10 ms, whatever the texts are.
+revisited"). The second way takes 10 ms, whatever the texts are.
 """
 
 import re
@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise, takewhile
 
 READ_CHARACTERS = 200_000
 COMPARED_WORDS = 1_000
-MOST_STEPS = 300_000  # pairs of equal words that are looked at: 0.05 s; 30,000 in prose
+MOST_STEPS = 300_000  # pairs of equal words that are compared: 0.05 s; 30,000 in prose
 CONTEXT_WORDS = 8  # on either side of a difference
 OWN_WORDS = 40  # of one difference
 SHOWN_WORDS = 110
@@ -29,9 +29,9 @@ _WORD = re.compile(rf"[{_SPACELESS}]|[^\s{_SPACELESS}]{{1,40}}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words of one text as they are there.
+    """Words of one text, unchanged.
 
-    kind: both (the other text has them too), own (it has not) or gap (left out: no text)
+    kind: both (the other text has them too), own (it does not) or gap (left out: no text)
     """
 
     kind: str
@@ -43,7 +43,7 @@ class TextDifferences:
     """Two texts side by side.
 
     own:     how many words of each the other has not
-    partial: the texts go on beyond what was compared
+    partial: the texts continue beyond what was compared
     """
 
     left: tuple[Piece, ...]
@@ -53,7 +53,7 @@ class TextDifferences:
 
     @property
     def is_same(self) -> bool:
-        """Whether no word differs."""
+        """Return whether no word differs."""
         return self.own == (0, 0) and not self.partial
 
 
@@ -78,12 +78,12 @@ class _Words:
         self.cut = len(text) > READ_CHARACTERS
 
     def between(self, first: int, end: int) -> str:
-        """Words [first, end) as they are in the text, white space in between as one space."""
+        """Return words [first, end) as they are in the text, white space in between as one space."""
         return " ".join(self._text[self._spans[first][0] : self._spans[end - 1][1]].split())
 
 
 def compare(left: str, right: str) -> TextDifferences:
-    """The differences of two texts, word by word; words are what white space separates.
+    """Return the differences of two texts, word by word; words are what white space separates.
 
     >>> compare("a small grey stone", "a large grey stone").left[1]
     Piece(kind='own', text='small')
@@ -101,7 +101,7 @@ def compare(left: str, right: str) -> TextDifferences:
 
 
 def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], bool]:
-    """Both texts as runs, alike and not, in order; and whether they go on beyond what was compared."""
+    """Return both texts as runs, alike and not, in order; and whether they continue beyond what was compared."""
     head = _num_alike(ours, theirs)
     tail = _num_alike(ours[head:][::-1], theirs[head:][::-1])
     left, right = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
@@ -119,7 +119,7 @@ def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], b
 
 
 def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[int, int, int]]:
-    """Where words are that both have, in order: (place, other place, how many); the last are none, at both ends."""
+    """Return where common words are, in order: (place, other place, how many); the last are none, at both ends."""
     try:
         return _Matcher(left, right).get_matching_blocks()
     except _TooRepetitive:
@@ -127,11 +127,11 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[int, in
 
 
 class _TooRepetitive(Exception):
-    """Comparing would take more than MOST_STEPS."""
+    """Raised where comparing would take more than MOST_STEPS."""
 
 
 class _Matcher(SequenceMatcher[str]):
-    """Python's own, which gives up rather than take long. b2j: the places of each word in the second text."""
+    """Python's own matcher, which gives up rather than take long. b2j: the places of each word in the second text."""
 
     b2j: dict[str, list[int]]
 
@@ -141,7 +141,7 @@ class _Matcher(SequenceMatcher[str]):
         self._left = MOST_STEPS
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """The longest run of words that both have within these places."""
+        """Return the longest run of words that both have within these places."""
         self._left -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
         if self._left < 0:
             raise _TooRepetitive
@@ -149,7 +149,7 @@ class _Matcher(SequenceMatcher[str]):
 
 
 def common_words(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of as many equal words as both have in one order.
+    """Return the places of as many equal words as both have in one order.
 
     >>> common_words("a b a c".split(), "b c a c".split())
     [(1, 0), (2, 2), (3, 3)]
@@ -162,25 +162,25 @@ def common_words(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, i
     for word in left:
         equal = rows[-1] & places.get(word, 0)
         rows.append(((rows[-1] + equal) | (rows[-1] - equal)) & every)
-    found, end, other = [], len(left), len(right)
+    pairs, end, other = [], len(left), len(right)
     while end and other:
         if left[end - 1] == right[other - 1]:
             end, other = end - 1, other - 1
-            found.append((end, other))
+            pairs.append((end, other))
         elif rows[end] >> (other - 1) & 1:
             other -= 1
         else:
             end -= 1
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Words at the beginning that are equal."""
+    """Return the number of equal words at the beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
 def _pieces(words: _Words, runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
-    """What is shown of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
+    """Yield the visible pieces of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
     room, pieces = SHOWN_WORDS, [Piece("")]
     for kind, first, end in _spans(runs):
         shown = first if kind == "gap" else min(end, first + room)
@@ -195,7 +195,7 @@ def _pieces(words: _Words, runs: Sequence[tuple[bool, int, int]], partial: bool)
 
 
 def _spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Every run as what is shown of it, (kind, first word, end): ends of what is alike, the beginning of the rest."""
+    """Yield the visible part of every run, (kind, first word, end): ends of common runs, the beginning of the rest."""
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:

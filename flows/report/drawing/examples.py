@@ -1,4 +1,4 @@
-"""Training examples as people see them: each token with its segment, its mask, and what was there.
+"""Training examples as people see them: each token with its segment, its mask, and the original token.
 
 The masks shown are those that training sees: stored ones of a static shard set, or those of one epoch, drawn as
 the reader draws them, but without its kernel: the machine code takes longer to load than some examples to draw.
@@ -17,7 +17,7 @@ from shards.reading.loader import mask_settings, mask_vocabulary
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LABELS = {  # what a label of 0 says, and one of 1
+LABELS = {  # the meaning of a label of 0, and of 1
     "next-sentence": ("B follows A", "B is from another document"),
     "sentence-order": ("A and B in order", "A and B swapped"),
 }
@@ -35,27 +35,27 @@ class ShownToken:
 
 
 def labels_of(shards: Manifest) -> str | None:
-    """What the labels of a shard set say; None where it has none. Earlier versions knew but one kind."""
+    """Return the meaning of a shard set's labels; None where it has none. Earlier versions had only one kind."""
     labels: str | None = shards.facts.get("labels", "next-sentence" if shards.facts["pair_labels"] else None)
     return labels
 
 
 def example_in_words(example: Example, labels: str | None) -> str:
-    """What an example is: what its label says, else how many segments it has. labels: of its shard set"""
+    """Describe an example: the meaning of its label, else its number of segments. labels: of its shard set"""
     if example.label is None:
         return "one segment" if example.boundary == len(example.ids) else "two segments"
-    said = LABELS.get(str(labels))
-    return said[example.label] if said else f"{labels}: {example.label}"
+    words = LABELS.get(str(labels))
+    return words[example.label] if words else f"{labels}: {example.label}"
 
 
 def stored_masks(example: Example) -> Masks:
-    """The masks that a shard stores with the example; none where masks are dynamic."""
+    """Return the masks that a shard stores with the example; none where masks are dynamic."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
 def example_masks(shard_set: ShardSet, example: Example, epoch: int = 0) -> Masks:
-    """The masks under which training sees an example in an epoch: stored, or drawn as they will be then.
+    """Return the masks under which training sees an example in an epoch: stored, or drawn as they will be then.
 
     Where the rate changes by step, it is that of the first step.
     """
@@ -73,7 +73,7 @@ def example_masks(shard_set: ShardSet, example: Example, epoch: int = 0) -> Mask
 
 
 def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
-    """The tokens of an example in order, as the vocabulary displays them."""
+    """Return the tokens of an example in order, as the vocabulary displays them."""
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
     special_ids = vocabulary.special_ids
     return [
@@ -88,7 +88,7 @@ def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list
 
 
 def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
-    """What became of a token. `seen`: what the model sees there; None where the token was not chosen."""
+    """Return the kind of a token. `seen`: what the model sees there; None where the token was not chosen."""
     if seen is None:
         return "special" if id in special_ids.values() else "plain"
     if seen == special_ids["mask"]:
@@ -97,7 +97,7 @@ def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
-    """Live examples at even distances over a shard set, with their numbers."""
+    """Return live examples at even distances over a shard set, with their numbers."""
     live = np.flatnonzero(shard_set.live)
     if not len(live):
         return []

@@ -12,7 +12,7 @@ BINS = 32
 
 
 def histogram(lengths: Int64s, name: str, unit: str, logarithmic: bool) -> str:
-    """An SVG histogram of lengths. `name`: says what it is, letters and dashes."""
+    """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
     assert len(lengths)
     edges = bin_edges(lengths, logarithmic)
     counts, _ = np.histogram(lengths, edges)
@@ -23,7 +23,7 @@ def histogram(lengths: Int64s, name: str, unit: str, logarithmic: bool) -> str:
 
 
 def bin_edges(lengths: Int64s, logarithmic: bool) -> Float64s:
-    """Edges of whole numbers that hold every length; all bins equally wide, or in equal ratios."""
+    """Return edges of whole numbers that hold every length; all bins equally wide, or in equal ratios."""
     low, high = int(lengths.min()), int(lengths.max()) + 1
     if logarithmic:
         edges = np.geomspace(max(1, low), max(2, high), BINS + 1)

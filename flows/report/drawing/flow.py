@@ -1,11 +1,11 @@
-"""The ledger as a flow: where raw records, documents and tokens went, as bands whose width is their number.
+"""The ledger as a flow: raw records, documents and tokens as bands whose width is their number.
 
     sources ─► documents ─► kept                      records and documents, one scale
           └► dropped, by reason └► removed, by reason
     vocabularies ─► shard sets ─► placed, truncated, left over            tokens, a scale of their own
 
 Promises: a band's width is its count on the drawing's scale, but none is narrower than `LEAST`, so that four records
-next to twenty thousand are seen; every node says its count, so nothing need be read off a width. Plain SVG without
+next to twenty thousand are visible; every node shows its count, so nothing need be read off a width. Plain SVG without
 colours of its own: the page's classes `main` and `lost` give them, so it is right in light, dark and print. The same
 manifests give the same bytes.
 """
@@ -25,13 +25,13 @@ TALLEST = 210.0  # of the bands of the fullest column together
 LABEL = 17.0  # from one label to the next
 NODE = 9.0  # width of a node
 LETTERS = 46  # of a label
-MOST_LOST = 9  # reasons that are drawn by name; the others are drawn together
+MOST_LOST = 9  # reasons that are drawn by name; the others are drawn as one
 MOST_SOURCES = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A place where units are: `count` of them. `lost`: they go no further, by a reason that the label says."""
+    """A place where units are: `count` of them. `lost`: they go no further, for the reason in the label."""
 
     key: str
     label: str
@@ -65,7 +65,7 @@ class Flow:
 
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """From the raw records of each source to the documents that the corpus keeps; None where nothing was parsed."""
+    """Return the flow from the raw records of each source to the documents in the corpus; None without any."""
     parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
     fates = _fates_of_sources(parsed)
     if not fates:
@@ -91,7 +91,7 @@ def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _fates_of_sources(parsed: Iterable[Manifest]) -> dict[str, Counter[str]]:
-    """Where the records of each source went, generations added up; beyond MOST_SOURCES the rest as one source."""
+    """Return the outcomes of each source's records, generations added up; those beyond MOST_SOURCES as one source."""
     fates: dict[str, Counter[str]] = {}
     for manifest in parsed:
         fate = fates.setdefault(manifest.name, Counter())
@@ -102,13 +102,13 @@ def _fates_of_sources(parsed: Iterable[Manifest]) -> dict[str, Counter[str]]:
 
 
 def _by_reason(outcomes: Mapping[str, int]) -> Counter[str]:
-    """Outcomes without "dropped: " and "removed: ", and without what did not occur."""
+    """Return outcomes without "dropped: " and "removed: ", and without those that did not occur."""
     plain = {name.removeprefix("dropped: ").removeprefix("removed: "): count for name, count in outcomes.items()}
     return +Counter(plain)
 
 
 def _fewer(counts: Counter[str], most: int, keep: str) -> Counter[str]:
-    """At most `most` reasons besides `keep`, most frequent first, and the rest under one name."""
+    """Return at most `most` reasons besides `keep`, most frequent first, and the rest under one name."""
     reasons = sorted((name for name in counts if name != keep), key=lambda name: (-counts[name], name))
     named = reasons if len(reasons) <= most else reasons[: most - 1]
     fewer = Counter({keep: counts[keep], **{name: counts[name] for name in named}})
@@ -117,7 +117,7 @@ def _fewer(counts: Counter[str], most: int, keep: str) -> Counter[str]:
 
 
 def _merged(fate: Counter[str], named: Mapping[str, int]) -> Counter[str]:
-    """The fates of one source under the names that the drawing has."""
+    """Return the fates of one source under the names that the drawing has."""
     others = next((name for name in named if name.endswith(" other reasons")), "")
     merged = Counter[str]()
     for reason, count in fate.items():
@@ -134,7 +134,7 @@ def _lost(key: str, label: str, column: int, count: int) -> Node:
 
 
 def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """From the tokens of each vocabulary to the examples of each shard set; None where there are no shards.
+    """Return the flow from the tokens of each vocabulary to the examples of each shard set; None without shards.
 
     Tokens that several sets take, or several copies of one, flow into each.
     """
@@ -158,13 +158,13 @@ def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
+    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)
 
 
 def _set_flow(name: str, shards: Manifest, start: str) -> tuple[list[Node], list[Link]]:
-    """What a shard set takes of the tokens, and what becomes of them, all copies together."""
+    """Return the tokens that a shard set takes, and what becomes of them, all copies together."""
     accounts = copy_accounts(shards)
     outcomes = sum((Counter(account.outcomes) for account in accounts), Counter[str]())
     placed = outcomes.pop("placed", 0)
@@ -183,7 +183,7 @@ def _set_flow(name: str, shards: Manifest, start: str) -> tuple[list[Node], list
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """A node in its place: its upper edge and height, and how much of either side is taken by bands already."""
+    """A node in its place: its upper edge and height, and how much of either side bands take already."""
 
     top: float
     height: float
@@ -192,7 +192,7 @@ class _Box:
 
 
 def draw(flow: Flow) -> Markup:
-    """The drawing as an SVG element."""
+    """Return the drawing as an SVG element."""
     widths = _widths(flow)
     boxes = _boxes(flow, widths)
     lost = {node.key for node in flow.nodes if node.lost}
@@ -206,7 +206,7 @@ def draw(flow: Flow) -> Markup:
 
 
 def _widths(flow: Flow) -> dict[Link, float]:
-    """The width of each band, on a scale by which the fullest column is TALLEST high."""
+    """Return the width of each band, on a scale by which the fullest column is TALLEST high."""
     fullest = Counter[int]()
     for node in flow.nodes:
         fullest[node.column] += node.count
@@ -215,7 +215,7 @@ def _widths(flow: Flow) -> dict[Link, float]:
 
 
 def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
-    """Every node's place: columns from top to bottom; what is lost in a middle column is below its successors."""
+    """Return every node's place: columns from top to bottom; losses in a middle column are below its successors."""
     boxes: dict[str, _Box] = {}
     foot = 6.0
     for column in sorted({node.column for node in flow.nodes}, reverse=True):
@@ -234,7 +234,7 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
 
 
 def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], width: float, lost: bool) -> str:
-    """One band, from the free part of a node's right side to that of another's left side."""
+    """Return one band, from the free part of a node's right side to that of another's left side."""
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = column[link.start] + NODE, column[link.end]
     y0, y1 = start.top + start.taken_right, end.top + end.taken_left
@@ -243,12 +243,12 @@ def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], wi
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + width:.1f} {x0:g} {y0 + width:.1f}Z"
-    said = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
-    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{said}</title></path>'
+    title = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
+    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{title}</title></path>'
 
 
 def _node(node: Node, box: _Box, x: float) -> str:
-    """A node and its label: left of it in the first column, else right of it."""
+    """Return a node and its label: left of it in the first column, else right of it."""
     first = node.column == 0
     label, count = escape(visible(node.label, LETTERS)), f'<tspan class="count">{node.count:,}</tspan>'
     words = f"{label} {count}" if first else f"{count} {label}"

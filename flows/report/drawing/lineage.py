@@ -1,4 +1,4 @@
-"""What came from what as a picture by itself: boxes in layers from top to bottom, an arrow for each step between two.
+"""The lineage of artifacts as a stand-alone picture: boxes in layers from top to bottom, an arrow for each step.
 
 Promise: the same boxes give the same bytes; every text is escaped, bounded and wrapped; the background is white, so the
 picture reads the same on a light page and on a dark one. It is as wide as `ACROSS` boxes, however many there are: a
@@ -14,7 +14,7 @@ from markupsafe import escape
 from flows.recipes.settings.privacy import visible
 
 ACROSS = 4  # boxes in a row
-WIDTH, GAP, BETWEEN, MARGIN = 164.0, 14.0, 34.0, 10.0  # of a box; to its right; below its row; around all
+WIDTH, GAP, BETWEEN, MARGIN = 164.0, 14.0, 34.0, 10.0  # of a box; to its right; below its row; around everything
 LINE, PADDING = 15.0, 8.0
 LETTERS, LINES = 25, 6  # of a line, and lines of a box below its title
 FILL, EDGE, INK, SOFT = "#f2f5fb", "#4a6fb5", "#1d2433", "#5d677a"
@@ -25,26 +25,26 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One thing that was made: what it is called above, and what is told of it below."""
+    """One thing that was made: its title, and the lines below it."""
 
     key: Key
     title: str
-    told: Sequence[str]
+    texts: Sequence[str]
 
     @property
     def lines(self) -> list[str]:
-        """What is told, in lines that fit."""
-        wrapped = [line for told in self.told for line in textwrap.wrap(visible(told, 120), LETTERS)]
+        """The lines below the title, wrapped to fit."""
+        wrapped = [line for text in self.texts for line in textwrap.wrap(visible(text, 120), LETTERS)]
         return wrapped if len(wrapped) <= LINES else [*wrapped[: LINES - 1], "…"]
 
     @property
     def height(self) -> float:
-        """Of the box."""
+        """The height of the box."""
         return 2 * PADDING + LINE * (1 + len(self.lines))
 
 
 def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """A picture of boxes, given so that each comes after those that it was made from, and of the arrows between."""
+    """Return a picture of boxes, each given after those that it was made from, and of the arrows between."""
     rows = _rows(boxes, arrows)
     widest = max(len(row) for row in rows)
     width = widest * WIDTH + (widest - 1) * GAP + 2 * MARGIN
@@ -66,7 +66,7 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """The boxes by how many steps they are from the first, each layer ordered by where it comes from."""
+    """Return the boxes by their number of steps from the first, each layer ordered by where it comes from."""
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:
         parents[end].append(start)
@@ -83,13 +83,13 @@ def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
 
 
 def _middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
-    """Where the parents of a box are, from left to right."""
-    found = [place[parent] for parent in parents[box.key]]
-    return sum(found) / len(found) if found else 0.0
+    """Return the horizontal middle of a box's parents."""
+    places = [place[parent] for parent in parents[box.key]]
+    return sum(places) / len(places) if places else 0.0
 
 
 def _arrow(start: tuple[float, float], tall: float, end: tuple[float, float]) -> str:
-    """From the lower edge of one box to the upper edge of another."""
+    """Return an arrow from the lower edge of one box to the upper edge of another."""
     x0, y0 = start[0] + WIDTH / 2, start[1] + tall
     x1, y1 = end[0] + WIDTH / 2, end[1]
     middle = (y0 + y1) / 2

@@ -1,7 +1,7 @@
-"""A text as the pieces of a vocabulary, for terminal and page alike: what is shown of each, and what it is.
+"""A text as the pieces of a vocabulary, for terminal and page alike: the visible form of each, and its kind.
 
-Promise: where one piece ends and the next begins can be told without colour, because whoever draws the pieces sets a
-mark between those of one word, and another around one that is unknown.
+Promise: the end of one piece and the start of the next are visible without colour, because whoever draws the pieces
+puts a mark between those of one word, and another around an unknown one.
 """
 
 import re
@@ -20,7 +20,7 @@ WHOLE, FIRST, MORE, UNKNOWN = "whole", "first", "more", "unknown"
 class ShownPiece:
     """One piece.
 
-    text: what it stands for in the text; of a part of a character its bytes (`\\xc3`), of a space alone its picture
+    text: its part of the text; for a part of a character its bytes (`\\xc3`), for a space alone its picture
     name: the piece as the vocabulary displays it
     kind: whole (a word's only piece), first (of several), more (a further one) or unknown
     colour: 0 or 1, the other for each further piece of a word, so that neighbours can be coloured unlike
@@ -36,7 +36,7 @@ class ShownPiece:
 
 
 def shown_pieces(vocabulary: Vocabulary, cut: CutText) -> list[ShownPiece]:
-    """The pieces of a text in order."""
+    """Return the pieces of a text in order."""
     edges = [TextPiece(-1, 0, 0, True, True), *cut.pieces, TextPiece(-1, len(cut.text), len(cut.text), True, True)]
     shown, colour = [], 0
     for (before, piece), (_, after) in zip(pairwise(edges[:-1]), pairwise(edges[1:]), strict=True):
@@ -64,7 +64,7 @@ def _kind(piece: TextPiece, unknown: int) -> str:
 
 
 def _gap(text: str) -> str:
-    """What no piece stands for: white space becomes one space, anything else is shown.
+    """Return the text that no piece stands for: white space becomes one space, anything else is shown.
 
     >>> _gap("  \\n"), _gap("\\x00"), _gap("")
     (' ', '\ufffd', '')
@@ -73,11 +73,11 @@ def _gap(text: str) -> str:
 
 
 def paragraphs_of(text: str, least: int = 200, most: int = 600) -> list[str]:
-    """The paragraphs of a text that have some length and are mostly letters, each cut between two words to a bound.
+    """Return the paragraphs of a text that have some length and are mostly letters, each cut between words to a bound.
 
     Blank lines divide paragraphs; where there are none, line ends do.
 
-    least, most: characters; where no paragraph is such a one, the longest is taken
+    least, most: characters; where no paragraph fits, the longest is taken
     >>> paragraphs_of("one\\ntwo\\n\\nthree four five", least=9, most=12), paragraphs_of("a\\nbc")
     (['three four …'], ['bc'])
     """

@@ -1,8 +1,8 @@
 """A plot as SVG: two axes with their ticks, and bars, lines and marks between them.
 
 Promises: the same numbers give the same bytes; nothing in the SVG points outside it; text stays text. A plot in a page
-has the page's font and colours (`currentColor`, `--bar`, `--line`), so it is right in light and dark; a picture by
-itself has colours of its own. A value that is no number is a gap in its line.
+has the page's font and colours (`currentColor`, `--bar`, `--line`), so it is right in light and dark; a stand-alone
+picture has colours of its own. A value that is not a number is a gap in its line.
 Cost: a millisecond.
 """
 
@@ -16,7 +16,7 @@ from markupsafe import escape
 from corpora.kernels.arrays import Float64s, Int64s
 
 FONT = 9.0
-LETTER = 5.2  # width of one, on average
+LETTER = 5.2  # width of a letter, on average
 BOTTOM, RIGHT, ROW = 32.0, 14.0, 12.0
 MARGIN = 0.05  # of the span of a line's values, above and below
 FEWEST_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
@@ -24,7 +24,7 @@ FEWEST_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colours:
-    """Of what is drawn: text and strong lines, the data, the grid. background: None for the page's"""
+    """Colours of a plot: text and strong lines, the data, the grid. background: None for the page's"""
 
     ink: str = "currentColor"
     bar: str = "var(--bar)"
@@ -38,7 +38,7 @@ ALONE = Colours(ink="#010203", bar="#2f6fb3", grid="#dddddd", background="#fffff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What an axis spans, and the values that it names."""
+    """The span of an axis, and the values that it names."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value is: 0 at the beginning of the axis, 1 at its end."""
+        """Return the position of a value: 0 at the beginning of the axis, 1 at its end."""
         low, high, value = (math.log(max(x, 0.5)) if self.logarithmic else x for x in (self.low, self.high, value))
         return (value - low) / (high - low)
 
@@ -65,35 +65,35 @@ class Plot:
 
     @property
     def left(self) -> float:
-        """Where the horizontal axis begins: right of the labels of the other."""
+        """The left end of the horizontal axis: right of the labels of the other."""
         longest = max((len(number(tick)) for tick in self.up.ticks), default=1)
         return 10 + LETTER * longest + (ROW + 2 if self.up.label else 0)
 
     @property
     def right(self) -> float:
-        """Where it ends."""
+        """The right end of the horizontal axis."""
         return self.width - RIGHT
 
     @property
     def top(self) -> float:
-        """Where the vertical axis ends."""
+        """The upper end of the vertical axis."""
         return 8 + ROW * self.rows
 
     @property
     def bottom(self) -> float:
-        """Where it begins."""
+        """The lower end of the vertical axis."""
         return self.height - BOTTOM
 
     def x(self, value: float) -> float:
-        """Where a value of the horizontal axis is."""
+        """Return the position of a value on the horizontal axis."""
         return self.left + self.across.share(value) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Where a value of the vertical axis is."""
+        """Return the position of a value on the vertical axis."""
         return self.bottom - self.up.share(value) * (self.bottom - self.top)
 
     def bars(self, edges: Float64s, counts: Int64s) -> str:
-        """A bar from each edge towards the next, as high as its count."""
+        """Return a bar from each edge towards the next, as high as its count."""
         drawn = []
         for (start, end), count in zip(pairwise(edges.tolist()), counts.tolist(), strict=True):
             if count:
@@ -103,7 +103,7 @@ class Plot:
         return f'<path d="{"".join(drawn)}" fill="{self.colours.bar}"/>'
 
     def line(self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False) -> str:
-        """A line through points; what is no number is a gap."""
+        """Return a line through points; a value that is not a number is a gap."""
         drawn, pen_down = [], False
         for across, up in points:
             if math.isfinite(up):
@@ -113,23 +113,23 @@ class Plot:
         return f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>'
 
     def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> str:
-        """A dot at each point that is one."""
+        """Return a dot at each point whose value is a number."""
         return "".join(
             f'<circle cx="{_px(self.x(across))}" cy="{_px(self.y(up))}" r="{radius}" fill="{colour}"/>'
             for across, up in points
             if math.isfinite(up)
         )
 
-    def text(self, x: float, y: float, said: str, anchor: str = "start", turned: bool = False) -> str:
-        """A line of text at a place of the drawing."""
+    def text(self, x: float, y: float, content: str, anchor: str = "start", turned: bool = False) -> str:
+        """Return a line of text at a place of the drawing."""
         turn = f' transform="rotate(-90 {_px(x)} {_px(y)})"' if turned else ""
         return (
             f'<text x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" fill="{self.colours.ink}"{turn}>'
-            f"{escape(said)}</text>"
+            f"{escape(content)}</text>"
         )
 
     def legend(self, entries: Sequence[tuple[str, str, bool]]) -> str:
-        """What lines mean, in the first row above the plot. entries: name, colour, whether dotted"""
+        """Return the meaning of lines, in the first row above the plot. entries: name, colour, whether dotted"""
         drawn, x = [], self.right
         for name, colour, dotted in reversed(entries):
             x -= LETTER * len(name)
@@ -140,12 +140,12 @@ class Plot:
         return "".join(drawn)
 
     def picture(self, name: str, drawn: Sequence[str], inline: bool = True) -> str:
-        """The SVG. name: says what it is, letters and dashes; inline: an element of a page, else a picture"""
+        """Return the SVG. name: says what it is, letters and dashes; inline: an element of a page, else a picture"""
         parts = [self._ground(), *self._across_ticks(), *self._up_ticks(), *drawn]
         size = f'width="{self.width}pt" height="{self.height}pt" viewBox="0 0 {self.width} {self.height}"'
         font = "inherit" if inline else "DejaVu Sans, sans-serif"
-        said = escape(name.replace("-", " "))
-        head = f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" {size}'
+        title = escape(name.replace("-", " "))
+        head = f'<svg role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg" {size}'
         body = "\n".join([f'{head} font-family="{font}" font-size="{FONT:g}px">', *filter(None, parts), "</svg>"])
         return body if inline else f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
@@ -160,7 +160,7 @@ class Plot:
         return [base, *ticks, label]
 
     def _across_tick(self, tick: float) -> str:
-        """Under its place, but not past the end of the drawing."""
+        """Return a tick, under its place, but not past the end of the drawing."""
         furthest = self.width - LETTER * len(number(tick)) / 2 - 1
         return self.text(min(self.x(tick), furthest), self.bottom + 12, number(tick), "middle")
 
@@ -176,13 +176,13 @@ class Plot:
 
 
 def from_zero(high: float, label: str = "", most: int = 5, whole: bool = True) -> Axis:
-    """An axis from nothing to a number, with some room above it."""
+    """Return an axis from zero to a number, with some room above it."""
     high = 1.05 * high if high > 0 else 1.0
     return Axis(low=0.0, high=high, ticks=ticks(0.0, high, most, whole), label=label)
 
 
 def around(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:
-    """An axis that holds values with some room at both ends."""
+    """Return an axis that holds values with some room at both ends."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     room = MARGIN * (high - low) or 0.5
@@ -190,17 +190,17 @@ def around(values: Sequence[float], label: str = "", most: int = 5, whole: bool 
 
 
 def in_ratios(low: float, high: float, label: str = "") -> Axis:
-    """A logarithmic axis between two numbers."""
+    """Return a logarithmic axis between two numbers."""
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
-    found = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
-    named = found if len(found) >= FEWEST_TICKS else ticks(low, high, 5, whole=True)
+    rounds = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
+    named = rounds if len(rounds) >= FEWEST_TICKS else ticks(low, high, 5, whole=True)
     return Axis(low=low, high=high, ticks=named, label=label, logarithmic=True)
 
 
 def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """Round numbers at even distances between two others, about so many at most. whole: without fractions
+    """Return round numbers at even distances between two others, at most about so many. whole: without fractions
 
     >>> ticks(0, 1050, 5, whole=True), ticks(0.1, 0.5, 4)
     ([0.0, 250.0, 500.0, 750.0, 1000.0], [0.1, 0.2, 0.3, 0.4, 0.5])
@@ -214,7 +214,7 @@ def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float
 
 
 def number(value: float) -> str:
-    """A tick as it is written.
+    """Return a tick as text.
 
     >>> number(1234567.0), number(0.25), number(0.00005)
     ('1,234,567', '0.25', '5e-05')

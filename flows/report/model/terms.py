@@ -1,7 +1,7 @@
-"""The terms of a loss in words: what each is of, and which of them tells how well a model does.
+"""The terms of a loss in words: the meaning of each, and which of them shows how well a model does.
 
 Masked or next tokens are judged next to what guessing by frequency costs; every other term has a curve of its own. A
-term that nobody has words for, of an objective from a package, goes by its name.
+term without words here, of an objective from a package, goes by its name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 Event = Mapping[str, Any]
 
 LOSS = "_loss"
-OF_FREQUENCY = "unigram_loss"  # no term: what guessing by frequency costs
+OF_FREQUENCY = "unigram_loss"  # not a term: what guessing by frequency costs
 MAIN = ("masked", "next")  # whose held-out loss is next to the unigram entropy of the same tokens
 
 
 class TermWords(NamedTuple):
-    """axis: of its curve; caption: what it is of, a sentence"""
+    """axis: of its curve; caption: its meaning, a sentence"""
 
     axis: str
     caption: str
@@ -38,17 +38,17 @@ WORDS: Mapping[str, TermWords] = MappingProxyType(
 
 
 def words_of(term: str) -> TermWords:
-    """What is said of a term.
+    """Return the words for a term.
 
     >>> words_of("order").axis
     'order loss'
     """
-    said = f"{term.replace('_', ' ')} loss"
-    return WORDS.get(term, TermWords(said, f"{said[0].upper()}{said[1:]}."))
+    name = f"{term.replace('_', ' ')} loss"
+    return WORDS.get(term, TermWords(name, f"{name[0].upper()}{name[1:]}."))
 
 
 def terms_of(events: Iterable[Event]) -> list[str]:
-    """The terms that events tell of, the one that is judged by frequency first.
+    """Return the terms that events report, the one that is judged by frequency first.
 
     >>> terms_of([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "next_loss": None}])
     ['masked', 'pair']
@@ -63,7 +63,7 @@ def terms_of(events: Iterable[Event]) -> list[str]:
 
 
 def main_term(events: Sequence[Event]) -> str:
-    """The term by which a model is judged: of tokens that are guessed where there are such, finite or not.
+    """Return the term by which a model is judged: of tokens that are guessed where there are such, finite or not.
 
     >>> main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}]), main_term([{"pair_loss": 0.7}])
     ('masked', 'pair')

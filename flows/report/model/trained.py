@@ -28,7 +28,7 @@ View = dict[str, Any]
 
 
 def training_view(run: RunView) -> View | None:
-    """The newest model of a run; None where there is none."""
+    """Return the newest model of a run; None where there is none."""
     model = run.newest("models")
     if model is None:
         return None
@@ -58,7 +58,7 @@ def training_view(run: RunView) -> View | None:
 
 
 def judged(events: Sequence[Event]) -> list[Event]:
-    """The same with the loss and the accuracy of the term by which the model is judged, under names of their own."""
+    """Return the events with the loss and the accuracy of the term by which the model is judged, under own names."""
     term = main_term(events)
     return [
         {**event, "loss_judged": event.get(f"{term}_loss"), "accuracy_judged": event.get(f"{term}_accuracy")}
@@ -67,14 +67,14 @@ def judged(events: Sequence[Event]) -> list[Event]:
 
 
 def model_facts(model: Manifest) -> View:
-    """Family, size and shape of a model."""
+    """Return family, size and shape of a model."""
     settings = bind(ModelSettings, model.settings["model"], "model")
     shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
     return {**model.facts, "family": settings.family, "size": settings.size, **dict(shape)}
 
 
 def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """One row a phase: what it read and how long, its first and last loss, and its last evaluation."""
+    """Return one row a phase: what it read and how long, its first and last loss, and its last evaluation."""
     names = {manifest.content: name or manifest.name for name, manifest in shard_sets.items()}
     rows = []
     for number, settings in enumerate(model.settings["training"]["phase"]):
@@ -99,14 +99,14 @@ def phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequ
 
 
 def contents_of(phase: Json) -> list[str]:
-    """The contents of what a phase read: of one shard set, or of a mixture."""
+    """Return the contents that a phase read: of one shard set, or of a mixture."""
     return [phase] if isinstance(phase, str) else [part["content"] for part in phase]
 
 
 def seen_rows(
     model: Manifest, shard_sets: Mapping[str, Manifest], tokens: Mapping[str, Manifest], events: Sequence[Event]
 ) -> list[View]:
-    """One row for each shard set that a phase read: what was read of it, its share, how it was judged, its sources."""
+    """Return one row for each shard set that a phase read: the amount, its share, how it was judged, its sources."""
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
     parts = list(seen_in(model))
     whole = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
@@ -125,8 +125,8 @@ def seen_rows(
 
 
 def before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Of a model that began with another: one row for each shard set that was judged before the first step, and one for
-    all together, with its held-out losses then and at the end; none of one that began with first weights."""
+    """Return one row for each shard set that was judged before the first step, and one for all together, with its
+    held-out losses then and at the end; none for a model that began with random weights."""
     sets = {f"{COMPONENT}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
     first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
     last = {event["event"]: event for event in events if event["step"] > 0}
@@ -147,13 +147,13 @@ def before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Seq
 
 
 def _loss(event: Event) -> float | None:
-    """The masked loss, or of what masks nothing the whole one."""
+    """Return the masked loss, or the whole loss where nothing is masked."""
     loss: float | None = event["loss"] if event["masked_loss"] is None else event["masked_loss"]
     return loss
 
 
 def source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tuple[str, float]]:
-    """The sources of a shard set by their parts of its tokens in training, largest first; "" where none is named."""
+    """Return the sources of a shard set by their parts of its tokens in training, largest first; "" if unnamed."""
     made_of = {parent.fingerprint for parent in shards.parents}
     wanted = shards.settings.get("sources") or ()
     counts = Counter[str]()
@@ -167,7 +167,7 @@ def source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tupl
 
 
 def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """The last evaluation in words' numbers; None where nothing was held out."""
+    """Return the last evaluation in the figures of its words; None where nothing was held out."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -189,7 +189,7 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def _spread(events: Sequence[Event], most: int) -> list[Event]:
-    """At most `most` events at even distances, the last one among them."""
+    """Return at most `most` events at even distances, the last one among them."""
     if len(events) <= most:
         return list(events)
     return [events[(index + 1) * len(events) // most - 1] for index in range(most)]

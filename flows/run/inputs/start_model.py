@@ -48,7 +48,7 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
         replace(each, settings=replace(OF_START, path=start.folder)) if each.settings == OF_START else each
         for each in recipe.vocabularies
     )
-    model = replace(entry, settings=settings_from(start, entry.said))
+    model = replace(entry, settings=settings_from(start, entry.given))
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 

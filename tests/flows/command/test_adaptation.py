@@ -174,8 +174,8 @@ def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
         (("--fill", "--min-count", 1000), "occurs 1000 times"),
         (("--fill", "--corpus", "nowhere"), "--corpus nowhere: there is no such file or folder"),
         (("--fill", "--checkpoint", "nowhere"), "no folder nowhere"),
-        (("--fill", "--output", "courts.txt"), "is no folder"),
-        (("--fill", "--output", "genes"), "holds something already"),
+        (("--fill", "--output", "courts.txt"), "is not a folder"),
+        (("--fill", "--output", "genes"), "is not empty"),
         (("--fill", "--output", "courts.txt/new"), "a file is where a folder is needed"),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts(
         "ok    python  3.11.7",
         "fail  gpu     broken",
         "              -> mend it",
-        "1 ok, 0 to know about, 1 to mend",
+        "1 ok, 0 to know about, 1 to fix",
     ]
 
 

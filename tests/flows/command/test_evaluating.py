@@ -144,7 +144,7 @@ def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, m
         Asked(model="two", suite=suite, compare="two")
     with pytest.raises(InputError, match=r"--license = 'MIT' is not known"):
         Asked(model="two", suite=suite, license="MIT")
-    with pytest.raises(InputError, match="holds something already"):
+    with pytest.raises(InputError, match="is not empty"):
         Asked(model="two", suite=suite, card=tmp_path)
 
 

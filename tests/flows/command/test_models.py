@@ -134,15 +134,15 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
     assert files.evaluation.path.endswith("SST-2/dev.tsv") and files.training.columns["text"] == "sentence"
     with pytest.raises(InputError, match=r"glue/sst2 is a published set: .* \(--data FOLDER\); .*'classes', in its"):
         published_task("glue/sst2", None, Path("train.tsv"))
-    with pytest.raises(InputError, match=r"^classes: name the files, .* Sets that are known: glue/cola"):
+    with pytest.raises(InputError, match=r"^classes: name the files, .* Known sets: glue/cola"):
         published_task("classes", None)
     with pytest.raises(InputError, match="leave one out"):
         published_task("glue/sst2", tmp_path, Path("train.tsv"))
     with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
         published_task("glue/qnli", tmp_path)
-    assert published_task("glue/sst2", tmp_path, said=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable == 0.5
+    assert published_task("glue/sst2", tmp_path, file=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable == 0.5
     with pytest.raises(InputError, match="is read as it is published: leave --column, --format and --no-header out"):
-        published_task("glue/sst2", tmp_path, said=FileSettings(path="", columns={"text": "sentence"}))
+        published_task("glue/sst2", tmp_path, file=FileSettings(path="", columns={"text": "sentence"}))
     (tmp_path / "copa-dev.xml").write_text("")
     with pytest.raises(InputError, match=r"copa has no train split .* 'choice' in its place, and files of your own"):
         published_task("copa", tmp_path)

@@ -107,7 +107,7 @@ def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 def test_machines_of_a_job_are_read() -> None:
     """Fails where a number of a machine is taken for another, or the address for none."""
-    with pytest.raises(InputError, match=r"--nodes 'two' is no whole number"):
+    with pytest.raises(InputError, match=r"--nodes 'two' is not a whole number"):
         train_arguments(["train", "a", "--nodes", "two"])
     with pytest.raises(InputError, match=r"--node-rank 2 is not the number of one of 2 machines"):
         train_arguments(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
@@ -122,7 +122,7 @@ def test_a_job_may_have_what_it_needs_at_other_places(tmp_path: Path) -> None:
     here = placed(begun, {"store": None, "work": "w", "start": "here"})
     assert here.start is not None and (here.start.folder, here.store) == ("here", plain.store)
     assert here.identity == begun.identity and Path(here.work) == Path("w").resolve()
-    with pytest.raises(InputError, match="the job begins with first weights, not with a model"):
+    with pytest.raises(InputError, match="the job begins with random weights, not with a model"):
         placed(plain, {"start": "here"})
 
 

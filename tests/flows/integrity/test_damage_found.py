@@ -102,7 +102,7 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
     found = faults(store)
     assert sorted(fault.path for fault in found) == sorted(paths)
     for fault, lost in zip(found, ("which raw files", "where the raw files", "the recipe of the run"), strict=True):
-        assert f"it cannot be made again, and lost is {lost}" in fault.what
+        assert f"it cannot be made again, and this is lost: {lost}" in fault.what
 
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:

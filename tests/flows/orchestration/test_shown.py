@@ -204,7 +204,7 @@ def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finish
     assert svg.count("<g ") == 8 and ">33 more</text>" in svg
     root = ElementTree.fromstring(svg)
     assert float(root.attrib["width"]) < (ACROSS + 1) * WIDTH
-    boxes = [Box(key=("k", text), title=text, told=(text,)) for text in [*HOSTILE, "x" * 500, "</text><script>"]]
+    boxes = [Box(key=("k", text), title=text, texts=(text,)) for text in [*HOSTILE, "x" * 500, "</text><script>"]]
     drawing = ElementTree.fromstring(draw_lineage(boxes, [(boxes[0].key, boxes[1].key)]))
     kinds = {element.tag.partition("}")[2] for element in drawing.iter()}
     assert kinds == {"svg", "rect", "path", "g", "text"}

@@ -199,7 +199,7 @@ def test_a_phase_reads_a_mixture() -> None:
         ("rules = 3\n" + SOURCE, "rules = 3 must be a table of settings: [rules]"),
         ("[rules]\ngopher.min_wrods = 3\n" + SOURCE, "rules.gopher has no key 'min_wrods': did you mean 'min_words'?"),
         ("[rules]\ngopher = 3\n" + SOURCE, "rules.gopher must be a table of settings, not 3"),
-        ("[documents]\nclean.profile = 'uncased'\n" + SOURCE, "documents.clean is a table of its own: write it as"),
+        ("[documents]\nclean.profile = 'uncased'\n" + SOURCE, "documents.clean has a table of its own: write it as"),
         ("[documents]\npart_bytes = 0\n" + SOURCE, "documents.part_bytes = 0 is out of range"),
         ("[duplicates]\nthreshold = 1.5\n" + SOURCE, "threshold = 1.5 is no similarity"),
         ("[duplicates]\nbands = 40\n" + SOURCE, "bands = 40 of rows = 7 need 280 numbers"),
@@ -214,15 +214,15 @@ def test_a_phase_reads_a_mixture() -> None:
         ("[[vocabulary]]\nsize = 500\n" + SOURCE, "vocabulary 1 has no `name`: where there are several"),
         (TWO + '[[vocabulary]]\nname = "a"\n' + SOURCE, "two [[vocabulary]] are named 'a': give each a name"),
         ("vocabulary = []\n" + SOURCE, "there is no [[vocabulary]] in the list"),
-        (TWO + SOURCE, "shards.vocabulary is not given: there are several [[vocabulary]], so say which: 'a', 'b'"),
-        (TWO + "[shards]\nvocabulary = 'c'\n" + SOURCE, "shards.vocabulary = 'c' is none of the [[vocabulary]]"),
+        (TWO + SOURCE, "shards.vocabulary is missing: there are several [[vocabulary]], so name one: 'a', 'b'"),
+        (TWO + "[shards]\nvocabulary = 'c'\n" + SOURCE, "shards.vocabulary = 'c' is not one of the [[vocabulary]]"),
         ("[shards]\nsources = ['won']\n" + SOURCE, "shards.sources = 'won' is not known: it must be one of 'own'"),
         ("[model]\n" + SOURCE, "training has no phase: add [[training.phase]] with its `steps`"),
         ("[model]\nhidden_size = 100\nheads = 7\n" + PHASE + SOURCE, "model.hidden_size = 100 is not a multiple of"),
         ("[model.objective]\nkind = 'distillation'\n" + PHASE + SOURCE, "model.objective.teacher is missing: give"),
         ("[training]\nlearning_rat = 1\n" + PHASE + SOURCE, "training has no key 'learning_rat': did you mean"),
-        (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is none of the [[shards]]"),
-        (SETS + PHASE + "mixture = { one = 1, z = 1 }\n" + SOURCE, "training.phase 1: mixture = 'z' is none of the"),
+        (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is not one of the [[shards]]"),
+        (SETS + PHASE + "mixture = { one = 1, z = 1 }\n" + SOURCE, "training.phase 1: mixture = 'z' is not one of the"),
         (SETS + PHASE + "mixture = { one = 0, two = 0 }\n" + SOURCE, "mixture.one = 0.0: a weight is between"),
         (SETS + PHASE + "mixture = { one = -1 }\n" + SOURCE, "mixture.one = -1.0: a weight is between 1e-06 and 1e6"),
         (SETS + PHASE + "mixture = { one = nan }\n" + SOURCE, "mixture.one = nan is not a number to count with"),
@@ -235,7 +235,7 @@ def test_a_phase_reads_a_mixture() -> None:
         (SETS + PHASE + "mixture = { one = 1, two = { tokens = 3 } }\n" + SOURCE, "has weights and quotas of tokens"),
         (SETS + PHASE + "shards = 'one'\nmixture = { two = 1 }\n" + SOURCE, "has `shards` = 'one' and a `mixture`"),
         (SETS + "[[training.phase]]\nmixture = { one = 1 }\n" + SOURCE, "training.phase.steps is 0: set the length"),
-        (SETS + PHASE + SOURCE, "training.phase 1: shards is not given: there are several [[shards]]"),
+        (SETS + PHASE + SOURCE, "training.phase 1: shards is missing: there are several [[shards]]"),
         (TWO + SETS_OF_TWO + PHASES + SOURCE, "the phases of training read shards of 2 vocabularies (a, b)"),
         (
             "[shards]\nlength = 512\n[training]\nmicro_batch_tokens = 256\n" + PHASE + SOURCE,
@@ -245,10 +245,10 @@ def test_a_phase_reads_a_mixture() -> None:
         ("[training]\nmicro_batch_tokens = 0\n" + PHASE + SOURCE, "training.micro_batch_tokens = 0 is out of range"),
         ("[vocabulary]\nsize = 100000000000000000000000\n" + SOURCE, "vocabulary.size is a number of 24 digits"),
         ("[vocabulary]\nsize = 1000000000\n" + SOURCE, "vocabulary.size = 1000000000 is out of range"),
-        ("store = '/dev/null/store'\n" + SOURCE, "Cannot write /dev/null/store: /dev/null is no folder. Move it away"),
+        ("store = '/dev/null/store'\n" + SOURCE, "Cannot write /dev/null/store: /dev/null is not a folder. Move"),
         (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
-        (SOURCE.replace('path = "raw"', 'path = "https://u:abc@h/x"'), "source 1: https://... is no path"),
+        (SOURCE.replace('path = "raw"', 'path = "https://u:abc@h/x"'), "source 1: https://... is not a path"),
         ('[[source]]\nkind = "files"\npath = "x"', "source 1: source (files) lacks the key 'name'"),
         ('[[source]]\nname = "x"', "source 1: A [[source]] has no `kind`"),
         ('[[source]]\nkind = "wikpedia"', "source 1: source.kind = 'wikpedia' is not known: it must be one of"),
@@ -338,7 +338,7 @@ def test_the_one_source_needs_no_name_and_of_several_one_is_named() -> None:
     two = SOURCE + SOURCE.replace('"own"', '"2026.11"')
     second = parse(two, **{'source__"2026.11"__fields__text': "note"}).sources[1]
     assert second.source.name == "2026.11" and second.source.fields == fields
-    with pytest.raises(InputError, match=r"say which, by its name or number before 'fields' \(own, 2026.11\)"):
+    with pytest.raises(InputError, match=r"pick one, by its name or number before 'fields' \(own, 2026.11\)"):
         parse(two, source__fields__text="note")
 
 

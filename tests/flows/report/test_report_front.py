@@ -11,7 +11,7 @@ from small_recipe import Run, fill, new_world, note, page, prose
 
 from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy
-from flows.report.compared import Compared, by_source, said, said_change
+from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.front import source_table
 from flows.report.page import build_page
 from flows.report.remarks import remarks_on
@@ -64,10 +64,8 @@ def test_what_moved_far_is_worth_a_look(two_runs: tuple[RunRecord, Run], html: s
     _, run = two_runs
     total = sum(m.ledger.account("records").total for m in run.outcome.documents)
     head = html[: html.index('class="tiles"')]
-    assert (
-        f"dropped share: rules: gopher.min_words: 1.8% in the run before, {said((SHORT + 1) / total, SHARE, '')} now"
-        in head
-    )
+    share = figure_text((SHORT + 1) / total, SHARE, "")
+    assert f"dropped share: rules: gopher.min_words: 1.8% in the run before, {share} now" in head
     assert "notes: 1 record could not be read" in head and '<a href="#compared">more</a>' in head
     assert "No damage" not in head
 
@@ -131,7 +129,7 @@ def test_figures_by_source_are_of_the_first_vocabulary() -> None:
     ],
 )
 def test_a_change_in_words(before: float | None, after: float | None, kind: str, told: str) -> None:
-    assert said_change(Change(name="a", unit="tokens", kind=kind, before=before, after=after)) == told
+    assert change_text(Change(name="a", unit="tokens", kind=kind, before=before, after=after)) == told
 
 
 @pytest.fixture(scope="module")

@@ -127,7 +127,7 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
     for arguments in ([], ["--keep", "1"], ["--keep", "1", "--dry-run", "--json"]):
         assert run_command_line(["gc", history.place.address, *arguments], history.world.folder) == 0
     told = capsys.readouterr().out
-    assert told.startswith("0 artifacts, 0 files") and "would go" in told and "say --delete" in told
+    assert told.startswith("0 artifacts, 0 files") and "would go" in told and "add --delete" in told
     assert json.loads(told[told.index("\n{") :])["size_bytes"] > 0
     assert history.place.sizes("") == before
     assert run_command_line(["gc", history.place.address, "--keep", "1", "--delete"], history.world.folder) == 0
