@@ -7,7 +7,7 @@
                 and memory since the last line
     warning     what the first steps show that is rarely meant
     evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency; the accuracy on
-                rarer words (`trainer/training/word_accuracy.py`)
+                rarer words (`trainer/training/pretraining.py`)
     waiting     for what takes long
     checkpoint  written
     done        the export is written: counts of the whole run

@@ -121,7 +121,7 @@ def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
         for path in package.rglob("*.py")
         if re.search(r"create_\w+_artifact|\.update_artifact\(|/artifacts/", path.read_text())
     ]
-    assert makers == ["pages.py"]
+    assert makers == ["markdown.py"]
 
 
 def test_what_is_no_number_is_said() -> None:
