@@ -15,9 +15,9 @@
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
 
-How a stage is built is not told here: `perform` is given stages that may be built side by side and returns
+How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
-in a test it may build right here.
+in a test it may build them in the same process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,7 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run built: the newest corpus, its vocabularies and shard sets by their names in the recipe, a model."""
+    """The results of a run: the newest corpus, vocabularies and shard sets by their names in the recipe, a model."""
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
@@ -118,9 +118,9 @@ class Outcome:
 def run_recipe(
     place: Place, recipe: Recipe, lock: Lock, perform: Perform, tell: Callable[[str], None] = lambda line: None
 ) -> Outcome:
-    """Everything that a recipe asks for, stage by stage. What the store has already is not built again.
+    """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
 
-    tell: hears of rules that drop much of a source too small to stop for
+    tell: is called with a line about rules that drop much of a source that is too small to stop for
     """
     recipe, start = begun(recipe, lock)
     there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
@@ -181,7 +181,7 @@ def make_vocabularies(
 ) -> dict[str, Manifest]:
     """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
 
-    there: those that exist already
+    existing: vocabularies that are brought, not trained
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, there, perform)
@@ -204,7 +204,7 @@ def count_words(
 ) -> dict[str, Manifest]:
     """The word counts for each vocabulary by its name: one artifact for each rule of words.
 
-    there: those that exist already; whose rule of words is not known, is not counted for
+    existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
     """
     wanted: dict[str, Stage] = {}
     for entry in recipe.vocabularies:
@@ -217,7 +217,7 @@ def count_words(
 
 
 def brought(settings: BroughtVocabulary) -> Vocabulary:
-    """A vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
     vocabulary.require_roles(settings.path)
     return vocabulary.framing()
@@ -253,7 +253,7 @@ def train_model(
     start: Start | None = None,
     teacher: Start | None = None,
 ) -> Manifest | None:
-    """The model of a recipe, where it asks for one. start: what it begins with; teacher: what it learns from"""
+    """Train the model of a recipe, if it asks for one. start: what it begins with; teacher: what it learns from"""
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
@@ -272,7 +272,7 @@ def train_model(
 
 
 def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """The statistics that a source needs before its documents, by its name: of the generation it came first with."""
+    """The statistics that each source needs before its documents, by name, from the source's first generation."""
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
@@ -292,7 +292,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
 
 
 def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """The raw files of a source in a generation, but for those that the lock leaves out."""
+    """The raw files of a source in a generation, except those that the lock leaves out."""
     left_out = lock.left_out_of(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
@@ -316,7 +316,7 @@ def documents_stage(
 
 
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """A stage that reads raw files; those of an older generation may be gone, if the store has what it makes of them.
+    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
     plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
     """

@@ -1,7 +1,7 @@
-"""Whether a run fits: the disk of its store, the memory of this machine. One paragraph says what to turn.
+"""Checks that a run fits the disk of its store and the memory of this machine. One paragraph says what to change.
 
-What was estimated from a sample is compared as it is. Where nothing was sampled, a run is refused only if the least
-that such raw files ever come to does not fit.
+Estimates from a sample are compared as they are. If nothing was sampled, a run is refused only if even the least
+that such raw files can produce does not fit.
 """
 
 import shutil
@@ -18,11 +18,11 @@ from flows.run.estimates.work import DRIVER_BYTES, WORKER_BYTES, cores, usable_m
 from flows.run.record.ledger_balance import readable_bytes
 
 LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
-SPARE_BYTES = 200_000_000  # of a disk that is as good as full
+SPARE_BYTES = 200_000_000  # of a disk that is almost full
 
 
 def free_bytes(place: Place) -> int | None:
-    """What is free on the disk of a store; None of one that is no folder."""
+    """Return the free space on the disk of a store; None if it is not a folder."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
@@ -30,7 +30,7 @@ def free_bytes(place: Place) -> int | None:
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, there: int | None = None) -> None:
-    """Raises InputError where what was estimated does not fit. there: memory, by default that of this machine"""
+    """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
     if not estimates.stages:
         return
     place = Place(recipe.store)
@@ -62,7 +62,7 @@ def _memory_remedy(kind: str, workers: int) -> str:
 
 
 def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """The same without a sample: of a run that is to read these raw files for the first time. Raises InputError."""
+    """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
     free, there = free_bytes(place), usable_memory()
     least = round(LEAST_STORED * sum(file.size_bytes for file in new))
     if free is not None and least > SPARE_BYTES and least > free:

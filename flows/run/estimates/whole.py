@@ -1,7 +1,7 @@
-"""What a run would come to: a sample of its sources, a rehearsal of it, and every stage scaled from that.
+"""Estimates a run: a sample of its sources, a rehearsal with it, and every stage scaled from that.
 
-`estimate_run` is the page to read. Each stage that a plan does not find whole has its estimate; one that exists
-already has none, but what it holds counts for those after it.
+`estimate_run` is the page to read. Each stage that a plan does not find whole has an estimate; one that exists
+already has none, but its contents count for those after it.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ from flows.run.plan.plan import Planned
 def estimate_run(
     place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int, recorded: Recorded
 ) -> Estimates:
-    """What each stage that a plan would build comes to. Reads a sample of the raw files, and writes nothing that stays.
+    """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
 
-    Raises UnreadableFile where raw files cannot be cut.
+    Raises UnreadableFile if raw files cannot be cut.
     """
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)
@@ -78,9 +78,9 @@ def _is_new(planned: Sequence[Planned], source: str) -> bool:
 def _sources(
     recipe: Recipe, lock: Lock, planned: Sequence[Planned]
 ) -> tuple[dict[str, Older], dict[str, list[RawFile]]]:
-    """What the store holds of each source, and the raw files of each to take a sample of: those without documents.
+    """Return what the store holds of each source, and the raw files to sample of each: those without documents.
 
-    Where all of a source have their documents, it is taken of these.
+    If all files of a source have documents, the sample is taken from them.
     """
     entries = iter([entry for entry in planned if entry.stage.startswith("documents/")])
     older: dict[str, Older] = {}
@@ -101,7 +101,7 @@ def _sources(
 
 
 def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[str, Path]:
-    """The folders of vocabularies that are there, by their names in the recipe."""
+    """Return the folders of vocabularies that exist, by their names in the recipe."""
     there = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
     found = {}
     for entry in recipe.vocabularies:

@@ -1,6 +1,6 @@
-"""What a run says of files that it was given and does not read: lines for people, and a form for its record.
+"""Reports of files that a run was given and does not read: lines for people, and a form for its record.
 
-The names are those of files, which may name a person: they are said only where the recipe lets text be shown.
+File names may name a person, so they are shown only if the recipe lets text be shown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ MOST_KINDS = 50  # kept in a record
 
 
 def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
-    """A line for each source that passes files over, and one for each that has empty files."""
+    """Return a line for each source that passes files over, and one for each that has empty files."""
     named = Privacy(privacy).mode == "text"
     return [line for source, found in looked.items() for line in _lines(source, found, named)]
 
 
 def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
-    """The same in one line without the kinds and names, which are in the plan and in the report; and what would help.
+    """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
@@ -46,7 +46,7 @@ def _numbers(of: Mapping[str, int]) -> str:
 
 
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """A line for each source whose text was looked for: where it is, and how to change that."""
+    """Return a line for each source whose text was searched for: where it is, and how to change that."""
     return [
         guess_line(entry.source, [found.name for found in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -64,7 +64,7 @@ def _lines(source: str, found: Looked, named: bool) -> Iterator[str]:
 
 
 def groups_in_words(groups: Sequence[FileGroup], named: bool) -> str:
-    """Groups of files with the first names of each.
+    """List groups of files with the first names of each.
 
     >>> groups_in_words([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
@@ -93,7 +93,7 @@ def _words(group: FileGroup) -> tuple[str, str]:
 
 
 def looked_json(looked: Mapping[str, Looked], privacy: str) -> dict[str, Any]:
-    """A form for a run's record, and for `cloze plan --json`."""
+    """Return a form for a run's record, and for `cloze plan --json`."""
     named = Privacy(privacy).mode == "text"
     return {source: _json(found, named) for source, found in looked.items()}
 
@@ -108,7 +108,7 @@ def _json(found: Looked, named: bool) -> dict[str, Any]:
 
 
 def looked_from_json(told: Mapping[str, Any]) -> dict[str, Looked]:
-    """What `looked_json` told, as far as it kept it."""
+    """Read what `looked_json` wrote, as far as it kept it."""
     return {
         source: Looked(
             num_read=found["raw_files"], empty=_groups(found["empty"]), passed_over=_groups(found["passed_over"])
