@@ -123,9 +123,9 @@ def run_recipe(
     tell: is called with a line about rules that drop much of a source that is too small to stop for
     """
     recipe, start = begun(recipe, lock)
-    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
-    start = start and fitting(start, recipe, there)
-    born = [
+    existing = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    start = start and fitting(start, recipe, existing)
+    numbered_sources = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
         for entry in recipe.sources
@@ -133,27 +133,30 @@ def run_recipe(
     ]
     statistics = source_statistics(place, recipe, lock, perform)
     documents = perform(
-        [documents_stage(place, entry, lock, number, statistics.get(entry.source.name)) for number, entry in born]
+        [
+            documents_stage(place, entry, lock, number, statistics.get(entry.source.name))
+            for number, entry in numbered_sources
+        ]
     )
-    refuse_bad_sources(place, judged_sources(born, documents, lock), recipe.privacy.samples, tell)
+    refuse_bad_sources(place, judged_sources(numbered_sources, documents, lock), recipe.privacy.samples, tell)
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
     inputs = tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
-        for (number, entry), parsed, sketched in zip(born, documents, signatures, strict=True)
+        for (number, entry), parsed, sketched in zip(numbered_sources, documents, signatures, strict=True)
     )
     generations: list[Generation] = []
     tombstones = read_tombstones(place, recipe.name)
     vocabularies: dict[str, Manifest] = {}
     for number in range(1, len(lock.generations) + 1):
-        known = tuple(item for item in inputs if item.generation <= number)
+        until_now = tuple(item for item in inputs if item.generation <= number)
         forgotten = tombstones.until(number)
-        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, forgotten)
+        planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
         [verdicts] = perform([planned])
-        generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
+        generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
-            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
+            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     return Outcome(
@@ -162,7 +165,7 @@ def run_recipe(
 
 
 def judged_sources(
-    born: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
+    numbered_sources: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
 ) -> list[JudgedSource]:
     """The sources of all generations with what was made of them."""
     return [
@@ -172,24 +175,24 @@ def judged_sources(
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
         )
-        for (number, entry), manifest in zip(born, documents, strict=True)
+        for (number, entry), manifest in zip(numbered_sources, documents, strict=True)
     ]
 
 
 def make_vocabularies(
-    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
     """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
 
     existing: vocabularies that are brought, not trained
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
-    counts = count_words(recipe, corpus, there, perform)
+    counts = count_words(recipe, corpus, existing, perform)
     stages = []
     for entry in recipe.vocabularies:
         name = recipe.artifact_name(entry.name)
         if isinstance(entry.settings, BroughtVocabulary):
-            stages.append(plan_brought(name, there[entry.name]))
+            stages.append(plan_brought(name, existing[entry.name]))
         else:
             stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
     vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
@@ -200,7 +203,7 @@ def make_vocabularies(
 
 
 def count_words(
-    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
     """The word counts for each vocabulary by its name: one artifact for each rule of words.
 
@@ -208,8 +211,8 @@ def count_words(
     """
     wanted: dict[str, Stage] = {}
     for entry in recipe.vocabularies:
-        known = there[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
-        if (rule := known.word_rule) is not None:
+        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := settings.word_rule) is not None:
             wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
@@ -257,8 +260,8 @@ def train_model(
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
-    for empty in (said for manifest in shards if (said := nothing_said(manifest.name, manifest))):
-        raise InputError(empty)
+    for problem in (text for manifest in shards if (text := nothing_said(manifest.name, manifest))):
+        raise InputError(problem)
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(
@@ -276,8 +279,8 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        born = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
-        number, first = next(((n, found) for n, found in born if found), (0, ()))
+        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
         if first and needs_statistics(entry.documents):
             plan = partial(
                 plan_statistics,

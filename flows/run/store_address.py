@@ -47,14 +47,14 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     place, inside = split_address(address)
     paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
-    found = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
-    if not found:
+    artifacts = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
+    if not artifacts:
         what = f"{kind} artifact" if kind else "artifact"
         raise InputError(
             f"There is no {what} at {place.at(inside)}: give a store's folder, or an artifact's folder inside it "
             "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
-    return found
+    return artifacts
 
 
 def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:

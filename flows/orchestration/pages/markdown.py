@@ -45,7 +45,7 @@ def plain(text: str) -> str:
     >>> plain("rules: gopher.min_words, 1,234 of 5%")
     'rules: gopher.min_words, 1,234 of 5%'
     """
-    line = _BROKEN.sub(lambda found: found[0] + JOINER, " ".join(text.split()))
+    line = _BROKEN.sub(lambda match: match[0] + JOINER, " ".join(text.split()))
     return JOINER + line if _BLOCK.match(line) else line
 
 
@@ -90,8 +90,8 @@ def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
 
     def change() -> None:
         with get_client(sync_client=True) as client:
-            known = client.read_flow_run(flow_run_id).tags
-            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*known, *tags])])
+            existing = client.read_flow_run(flow_run_id).tags
+            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*existing, *tags])])
 
     leave(change)
 

@@ -160,7 +160,7 @@ def line(record: StageRecord, manifest: Manifest) -> str:
 
 def summary(manifest: Manifest) -> str:
     """Describe the contents of an artifact in a few words."""
-    return ", ".join(said for table, said in rows_in_words(manifest).items() if table not in ASIDE)
+    return ", ".join(text for table, text in rows_in_words(manifest).items() if table not in ASIDE)
 
 
 def whole_in_store(manifest: Manifest) -> str:
@@ -207,9 +207,9 @@ def picture(manifests: Sequence[Manifest]) -> str:
         drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_told(manifest)))
         for made, manifest in reversed(newest.items())
     }
-    for made, found in drawn.items():
-        if found != made:
-            boxes[found] = Box(key=found, title=found[0], texts=(found[1],))
+    for made, box in drawn.items():
+        if box != made:
+            boxes[box] = Box(key=box, title=box[0], texts=(box[1],))
     ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
     between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
     return as_address(draw_lineage(ordered, list(between)))
@@ -266,12 +266,14 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
     """Return what was made from what, by kind and name, without links that a longer path implies."""
-    known = {m.fingerprint: (m.kind, m.name) for m in manifests}
-    parents: dict[Made, dict[Made, None]] = {made: {} for made in known.values()}
+    by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in by_fingerprint.values()}
     for manifest in manifests:
-        made = known[manifest.fingerprint]
-        found = (known[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in known)
-        parents[made].update((parent, None) for parent in found if parent != made)
+        made = by_fingerprint[manifest.fingerprint]
+        sources = (
+            by_fingerprint[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in by_fingerprint
+        )
+        parents[made].update((parent, None) for parent in sources if parent != made)
     behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs exist already
     for made, direct in parents.items():
         behind[made] = {further for parent in direct for further in (parent, *behind[parent])}

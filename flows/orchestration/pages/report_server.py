@@ -43,8 +43,8 @@ def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
     folder.mkdir(exist_ok=True)
     with replaced_file(folder / f"{UUID(flow_run_id)}.json") as new:
         new.write_text(json.dumps({"store": place.at("")}))
-    known = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    for path in known[:-MOST]:
+    newest_last = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in newest_last[:-MOST]:
         path.unlink(missing_ok=True)
 
 
@@ -66,8 +66,8 @@ def add_reports(app: "FastAPI", prefect_home: Path) -> None:
     def show(flow_run_id: str, run_id: str) -> Any:
         page = report_of(prefect_home, flow_run_id, run_id)
         if page is None:
-            told = "This report is not there (yet): it is written when the run ends. `cloze report` writes it again."
-            return PlainTextResponse(told, 404)
+            message = "This report is not there (yet): it is written when the run ends. `cloze report` writes it again."
+            return PlainTextResponse(message, 404)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
 
     app.add_api_route(f"{PATH}/{{flow_run_id}}/{{run_id}}/report.html", show, response_model=None)

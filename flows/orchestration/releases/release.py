@@ -88,8 +88,8 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     Raises InputError if there is none, or a clock that was ahead leaves open which one it is.
     """
     place = Place(recipe.store)
-    found = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
-    record = next(found, None)
+    completed = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
+    record = next(completed, None)
     if record is None:
         raise InputError(f"No run of {recipe.name!r} in {place.at('')} is complete: `cloze run` comes first.")
     if is_ahead(record):

@@ -126,15 +126,15 @@ def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
 def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Event) -> None:
     most = notifier.settings.stall_seconds
     pause = min(MOST_LOOK_SECONDS, most / LOOKS)
-    seen, since, told = signs(), time.monotonic(), False
+    seen, since, reported = signs(), time.monotonic(), False
     looked = since
     while not over.wait(pause):
         now, latest = time.monotonic(), signs()
         if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
-            seen, since, told = latest, now, False
+            seen, since, reported = latest, now, False
         looked = now
-        if not told and now - since >= most:
-            told = True
+        if not reported and now - since >= most:
+            reported = True
             name = notifier.recipe.name
             text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
             notifier.tell(text)

@@ -281,8 +281,8 @@ def fetch_inputs(
             write_lock(path, replace(read_lock(path), fetched=fetched))
 
     with stat_cache(home) as cache:
-        known = read_lock(path).fetched
-        return fetch_recipe(entries, path.parent, known, record, options, cache, progress).lines
+        fetched_before = read_lock(path).fetched
+        return fetch_recipe(entries, path.parent, fetched_before, record, options, cache, progress).lines
 
 
 @contextmanager
@@ -309,11 +309,11 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
 def _hashed_before(path: Path) -> dict[str, list[Json]]:
     """Read the file of `stat_cache`; nothing if it cannot be read: then files are hashed again."""
     try:
-        found = json.loads(path.read_text())
+        entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return {}
-    whole = isinstance(found, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in found.values())
-    return found if whole else {}
+    whole = isinstance(entries, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in entries.values())
+    return entries if whole else {}
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:

@@ -113,14 +113,14 @@ class RunState:
         assert self.model is not None
         return " + ".join(name or self.recipe.name for name in self.model.phases[phase])
 
-    def tell(self, said: str, level: str = "info") -> None:
+    def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
-        self.terminal(said)
-        log(" ".join(said.split()), level)
+        self.terminal(text)
+        log(" ".join(text.split()), level)
 
-    def warn(self, said: str) -> None:
+    def warn(self, text: str) -> None:
         """Print a line as a warning."""
-        self.tell(said, "warning")
+        self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
         """Record the progress of a stage, and return it."""

@@ -286,11 +286,11 @@ class Performer:
             build.submit()
 
     def _finish(self, build: "Build", started: float) -> Manifest:
-        known = build.survey.manifest is not None and build.stage.folder in self.run.manifests
-        manifest = build.survey.manifest if known else build.finish()
+        finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
+        manifest = build.survey.manifest if finished else build.finish()
         assert manifest is not None
         self.run.mending.mended(build.survey, manifest)
-        if not known:
+        if not finished:
             self.run.end_stage(manifest, time.monotonic() - started)
         return manifest
 
@@ -300,8 +300,8 @@ class Performer:
         build.built += number
         what = build.stage.stage_folder
         pace = self.run.advance(what, build.built, len(build.survey.missing))
-        said = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
-        self._progress.show(100.0 * self._built / max(1, self._planned), said)
+        text = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        self._progress.show(100.0 * self._built / max(1, self._planned), text)
 
 
 class Build:

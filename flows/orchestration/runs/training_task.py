@@ -66,8 +66,8 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
         advance=advance,
     )
     stop = Stop()
-    said = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
-    with last_word(stop, said, patient=True):
+    message = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
+    with last_word(stop, message, patient=True):
         try:
             train(job, partial(hear, watch), stop)
         finally:
@@ -114,8 +114,8 @@ class Watch:
 
     def on_event(self, event: Event) -> None:
         """Log one event of the trainer, and redraw from time to time."""
-        for known in (*said_before(event, self.metrics_path), event):
-            self._keep(known)
+        for each in (*said_before(event, self.metrics_path), event):
+            self._keep(each)
         now = time.monotonic()
         if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
             log(event_line(event, self.steps))
@@ -134,8 +134,8 @@ class Watch:
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         pace = self.advance(f"{self.what} steps", step, self.steps)
-        said = progress_text(f"{self.what}: steps", pace, time.monotonic())
-        self.progress.show(100.0 * step / self.steps, said)
+        text = progress_text(f"{self.what}: steps", pace, time.monotonic())
+        self.progress.show(100.0 * step / self.steps, text)
 
     def show_metrics(self) -> None:
         """Show the metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
@@ -198,12 +198,12 @@ def standing(events: Sequence[Event], steps: int) -> str:
     """
     newest = {event["event"]: event for event in events}
     term = main_term(events)
-    said = [f"step {events[-1]['step']} of {steps}"]
+    parts = [f"step {events[-1]['step']} of {steps}"]
     if "step" in newest:
-        said.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
+        parts.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
     if "evaluation" in newest:
-        said.append(f"held out {readable(newest['evaluation'].get(f'{term}_loss'))}")
-    return ", ".join(said)
+        parts.append(f"held out {readable(newest['evaluation'].get(f'{term}_loss'))}")
+    return ", ".join(parts)
 
 
 def event_line(event: Event, steps: int) -> str:

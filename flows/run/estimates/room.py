@@ -29,12 +29,12 @@ def free_bytes(place: Place) -> int | None:
     return shutil.disk_usage(next(above for above in (folder, *folder.parents) if above.is_dir())).free
 
 
-def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, there: int | None = None) -> None:
+def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, available: int | None = None) -> None:
     """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
     if not estimates.stages:
         return
     place = Place(recipe.store)
-    free, there = free_bytes(place), usable_memory() if there is None else there
+    free, available = free_bytes(place), usable_memory() if available is None else available
     if free is not None and estimates.disk_bytes > free:
         largest = sorted(estimates.stages, key=lambda stage: -stage.disk_bytes)[:3]
         most = ", ".join(f"{stage.stage} {readable_bytes(stage.disk_bytes)}" for stage in largest)
@@ -45,10 +45,10 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, ther
         )
     stage = estimates.hungriest
     memory = stage.memory_bytes - WORKER_BYTES * (estimates.workers - workers)
-    if memory > there and recipe.engine == LOCAL:
+    if memory > available and recipe.engine == LOCAL:
         raise InputError(
             f"The stage {stage.stage} would take about {readable_bytes(memory)} of memory, and this "
-            f"machine has {readable_bytes(there)} for it. {_memory_remedy(stage.stage.split('/')[0], workers)}"
+            f"machine has {readable_bytes(available)} for it. {_memory_remedy(stage.stage.split('/')[0], workers)}"
         )
 
 
@@ -63,7 +63,7 @@ def _memory_remedy(kind: str, workers: int) -> str:
 
 def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
     """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
-    free, there = free_bytes(place), usable_memory()
+    free, available = free_bytes(place), usable_memory()
     least = round(LEAST_STORED * sum(file.size_bytes for file in new))
     if free is not None and least > SPARE_BYTES and least > free:
         raise InputError(
@@ -73,9 +73,9 @@ def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawF
             "`cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
-    if needed > there and workers > 1 and recipe.engine == LOCAL:
-        fitting = max(1, min(cores(), (there - DRIVER_BYTES) // WORKER_BYTES))
+    if needed > available and workers > 1 and recipe.engine == LOCAL:
+        fitting = max(1, min(cores(), (available - DRIVER_BYTES) // WORKER_BYTES))
         raise InputError(
             f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "
-            f"{readable_bytes(there)} for them. Run with --workers {fitting}."
+            f"{readable_bytes(available)} for them. Run with --workers {fitting}."
         )

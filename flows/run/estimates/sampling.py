@@ -115,8 +115,8 @@ class _Read:
     @property
     def all_characters(self) -> float:
         """The characters of all located records, estimated from those that were parsed."""
-        found, parsed = (self.found_bytes, self.parsed_bytes) if self.parsed_bytes else (self.records, len(self.kept))
-        return self.characters * found / max(1, parsed)
+        located, parsed = (self.found_bytes, self.parsed_bytes) if self.parsed_bytes else (self.records, len(self.kept))
+        return self.characters * located / max(1, parsed)
 
     def take(self, record: Record) -> None:
         """Count one more record: parsed, or passed over."""
@@ -249,5 +249,5 @@ def spread(items: Sequence[Item]) -> Iterator[Item]:
 def _reading_seconds(spent: float, reads: Sequence[_Read], more: float) -> float:
     """Return processor time for a whole source, with `more` times as many bytes; not all that were read were parsed."""
     parsing = sum(read.parsing_seconds for read in reads)
-    found, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
-    return more * (spent - parsing + parsing * found / max(1, parsed))
+    located, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
+    return more * (spent - parsing + parsing * located / max(1, parsed))

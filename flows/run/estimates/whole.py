@@ -37,12 +37,12 @@ def estimate_run(
     recipe, _ = begun(recipe, lock)
     older, files = _sources(recipe, lock, planned)
     seconds = {
-        name: SECONDS * max(0.1, _size(found) / max(1, sum(map(_size, files.values()))))
-        for name, found in files.items()
+        name: SECONDS * max(0.1, _size(raw_files) / max(1, sum(map(_size, files.values()))))
+        for name, raw_files in files.items()
     }
     entries = tuple(entry for entry in recipe.sources if entry.source.name in files)
     read = ((reading(e.source, lock.guessed, len(lock.generations)), files[e.source.name]) for e in entries)
-    samples = {source.name: sample_source(source, found, seconds[source.name]) for source, found in read}
+    samples = {source.name: sample_source(source, raw_files, seconds[source.name]) for source, raw_files in read}
     estimator = Estimator(
         recipe=recipe,
         planned=planned,
@@ -86,10 +86,12 @@ def _sources(
     older: dict[str, Older] = {}
     built: dict[str, list[RawFile]] = {}
     unbuilt: dict[str, list[RawFile]] = {}
-    born = ((entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources)
-    for name, found in born:
-        manifest = plan.manifest if found and (plan := next(entries, None)) is not None else None
-        here = [file for file in found if file.path]
+    generations = (
+        (entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources
+    )
+    for name, raw_files in generations:
+        manifest = plan.manifest if raw_files and (plan := next(entries, None)) is not None else None
+        here = [file for file in raw_files if file.path]
         (unbuilt if manifest is None else built).setdefault(name, []).extend(here)
         if manifest is not None:
             held = older.get(name, Older())
@@ -102,10 +104,10 @@ def _sources(
 
 def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[str, Path]:
     """Return the folders of vocabularies that exist, by their names in the recipe."""
-    there = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
-    found = {}
+    existing = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
+    folders = {}
     for entry in recipe.vocabularies:
-        manifest = there.get(f"vocabularies/{recipe.artifact_name(entry.name)}")
+        manifest = existing.get(f"vocabularies/{recipe.artifact_name(entry.name)}")
         if manifest is not None and place.is_local:
-            found[entry.name] = Path(place.at(manifest.folder))
-    return found
+            folders[entry.name] = Path(place.at(manifest.folder))
+    return folders

@@ -37,8 +37,8 @@ def usable_memory(root: Path = Path("/")) -> int:
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     whole = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal"))
     limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
-    found = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
-    return min([whole, *(int(limit) for limit in found if limit.isdigit())])
+    texts = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
+    return min([whole, *(int(limit) for limit in texts if limit.isdigit())])
 
 
 def cores() -> int:

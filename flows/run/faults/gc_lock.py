@@ -76,16 +76,16 @@ def clearing(place: Place) -> Iterator[Clearing]:
 
 def clearings(place: Place) -> dict[str, Present]:
     """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
-    found = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
-    return {path: present for path, present in found.items() if present is not None}
+    clearing_by_path = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
+    return {path: present for path, present in clearing_by_path.items() if present is not None}
 
 
 def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
     """Wait until nobody clears a store; tell whether anybody did. Call it when others can see what must stay."""
-    told = False
+    reported = False
     while any(not present.is_gone for present in clearings(place).values()):
-        if not told:
+        if not reported:
             tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
-            told = True
+            reported = True
         time.sleep(LOOK_SECONDS)
-    return told
+    return reported

@@ -59,25 +59,25 @@ def refuse_bad_sources(
 
     samples: the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
     """
-    said = [fault for source in judged if (fault := _damage(place, source))]
+    lines = [fault for source in judged if (fault := _damage(place, source))]
     stopping, keys = [], dict[str, None]()
     for source in judged:
         over = rules_over_limit(source.manifest, source.entry.documents)
         later = _later_rules(source, over) if over else []
         sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
         if any(rule.stops for rule in over):
-            said += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
-            said += [f"{rule}, once the above are loosened" for rule in later]
+            lines += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
+            lines += [f"{rule}, once the above are loosened" for rule in later]
             stopping.append(source)
             keys |= dict.fromkeys(sets)
         elif over:
             tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
     if stopping:
-        said.append(_remedy(place, stopping, list(keys), samples))
-    if not said and judged and not any(source.manifest.rows("documents") for source in judged):
-        said = [_nothing_left(judged)]
-    if said:
-        raise InputError("\n".join(said))
+        lines.append(_remedy(place, stopping, list(keys), samples))
+    if not lines and judged and not any(source.manifest.rows("documents") for source in judged):
+        lines = [_nothing_left(judged)]
+    if lines:
+        raise InputError("\n".join(lines))
 
 
 def _nothing_left(judged: Sequence[JudgedSource]) -> str:
@@ -90,10 +90,10 @@ def _nothing_left(judged: Sequence[JudgedSource]) -> str:
         lost.append(
             f"Source {source.manifest.name!r}: none of {account.total:,} records is left ({reasons or 'none'})."
         )
-    said = "\n".join([*lost, "Without a document there is no corpus."])
+    text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in source.manifest.ledger.account("records").outcomes for source in judged)
     remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
-    return f"{said}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
+    return f"{text}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
 
 
 def _damage(place: Place, source: JudgedSource) -> str:
@@ -115,10 +115,10 @@ def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Priva
 
 def template_hint(texts: Sequence[str], source: str) -> str:
     """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
-    found = fitting_template(texts)
-    if found is None:
+    match = fitting_template(texts)
+    if match is None:
         return ""
-    template, sign = found
+    template, sign = match
     return (
         f"The texts of {source!r} could be {template} ({sign}): `cloze new NAME --template {template}` writes a recipe "
         "whose rules are for such."
@@ -144,16 +144,16 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
 def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the options that switch rules off for a source."""
     name = key_of_source(source.entry.source.name)
-    off = dict.fromkeys(found for reason in reasons if (found := switched_off(reason)) is not None)
+    off = dict.fromkeys(switch for reason in reasons if (switch := switched_off(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={json.dumps(value)}')}" for key, value in off]
 
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
     """Find the rules that drop little only because those before them drop much, by a look at some documents."""
     texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
-    known, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
+    reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     failed = failures(texts, source.entry.documents.rules) if len(texts) else {}
-    counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in known}
+    counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in reported}
     return [
         RuleOverLimit(
             source=source.manifest.name,

@@ -113,6 +113,6 @@ def _noting(lock: Lock, met: Iterable[LeftOut]) -> Lock:
     return replace(lock, unread=_united(lock.unread, met))
 
 
-def _united(known: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
-    files = {(file.source, file.sha256, file.settings): file for file in (*known, *met)}
+def _united(existing: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    files = {(file.source, file.sha256, file.settings): file for file in (*existing, *met)}
     return tuple(files[key] for key in sorted(files))

@@ -70,10 +70,10 @@ def fetch_recipe(
     options = options or FetchOptions()
     chosen = _chosen(entries, options)
     names = {entry.source for entry in entries}
-    known = {name: value for name, value in resolved.items() if name in names}
+    all_resolved = {name: value for name, value in resolved.items() if name in names}
     lines, files, faults = [], {}, []
     for entry in chosen:
-        fetching = _Fetching(entry, root, known, record, cache if cache is not None else StatCache(), progress)
+        fetching = _Fetching(entry, root, all_resolved, record, cache if cache is not None else StatCache(), progress)
         try:
             files[entry.source] = fetching.run(options, patience)
             lines.append(fetching.line(files[entry.source]))
@@ -81,7 +81,7 @@ def fetch_recipe(
             faults.append(f"Source {entry.source!r}: {error}")
     if faults:
         raise InputError("\n".join(faults))
-    return FetchReport(lines=tuple(lines), resolved=known, files=files)
+    return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
 
 
 def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchEntry]:
@@ -94,8 +94,8 @@ def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchE
     _check_folders(entries)
     chosen = [entry for entry in entries if options.source in (None, entry.source)]
     if not chosen:
-        known = ", ".join(repr(entry.source) for entry in entries)
-        raise InputError(f"--source {options.source} has no `fetch` table, or is none of this recipe: {known} do.")
+        fetched = ", ".join(repr(entry.source) for entry in entries)
+        raise InputError(f"--source {options.source} has no `fetch` table, or is none of this recipe: {fetched} do.")
     if options.limit is None:
         return chosen
     return [replace(entry, settings=replace(entry.settings, limit=options.limit)) for entry in chosen]
@@ -115,11 +115,11 @@ def _check_folders(entries: Sequence[FetchEntry]) -> None:
 
 @dataclass(slots=True)
 class _Fetching:
-    """Fetches one source. `resolved` is what all sources were resolved to; its own entry is kept up to date."""
+    """Fetches one source. `all_resolved` is what all sources were resolved to; its own entry is kept up to date."""
 
     entry: FetchEntry
     root: Path
-    known: dict[str, Json]
+    all_resolved: dict[str, Json]
     record: Record
     cache: StatCache
     progress: ProgressCallback
@@ -128,7 +128,9 @@ class _Fetching:
         """Resolve, fetch, and write down the results. Raises InputError."""
         settings, name = self.entry.settings, self.entry.source
         before = (
-            Resolved.from_json(self.known[name], f"The lock, for source {name!r},") if self._counts(options) else None
+            Resolved.from_json(self.all_resolved[name], f"The lock, for source {name!r},")
+            if self._counts(options)
+            else None
         )
         with Hosts(settings, patience) as hosts:
             resolved = resolve(settings, hosts, self.root, before, options.refresh)
@@ -142,14 +144,14 @@ class _Fetching:
         return tuple(landed)
 
     def _counts(self, options: FetchOptions) -> bool:
-        return self.entry.source in self.known and not options.refresh
+        return self.entry.source in self.all_resolved and not options.refresh
 
     def _keep(self, resolved: Resolved) -> None:
         """Write down what was resolved, if it is new."""
         value = resolved.to_json()
-        if self.known.get(self.entry.source) != value:
-            self.known[self.entry.source] = value
-            self.record(dict(self.known))
+        if self.all_resolved.get(self.entry.source) != value:
+            self.all_resolved[self.entry.source] = value
+            self.record(dict(self.all_resolved))
 
     @property
     def folder(self) -> Path:
@@ -158,7 +160,7 @@ class _Fetching:
 
     def line(self, files: Sequence[RawFile]) -> str:
         """Describe the files that exist now, for people."""
-        fixed = ", ".join(self.known[self.entry.source]["fixed"])
+        fixed = ", ".join(self.all_resolved[self.entry.source]["fixed"])
         size = sum(file.size_bytes for file in files)
         count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
         return f"{self.entry.source}: {fixed + ': ' if fixed else ''}{count}, {size / 1e6:,.1f} MB in {self.folder}"

@@ -51,8 +51,8 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: Fitted) -> Recipe:
-        found = parse_recipe(folder_recipe(source, str(store), fitted), path, overrides)
-        return replace(found, fitted=fitted if fitted.looked_at or not lock.generations else None)
+        recipe = parse_recipe(folder_recipe(source, str(store), fitted), path, overrides)
+        return replace(recipe, fitted=fitted if fitted.looked_at or not lock.generations else None)
 
     if lock.fitted is None and lock.generations:
         return parse(Fitted())
@@ -70,8 +70,8 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
 def _sample(recipe: Recipe) -> list[Record]:
     """Sample records from all over a folder, but none of files that cannot be read."""
     [entry] = recipe.sources
-    found = files_of(entry.source, recipe)
-    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in found]
+    named_files = files_of(entry.source, recipe)
+    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in named_files]
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
@@ -99,10 +99,10 @@ def _evenly(records: Sequence[Record]) -> list[Record]:
 
 def _by_template(records: Sequence[Record]) -> Fitted:
     """Fit the template that the texts look like."""
-    found = fitting_template([record.text for record in records])
-    if found is None:
+    match = fitting_template([record.text for record in records])
+    if match is None:
         return Fitted(looked_at=len(records), tables=TABLES_OF_FOLDERS)
-    template, sign = found
+    template, sign = match
     tables = {name: table for name, table in template_tables(template).items() if name in OF_TEMPLATES}
     why = f"{KINDS[template]} ({sign}): rules of the template `{template}`"
     return Fitted(looked_at=len(records), why=(why,), tables=merged_tables(TABLES_OF_FOLDERS, tables))
@@ -121,30 +121,30 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
         tables = merged_tables(tables, {"rules": _nested(key, value)})
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
-        said = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
+        listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
         more = f" and {len(off) - SHOWN} more" if len(off) > SHOWN else ""
-        why.append(f"rules switched off that would drop much: {said}{more}")
+        why.append(f"rules switched off that would drop much: {listed}{more}")
     return replace(fitted, why=tuple(why), tables=tables)
 
 
 def _other_languages(texts: pa.Array, settings: LanguageSettings) -> str:
     """Name the languages of texts, if more than a few texts are in languages that are not kept; else ""."""
-    found = Counter(detect(texts, settings)) if settings.keep else Counter[str]()
-    dropped = sum(count for code, count in found.items() if code not in (*settings.keep, UNKNOWN))
+    counts = Counter(detect(texts, settings)) if settings.keep else Counter[str]()
+    dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= OTHER_LANGUAGES * len(texts):
         return ""
-    known = [(code, count) for code, count in found.most_common() if code != UNKNOWN]
-    return ", ".join(f"{code} {count / len(texts):.0%}" for code, count in known[:3])
+    named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
+    return ", ".join(f"{code} {count / len(texts):.0%}" for code, count in named[:3])
 
 
 def _too_strict(texts: pa.Array, settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
     """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
-    found: dict[str, tuple[Any, float]] = {}
+    off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (failures(texts, settings.rules) if len(texts) else {}).items():
         share, off = float(rows.mean()), switched_off(reason)
         if share > MOST_DROPPED and off is not None:
-            found[off[0]] = (off[1], max(share, found.get(off[0], (0, 0.0))[1]))
-    return found
+            off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
+    return off_values
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:

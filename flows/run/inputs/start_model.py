@@ -52,17 +52,17 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fitting(start: Start, recipe: Recipe, there: Mapping[str, Vocabulary]) -> Start:
+def fitting(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
     """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
-    if name not in there:
+    if name not in existing:
         raise InputError(
             f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
             "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
         )
-    return adapted(start, there[name], called)
+    return adapted(start, existing[name], called)
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
@@ -107,10 +107,10 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
     key, address, folder = model
     if release_address(address) is not None and (named := release_at(address)) is not None:
         place, release = named
-        found = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
-        if len(found) != 1:
-            raise InputError(f"{key} = {address!r}: the release has {len(found)} models, and one is meant.")
-        return place, found[0]
+        models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
+        if len(models) != 1:
+            raise InputError(f"{key} = {address!r}: the release has {len(models)} models, and one is meant.")
+        return place, models[0]
     match = _ARTIFACT.fullmatch(address)
     if match is None:
         raise InputError(
@@ -125,10 +125,10 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
             f"before: name the one that is meant ({address.rstrip('/')}/FINGERPRINT), or give the recipe another name."
         )
     place = Place(recipe.store)
-    there = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
-    if not there:
+    candidates = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
+    if not candidates:
         raise InputError(f"{key} = {address!r}: the store {recipe.store} has no such model, nor is there a folder.")
-    return place, _newest(place, there)
+    return place, _newest(place, candidates)
 
 
 def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:

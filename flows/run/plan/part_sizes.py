@@ -29,14 +29,14 @@ def proposed_part_bytes(raw_bytes: int, part_bytes: int) -> int:
 def part_size_advice(recipe: Recipe, planned: Sequence[Planned]) -> list[str]:
     """A line for each source that would be cut into very many parts, with the setting that makes them fewer."""
     parts = {entry.stage: entry.missing for entry in planned}
-    said = []
+    lines = []
     for entry in recipe.sources:
         missing, size = parts.get(f"documents/{entry.source.name}", 0), entry.documents.part_bytes
         proposed = proposed_part_bytes(missing * size, size)
         if missing > MANY and proposed > size:
             fewer = -(-missing * size // proposed)
-            said.append(
+            lines.append(
                 f"Source {entry.source.name!r} would be cut into {missing:,} parts of {size:,} raw bytes: "
                 f"documents.part_bytes = {proposed:,} makes {fewer:,}, with fewer files and less to do for each shard."
             )
-    return said
+    return lines

@@ -46,10 +46,10 @@ def _of_bound(bound: Bound, changes: Sequence[Change]) -> Iterator[Crossing]:
 def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
     """Return 0 for a missing count or share by source or reason, if there are others of its family."""
     family, colon, _ = bound.figure.partition(": ")
-    known = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
-    if not colon or not known or known[0].kind == MEAN:
+    relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
+    if not colon or not relatives or relatives[0].kind == MEAN:
         return []
-    return [Change(name=bound.figure, unit=known[0].unit, kind=known[0].kind, before=0.0, after=0.0)]
+    return [Change(name=bound.figure, unit=relatives[0].unit, kind=relatives[0].kind, before=0.0, after=0.0)]
 
 
 def _of_change(bound: Bound, change: Change) -> Iterator[Crossing]:

@@ -100,11 +100,11 @@ def parent_name(parent: Parent) -> str:
 
 def rows_in_words(manifest: Manifest) -> dict[str, str]:
     """Return the number of rows of each table with their unit; with tokenised documents, also the number of tokens."""
-    said = {
+    texts = {
         table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
     }
     if manifest.kind == "tokens":
         figures = manifest.ledger.figures
         tokens = sum(count for name, count in figures.items() if name in ("train tokens", "held-out tokens"))
-        said["tokens"] += f", {counted(tokens, 'token')}"
-    return said
+        texts["tokens"] += f", {counted(tokens, 'token')}"
+    return texts

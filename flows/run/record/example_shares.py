@@ -55,13 +55,13 @@ def label_deviation(shards: Manifest) -> float | None:
 
 def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
     """Count the examples with one document deleted and another not, and all examples that were checked."""
-    found = [
+    counts = [
         lost_neighbours(shard_set, part)
         for split in shards.facts["splits"]
         for shard_set in (ShardSet(place, shards, split),)
         for part in spread(shard_set.parts, PARTS)
     ]
-    return sum(lost for lost, _ in found), sum(examples for _, examples in found)
+    return sum(lost for lost, _ in counts), sum(examples for _, examples in counts)
 
 
 def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:

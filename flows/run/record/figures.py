@@ -92,16 +92,16 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
         return
     yield from _each("raw files", "files", _num_files, by_source)
     yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
-    yield from _each("raw records", "records", lambda found: records_account(found).total, by_source)
+    yield from _each("raw records", "records", lambda parsed_of: records_account(parsed_of).total, by_source)
     yield from _each("documents", "documents", _num_documents, by_source)
     yield from _each("text bytes", "bytes", _num_bytes, by_source)
-    for name, found in {"": parsed, **by_source}.items():
+    for name, parsed_of in {"": parsed, **by_source}.items():
         mean = _detailed("mean bytes a document", name)
-        yield from _of(MEAN, mean, _num_bytes(found), _num_documents(found), "bytes a document")
+        yield from _of(MEAN, mean, _num_bytes(parsed_of), _num_documents(parsed_of), "bytes a document")
     records = records_account(parsed)
     yield from _losses("dropped", records.outcomes, records.total, "records")
-    for name, found in by_source.items() if len(by_source) > 1 else ():
-        account = records_account(found)
+    for name, parsed_of in by_source.items() if len(by_source) > 1 else ():
+        account = records_account(parsed_of)
         lost = account.starting("dropped: ")
         yield from _of(SHARE, _called("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
@@ -110,17 +110,17 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
 
 def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
     """Return the documents of each source, of all generations."""
-    found: dict[str, list[Manifest]] = {}
+    by_source: dict[str, list[Manifest]] = {}
     for manifest in of_kind(manifests, "documents"):
-        found.setdefault(manifest.name, []).append(manifest)
-    return found
+        by_source.setdefault(manifest.name, []).append(manifest)
+    return by_source
 
 
 def _each(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
     """Yield a count over all sources, and of each."""
-    counts = {name: number(found) for name, found in by_source.items()}
+    counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
     yield from (_count(_detailed(what, name), value, unit) for name, value in counts.items())
 
@@ -129,17 +129,17 @@ def _detailed(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def _num_files(found: Iterable[Manifest]) -> int:
-    raw = (parent for manifest in found for parent in manifest.parents if parent.role == "raw")
+def _num_files(parsed: Iterable[Manifest]) -> int:
+    raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
 
-def _num_documents(found: Iterable[Manifest]) -> int:
-    return sum(manifest.rows("documents") for manifest in found)
+def _num_documents(parsed: Iterable[Manifest]) -> int:
+    return sum(manifest.rows("documents") for manifest in parsed)
 
 
-def _num_bytes(found: Iterable[Manifest]) -> int:
-    return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in found)
+def _num_bytes(parsed: Iterable[Manifest]) -> int:
+    return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in parsed)
 
 
 def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
@@ -156,14 +156,14 @@ def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> It
 def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     """Yield the share of each language among the documents, of all and of each source, the most frequent first."""
     by_source = _parsed_by_source(manifests)
-    shares = {name: _language_shares(place, found) for name, found in by_source.items()}
-    documents = {name: _num_documents(found) for name, found in by_source.items()}
+    shares = {name: _language_shares(place, parsed) for name, parsed in by_source.items()}
+    documents = {name: _num_documents(parsed) for name, parsed in by_source.items()}
     overall = defaultdict[str, float](float)
-    for name, found in shares.items():
-        for language, share in found.items():
+    for name, language_shares in shares.items():
+        for language, share in language_shares.items():
             overall[language] += share * documents[name] / sum(documents.values())
-    for name, found in {"": overall, **(shares if len(shares) > 1 else {})}.items():
-        for language, share in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for name, language_shares in {"": overall, **(shares if len(shares) > 1 else {})}.items():
+        for language, share in sorted(language_shares.items(), key=lambda item: (-item[1], item[0])):
             called = f"{_called('language share', name)}: {language}"
             yield called, Figure(value=share, unit="documents", kind=SHARE)
 
@@ -174,8 +174,8 @@ def _language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, floa
     counts = Counter[str]()
     for manifest, part in spread(holding, PARTS):
         for batch in open_table(place, manifest.stage_folder, part, "documents", ("language",)):
-            for found in pc.value_counts(batch.column("language")).to_pylist():
-                counts[found["values"] or UNKNOWN_LANGUAGE] += found["counts"]
+            for row in pc.value_counts(batch.column("language")).to_pylist():
+                counts[row["values"] or UNKNOWN_LANGUAGE] += row["counts"]
     return {language: count / counts.total() for language, count in counts.items()}
 
 
@@ -282,8 +282,8 @@ def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
 def manifests_of(place: Place, record: RunRecord) -> list[Manifest] | None:
     """Return the artifacts of a run in its order, each once; None if the store no longer has all of them."""
     folders = dict.fromkeys(stage.folder for stage in record.stages)
-    found = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
-    return found if len(found) == len(folders) else None
+    manifests = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+    return manifests if len(manifests) == len(folders) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
@@ -379,12 +379,12 @@ def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_st
         if run_id >= run.run_id or run_id.partition("-")[2] != run.recipe:
             continue
         try:
-            found = read_run(place, run_id)
+            earlier = read_run(place, run_id)
         except DamagedRun as fault:
             tell(passed_over(fault))
             continue
-        if found.state == "completed" and found.recipe == run.recipe:
-            return found
+        if earlier.state == "completed" and earlier.recipe == run.recipe:
+            return earlier
     return None
 
 
@@ -432,4 +432,4 @@ def _value(figures: Figures, name: str, other: Figures) -> float | None:
         return figures[name].value
     family, colon, _ = name.partition(": ")
     counted = other[name].kind != MEAN and colon
-    return 0 if counted and any(known == family or known.startswith(f"{family}: ") for known in figures) else None
+    return 0 if counted and any(each == family or each.startswith(f"{family}: ") for each in figures) else None

@@ -93,22 +93,22 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 def newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
     """The last manifest of a kind: of several generations, the one that covers all of them."""
-    found = of_kind(manifests, kind)
-    return found[-1] if found else None
+    matches = of_kind(manifests, kind)
+    return matches[-1] if matches else None
 
 
 def newest_of_each(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
     """The last manifest of each name of a kind, by the name that the recipe gives it; "" if there is only one."""
-    found = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
+    by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = newest(manifests, "corpora")
     prefix = f"{corpus.name}-" if corpus is not None else ""
-    return {name.removeprefix(prefix) if len(found) > 1 else "": manifest for name, manifest in found.items()}
+    return {name.removeprefix(prefix) if len(by_name) > 1 else "": manifest for name, manifest in by_name.items()}
 
 
 def made_from(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
     """The first of the candidates that is a parent of an artifact."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
-    return next((found for found in candidates if (found.kind, found.fingerprint) in parents), None)
+    return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
 def accounts_of(manifests: Sequence[Manifest]) -> Accounts:

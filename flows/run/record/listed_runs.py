@@ -72,8 +72,8 @@ def run_states(
     """List a store's runs, newest first. recipe: only its runs; limit: the most to list; tell: is called for damage"""
     files = files_of_runs(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
-    found = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
-    return list(islice((state for state in found if state is not None), limit))
+    states = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
+    return list(islice((state for state in states if state is not None), limit))
 
 
 def state_of_run(
@@ -96,12 +96,12 @@ def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedR
 
 def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
     """Return the files of each run by its id: their names, with their sizes."""
-    found: dict[str, dict[str, int]] = {}
+    files: dict[str, dict[str, int]] = {}
     for path, size in place.sizes("runs").items():
         _, run_id, *name = path.split("/")
         if name:
-            found.setdefault(run_id, {})["/".join(name)] = size
-    return found
+            files.setdefault(run_id, {})["/".join(name)] = size
+    return files
 
 
 def recipe_of(run_id: str) -> str:

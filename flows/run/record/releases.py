@@ -182,8 +182,8 @@ def current_release(place: Place, name: str, number: int | None = None) -> Relea
     """Return the current meaning of a name: its newest entry, or one by number. Raises InputError if there is none."""
     entries = release_entries(place, name)
     if not entries:
-        known = ", ".join(names_of_releases(place)) or "none"
-        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {known}. `cloze release` makes one.")
+        names = ", ".join(names_of_releases(place)) or "none"
+        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {names}. `cloze release` makes one.")
     if number is None:
         return read_release(place, entries[-1])
     chosen = [path for path in entries if _number(path) == number]

@@ -59,8 +59,8 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
     files = files_of_runs(place)
     newest = {recipe_of(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
-    found = [state_of_run(place, run_id, files[run_id], tell) for run_id in sorted(asked, reverse=True)]
-    states = [state for state in found if state is not None]
+    listed = [state_of_run(place, run_id, files[run_id], tell) for run_id in sorted(asked, reverse=True)]
+    states = [state for state in listed if state is not None]
     of_newest = [state for state in states if state.run_id in newest.values()]
     return StoreStatus(
         running=tuple(state for state in states if state.state == "running"),
@@ -95,5 +95,5 @@ def waiting_path(release: str) -> str:
 def _present(place: Place, folder: str) -> tuple[Present, ...]:
     """Return the reports of live processes in a folder."""
     paths = sorted(path for path in place.sizes(folder) if path.endswith(".json"))
-    found = [read_presence(place, path) for path in paths]
-    return tuple(present for present in found if present is not None and not present.is_gone)
+    reports = [read_presence(place, path) for path in paths]
+    return tuple(present for present in reports if present is not None and not present.is_gone)
