@@ -66,7 +66,9 @@ def add_reports(app: "FastAPI", prefect_home: Path) -> None:
     def show(flow_run_id: str, run_id: str) -> Any:
         page = report_of(prefect_home, flow_run_id, run_id)
         if page is None:
-            message = "This report is not there (yet): it is written when the run ends. `cloze report` writes it again."
+            message = (
+                "This report does not exist (yet): it is written when the run ends. `cloze report` writes it again."
+            )
             return PlainTextResponse(message, 404)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
 

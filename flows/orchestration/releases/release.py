@@ -95,7 +95,7 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     if is_ahead(record):
         raise InputError(
             f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
-            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe once more."
+            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe again."
         )
     return record
 
@@ -104,7 +104,7 @@ def run_at(address: str) -> tuple[Recipe, RunRecord]:
     """Return the run in a folder STORE/runs/RUN, and its recipe as it was then. Raises InputError."""
     place, inside = split_address(address)
     if not inside.startswith(f"{RUNS}/"):
-        raise InputError(f"{address} is no run: give a recipe, or the folder of a run (STORE/runs/RUN).")
+        raise InputError(f"{address} is not a run: give a recipe, or the folder of a run (STORE/runs/RUN).")
     record = read_run(place, inside.split("/")[1])
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
@@ -119,7 +119,7 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
     _verify(place, artifacts)
     figures = figures_of_run(place, record)
     if figures is None:
-        raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe once more.")
+        raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
     before, against = _before(place, record, name)
     return Promotion(
         place=place,

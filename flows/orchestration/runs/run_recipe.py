@@ -132,7 +132,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
 @contextmanager
 def on_record(run: RunState) -> Iterator[None]:
     """Write the record of a run that fails or is stopped during the block."""
-    kept = "What is finished is kept: the same command goes on from there."
+    kept = "What is finished is kept: the same command resumes from there."
     with last_word(lambda: run.write(run.record_now("interrupted")), kept):
         ended = False
         try:

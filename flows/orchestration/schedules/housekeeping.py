@@ -40,7 +40,7 @@ def said_in_store(
             presence = stack.enter_context(Presence(place, path, say))
             stack.enter_context(last_word(presence.end))
         except InputError as error:
-            tell(f"`cloze status` will not tell of this {what}: {error}")
+            tell(f"`cloze status` will not show this {what}: {error}")
         yield
 
 

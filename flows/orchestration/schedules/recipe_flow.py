@@ -67,7 +67,7 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
         say_failure(state, path, overrides_given(flow_run.parameters, path))
 
     run_recipe.__name__ = path.stem
-    run_recipe.__doc__ = f"A run of {path.name}, its settings as the recipe says them but for what is given here."
+    run_recipe.__doc__ = f"A run of {path.name}, with the recipe's settings except those given here."
     run_recipe.__signature__ = signature(table, IN_A_RUN in os.environ)  # type: ignore[attr-defined]
     return flow(
         name=flow_called(str(table.get("name", path.stem))),

@@ -105,7 +105,7 @@ def serve_on(
             why = str(error)
         give_way()
         first = False
-        tell(f"{why}; the schedule goes on with the next one.")
+        tell(f"{why}; the schedule continues with the next one.")
         time.sleep(ALIVE_SECONDS)
 
 

@@ -62,7 +62,7 @@ PAUSE_SECONDS = 1.0
 RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
 CLOSE_SECONDS = 3.0  # for each answer of the API meanwhile
 AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
-STOPPING = "A run that is on its way ends here; what is finished is kept, and the schedule is paused."
+STOPPING = "A run that is under way ends here; what is finished is kept, and the schedule is paused."
 STOPPED = "Stopped with its schedule; what is finished is kept."
 
 
@@ -126,7 +126,7 @@ class Service:
         give_way()
         if self._runner is not None:
             why = f"The orchestrator's runner has ended (its log is {runner_log()})"
-            self._tell(f"{why}; the schedule goes on with the next one.")
+            self._tell(f"{why}; the schedule continues with the next one.")
         if self._own:  # other users of a profile's server are not known here
             patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
         self._runner = start_runner(self._given)

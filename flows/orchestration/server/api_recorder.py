@@ -55,7 +55,7 @@ FREE_BYTES = 4_000_000  # a database takes some
 TRIES = 3  # of a call that fails while the API answers
 
 ENDED = "The embedded Prefect server has ended; it is started again. Pages of this run may lack something."
-WITHOUT = "The run goes on without it; the store lacks nothing."
+WITHOUT = "The run continues without it; the store lacks nothing."
 
 
 class Recording:
@@ -344,7 +344,7 @@ def during(mine: Recording) -> Iterator[None]:
 
 def goes_without(why: str) -> str:
     """Return the message for a run that begins without a server."""
-    return f"{why} The run goes on without one, and builds the same; `cloze runs` will list it."
+    return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
 def _of_profile(address: str, tell: Tell) -> Recording:

@@ -18,7 +18,7 @@ def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterab
     samples = estimator.samples
     yield _sampled_line(estimator)
     if short := [name for name, sample in samples.items() if sample.cut_short]:
-        yield f"The sample of {', '.join(short)} was cut short, for reading it took long."
+        yield f"The sample of {', '.join(short)} was cut short because reading it took long."
     if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
         yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
     if estimator.rehearsal.ended:

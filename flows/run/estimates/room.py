@@ -57,7 +57,7 @@ def _memory_remedy(kind: str, workers: int) -> str:
         return "Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or shards.length."
     fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
     if kind == "verdicts":
-        return f"{fewer}Duplicates are looked for among all documents at once: take fewer, or a larger machine."
+        return f"{fewer}Duplicates are searched among all documents at once: use fewer, or a larger machine."
     return f"{fewer}Else take a larger machine, or fewer raw files."
 
 

@@ -35,7 +35,7 @@ class Clearing:
     def go_on(self) -> None:
         """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
         if time.time() - self._heard > SILENT_SECONDS / 2:
-            raise InputError("The clean-up stood still for minutes, and runs may have begun: start it again.")
+            raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
         """End the clean-up. keep: keep its file, because it was not finished"""

@@ -46,9 +46,9 @@ def described(lock: Lock, place: str) -> str:
 def no_record_to_blame(error: WorkerDied) -> str:
     """Return the message for a task whose attempts ended with no record, or not always the same one, in work."""
     return (
-        f"{error} Each attempt ended, and no one record is to blame. Where memory ran out, run with fewer `--workers`; "
-        "where it was a limit of [workers], raise it; a step or library of your own that crashes must be mended. "
-        "Finished parts are kept, and the same command goes on from there."
+        f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
+        "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
+        "Finished parts are kept, and the same command resumes from there."
     )
 
 

@@ -48,7 +48,7 @@ class Mending:
         """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
         if fault.path in self.rebuilt:
             raise InputError(
-                f"{fault.path} was damaged, was built again, and is damaged once more: {fault.what}. The disk or the "
+                f"{fault.path} was damaged, was built again, and is damaged again: {fault.what}. The disk or the "
                 "memory of this machine is not to be trusted: test both, or run on another machine with another store."
             ) from fault
         if fault.path in self.distrusted:

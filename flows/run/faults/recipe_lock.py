@@ -29,7 +29,7 @@ def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator
                         "recipe to a folder that you may write."
                     ) from error
                 file.unlink()
-                tell(f"The file system of {lock_path.parent} knows no locks: run this recipe once at a time.")
+                tell(f"The file system of {lock_path.parent} has no locks: run this recipe only once at a time.")
         yield
 
 

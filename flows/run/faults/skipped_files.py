@@ -74,7 +74,7 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, met: Iterable[LeftOut]) -> 
         if all(raw.sha256 in left for files in lock.generations for raw in files.get(name, ())):
             raise InputError(
                 f'Source {name!r}: none of its raw files can be read, so on_damage = "skip" would leave nothing of '
-                f"it. The last: {file.name}: {file.why} Mend the source's settings or its files, or take it out."
+                f"it. The last: {file.name}: {file.why} Fix the source's settings or its files, or remove it."
             )
 
 

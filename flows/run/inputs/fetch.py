@@ -95,7 +95,9 @@ def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchE
     chosen = [entry for entry in entries if options.source in (None, entry.source)]
     if not chosen:
         fetched = ", ".join(repr(entry.source) for entry in entries)
-        raise InputError(f"--source {options.source} has no `fetch` table, or is none of this recipe: {fetched} do.")
+        raise InputError(
+            f"--source {options.source} has no `fetch` table, or is not in this recipe; these have one: {fetched}."
+        )
     if options.limit is None:
         return chosen
     return [replace(entry, settings=replace(entry.settings, limit=options.limit)) for entry in chosen]

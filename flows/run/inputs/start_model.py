@@ -116,7 +116,7 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
         raise InputError(
             f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
             "recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a checkpoint "
-            "goes on without one to begin with: `cloze train` with the job.json in its `work` folder."
+            "resumes without a start model: `cloze train` with the job.json in its `work` folder."
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
@@ -127,7 +127,9 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
     place = Place(recipe.store)
     candidates = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
     if not candidates:
-        raise InputError(f"{key} = {address!r}: the store {recipe.store} has no such model, nor is there a folder.")
+        raise InputError(
+            f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
+        )
     return place, _newest(place, candidates)
 
 
@@ -149,7 +151,9 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
         if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
     }
     if not {CONFIG, WEIGHTS} <= kept.keys():
-        raise InputError(f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is no finished model.")
+        raise InputError(
+            f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is not a finished model."
+        )
     below = sorted(name for name in kept if "/" in name)
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
     start = Start(folder="", files={name: kept[name].sha256 for name in named})

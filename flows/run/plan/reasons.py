@@ -49,11 +49,11 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
         parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
         return f"{parts} ({named})" if named else parts
     if faults:
-        return f"damaged ({named}); goes on from {len(survey.done)} finished parts"
+        return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
     differences = [difference(stage, other) for other in survey.others]
     reason = str(min(differences, key=lambda d: d.weight)) if differences else "new"
     if survey.done and not survey.pointed:
-        return f"{reason}; goes on from {len(survey.done)} finished parts"
+        return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.pointed:
         return f"{reason}; {survey.pointed} parts stay as they are"
     return reason

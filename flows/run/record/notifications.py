@@ -86,7 +86,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
         thread.join(max(0.0, deadline - time.monotonic()))
     for way, why in failures.items():
         if why:
-            tell(f"Nobody could be told of this ({notice.event}) by {way}: {why}.")
+            tell(f"This notice could not be sent ({notice.event}) by {way}: {why}.")
 
 
 def post(variable: str, notice: Notice) -> str:
@@ -109,7 +109,7 @@ def post(variable: str, notice: Notice) -> str:
     with LogCapture(level=logging.WARNING) as log:
         target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
         if target is None:
-            return "what it holds is no address that Apprise knows"
+            return "its value is not an address that Apprise knows"
         sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
         status = re.search(r"error=(\d+)", log.getvalue())
     if sent:
@@ -157,5 +157,5 @@ def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -
     """Return warnings, at the start of a run, about a `[notify]` that can notify nobody."""
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"
-        return [f"{unset}: by it nobody is told of anything."]
+        return [f"{unset}: so it sends no notices."]
     return []

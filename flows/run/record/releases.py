@@ -154,8 +154,8 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     manifest = read_manifest(place, folder)
     if manifest is None:
         raise InputError(
-            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe once more, which builds the same "
-            "again; or go back with `cloze rollback`."
+            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe again, which builds the same "
+            "artifact; or go back with `cloze rollback`."
         )
     return manifest
 

@@ -34,7 +34,7 @@ class DamagedRun(Damaged):
     def __str__(self) -> str:
         return (
             f"{self.path} is damaged: {self.what}. Nothing makes the record of a run again, and no artifact depends on "
-            "it: name another run, or run the recipe once more."
+            "it: name another run, or run the recipe again."
         )
 
 
@@ -328,7 +328,7 @@ def recorded_lock(place: Place, run_id: str) -> "Lock":
     try:
         lock = Lock.from_bytes(data, Path(run_id))
     except InputError as error:
-        raise DamagedRun(path, "it is no lock that this program can read") from error
+        raise DamagedRun(path, "it is not a lock that this program can read") from error
     return lock.with_paths(recorded_raw_paths(place, run_id))
 
 
