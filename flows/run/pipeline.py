@@ -15,9 +15,9 @@
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
 
-How a stage is built is not told here: `perform` is given stages that may be built side by side and returns
+How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
-in a test it may build right here.
+in a test it may build them in the same process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,7 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run built: the newest corpus, its vocabularies and shard sets by their names in the recipe, a model."""
+    """The results of a run: the newest corpus, vocabularies and shard sets by their names in the recipe, a model."""
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
@@ -118,14 +118,14 @@ class Outcome:
 def run_recipe(
     place: Place, recipe: Recipe, lock: Lock, perform: Perform, tell: Callable[[str], None] = lambda line: None
 ) -> Outcome:
-    """Everything that a recipe asks for, stage by stage. What the store has already is not built again.
+    """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
 
-    tell: hears of rules that drop much of a source too small to stop for
+    tell: is called with a line about rules that drop much of a source that is too small to stop for
     """
     recipe, start = begun(recipe, lock)
-    there = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
-    start = start and fitting(start, recipe, there)
-    born = [
+    existing = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
+    start = start and fitting(start, recipe, existing)
+    numbered_sources = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
         for entry in recipe.sources
@@ -133,27 +133,30 @@ def run_recipe(
     ]
     statistics = source_statistics(place, recipe, lock, perform)
     documents = perform(
-        [documents_stage(place, entry, lock, number, statistics.get(entry.source.name)) for number, entry in born]
+        [
+            documents_stage(place, entry, lock, number, statistics.get(entry.source.name))
+            for number, entry in numbered_sources
+        ]
     )
-    refuse_bad_sources(place, judged_sources(born, documents, lock), recipe.privacy.samples, tell)
+    refuse_bad_sources(place, judged_sources(numbered_sources, documents, lock), recipe.privacy.samples, tell)
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
     inputs = tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
-        for (number, entry), parsed, sketched in zip(born, documents, signatures, strict=True)
+        for (number, entry), parsed, sketched in zip(numbered_sources, documents, signatures, strict=True)
     )
     generations: list[Generation] = []
     tombstones = read_tombstones(place, recipe.name)
     vocabularies: dict[str, Manifest] = {}
     for number in range(1, len(lock.generations) + 1):
-        known = tuple(item for item in inputs if item.generation <= number)
+        until_now = tuple(item for item in inputs if item.generation <= number)
         forgotten = tombstones.until(number)
-        planned = plan_verdicts(recipe.name, known, recipe.duplicates, recipe.held_out, forgotten)
+        planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
         [verdicts] = perform([planned])
-        generations.append(Generation(number=number, inputs=known, verdicts=verdicts))
+        generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))
         [corpus] = perform([plan_corpus(place, recipe.name, generations)])
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
-            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), there, perform)
+            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     return Outcome(
@@ -162,7 +165,7 @@ def run_recipe(
 
 
 def judged_sources(
-    born: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
+    numbered_sources: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
 ) -> list[JudgedSource]:
     """The sources of all generations with what was made of them."""
     return [
@@ -172,24 +175,24 @@ def judged_sources(
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
         )
-        for (number, entry), manifest in zip(born, documents, strict=True)
+        for (number, entry), manifest in zip(numbered_sources, documents, strict=True)
     ]
 
 
 def make_vocabularies(
-    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
     """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
 
-    there: those that exist already
+    existing: vocabularies that are brought, not trained
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
-    counts = count_words(recipe, corpus, there, perform)
+    counts = count_words(recipe, corpus, existing, perform)
     stages = []
     for entry in recipe.vocabularies:
         name = recipe.artifact_name(entry.name)
         if isinstance(entry.settings, BroughtVocabulary):
-            stages.append(plan_brought(name, there[entry.name]))
+            stages.append(plan_brought(name, existing[entry.name]))
         else:
             stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
     vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
@@ -200,16 +203,16 @@ def make_vocabularies(
 
 
 def count_words(
-    recipe: Recipe, corpus: Corpus, there: Mapping[str, Vocabulary], perform: Perform
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
     """The word counts for each vocabulary by its name: one artifact for each rule of words.
 
-    there: those that exist already; whose rule of words is not known, is not counted for
+    existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
     """
     wanted: dict[str, Stage] = {}
     for entry in recipe.vocabularies:
-        known = there[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
-        if (rule := known.word_rule) is not None:
+        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := settings.word_rule) is not None:
             wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
@@ -217,7 +220,7 @@ def count_words(
 
 
 def brought(settings: BroughtVocabulary) -> Vocabulary:
-    """A vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
     vocabulary.require_roles(settings.path)
     return vocabulary.framing()
@@ -253,12 +256,12 @@ def train_model(
     start: Start | None = None,
     teacher: Start | None = None,
 ) -> Manifest | None:
-    """The model of a recipe, where it asks for one. start: what it begins with; teacher: what it learns from"""
+    """Train the model of a recipe, if it asks for one. start: what it begins with; teacher: what it learns from"""
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
-    for empty in (said for manifest in shards if (said := nothing_said(manifest.name, manifest))):
-        raise InputError(empty)
+    for problem in (text for manifest in shards if (text := nothing_said(manifest.name, manifest))):
+        raise InputError(problem)
     [vocabulary] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     entry = recipe.model
     [model] = perform(
@@ -272,12 +275,12 @@ def train_model(
 
 
 def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """The statistics that a source needs before its documents, by its name: of the generation it came first with."""
+    """The statistics that each source needs before its documents, by name, from the source's first generation."""
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        born = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
-        number, first = next(((n, found) for n, found in born if found), (0, ()))
+        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
         if first and needs_statistics(entry.documents):
             plan = partial(
                 plan_statistics,
@@ -292,7 +295,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
 
 
 def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """The raw files of a source in a generation, but for those that the lock leaves out."""
+    """The raw files of a source in a generation, except those that the lock leaves out."""
     left_out = lock.left_out_of(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
@@ -316,7 +319,7 @@ def documents_stage(
 
 
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """A stage that reads raw files; those of an older generation may be gone, if the store has what it makes of them.
+    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
     plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
     """

@@ -22,17 +22,17 @@ SAMPLES_EACH = 3  # of one reason
 METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log
 CURVE_SECONDS = 15.0  # between two drawings of the loss curve
 DRAW_SHARE = 0.01  # of the time a training run has taken passes between two drawings, where that is longer
-KEPT_EVENTS = 10_000  # held in memory to draw from; of a longer run every other step is let go, again and again
+KEPT_EVENTS = 10_000  # held in memory to draw from; a longer run drops every other step, again and again
 METRIC_ROWS = 100  # steps in the table of metrics
 
 
 def default_workers() -> int:
-    """One worker a core that this process may use."""
+    """Return one worker for each core that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:
-    """Parts in order, grouped into tasks: a handful of tasks a worker, or ranges of a given size.
+    """Group parts, in order, into tasks: a handful of tasks a worker, or ranges of a given size.
 
     >>> ranges([1, 2, 3, 4, 5], workers=1, size=2)
     [[1, 2], [3, 4], [5]]

@@ -1,8 +1,9 @@
 """Addresses that people type: an artifact's folder, a store, the newest shards of a store.
 
-A store is found by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. What the folders above it
-are called says nothing. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its history.
-Cost: a listing of what is below the address, and one more of what of it is a store's.
+A store is recognized by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. The names of the
+folders above it do not matter. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its
+history.
+Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
 """
 
 import re
@@ -36,28 +37,28 @@ class Artifact:
 
 
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
-    """The artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
+    """Find the artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
 
     kind: only artifacts of this kind
-    Raises InputError where none is there.
+    Raises InputError if there is none.
     """
     if (named := release_at(address)) is not None:
         return _of_release(address, *named, kind)
     place, inside = split_address(address)
     paths = sorted(path for path in place.sizes(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
-    found = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
-    if not found:
+    artifacts = [Artifact(place=place, manifest=m) for m in manifests if m is not None and kind in (None, m.kind)]
+    if not artifacts:
         what = f"{kind} artifact" if kind else "artifact"
         raise InputError(
             f"There is no {what} at {place.at(inside)}: give a store's folder, or an artifact's folder inside it "
             "(STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
-    return found
+    return artifacts
 
 
 def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
-    """What a release names, or of it what is of a kind. Raises InputError where it names none."""
+    """Return the artifacts that a release names, or those of a kind. Raises InputError if it names none."""
     manifests = [m for m in manifests_of(place, release) if kind in (None, m.kind)]
     if not manifests:
         has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
@@ -66,9 +67,9 @@ def _of_release(address: str, place: Place, release: Release, kind: str | None) 
 
 
 def split_address(address: str) -> tuple[Place, str]:
-    """An address as (store, path inside it): of its last folders those that, with what is below, are a store's.
+    """Split an address into (store, path inside it). The last folders, with what is below them, may be a store's.
 
-    Where no store is found, it is taken for the address of one.
+    If no store is found, the whole address is taken for one.
     """
     whole = Place(address)
     below = whole.sizes("")
@@ -82,7 +83,7 @@ def split_address(address: str) -> tuple[Place, str]:
 
 
 def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
-    """The ways to cut an address: before none of its folders, before the last, ...; as it is typed, then as it is."""
+    """Yield the ways to cut an address: before none of its folders, before the last, ...; as typed, then resolved."""
     for place in (whole, whole.resolved):
         inside = ""
         for _ in range(_DEPTH + 1):
@@ -92,12 +93,12 @@ def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a path of a store is that of an artifact's manifest."""
+    """Tell whether a path in a store is an artifact's manifest."""
     return is_of_artifact(path) and path.count("/") == _DEPTH and path.endswith(f"/{MANIFEST}")
 
 
 def is_of_artifact(path: str) -> bool:
-    """Whether a path of a store is that of a file of an artifact.
+    """Tell whether a path in a store is a file of an artifact.
 
     >>> is_of_artifact(f"models/news/{24 * '0'}/manifest.json"), is_of_artifact("models/news/raw/old/text.txt")
     (True, False)
@@ -107,12 +108,12 @@ def is_of_artifact(path: str) -> bool:
 
 
 def _is_of_store(path: str) -> bool:
-    """Whether a path of a store is that of a file of an artifact or a run."""
+    """Tell whether a path in a store is a file of an artifact or a run."""
     return is_of_artifact(path) or _RUN.fullmatch(path) is not None
 
 
 def newest(artifacts: list[Artifact]) -> Artifact:
-    """The artifact that the newest recorded run made or reused; of several stores or none on record, the last."""
+    """The artifact that the newest recorded run made or reused; with several stores or no record, the last."""
     place = artifacts[-1].place
     by_folder = {artifact.manifest.folder: artifact for artifact in artifacts}
     for record in newest_runs(place):
@@ -124,7 +125,7 @@ def newest(artifacts: list[Artifact]) -> Artifact:
 
 def vocabulary_of(shards: Artifact) -> "Vocabulary":
     """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
-    from tokenizers_train.build import read_vocabulary  # which few commands need
+    from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")

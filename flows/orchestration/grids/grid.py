@@ -1,6 +1,6 @@
 """A grid of one recipe, as one flow with a run below it for each cell.
 
-The cells share store and lock: what they have in common is built by the first of them, and reused by the others.
+The cells share store and lock: the first cell builds what they have in common, and the others reuse it.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +23,10 @@ def run_grid(
     workers: int | None,
     judge: Callable[[str, RunState], Row],
 ) -> list[Row]:
-    """Run every cell, and judge it when it is done; the rows of the table.
+    """Run every cell, and judge it when it is done; return the rows of the table.
 
-    recipes: by cell; judge: makes the row of a cell of its finished run
-    Raises InputError for what the user can mend, and whatever a run failed with.
+    recipes: by cell; judge: makes the row of a cell from its finished run
+    Raises InputError for what the user can fix, and whatever a run failed with.
     """
     name = next(iter(recipes.values())).name
 

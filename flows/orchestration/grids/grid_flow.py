@@ -15,10 +15,10 @@ Row = Mapping[str, str]
 
 
 def run_grid_flow(grid: Grid, recipe_name: str, run_cell: Callable[[str], Row]) -> list[Row]:
-    """A row of the table for each cell, in their order; each is run inside of the grid's flow run.
+    """Return a row of the table for each cell, in order; each runs inside the grid's flow run.
 
-    Where no server answers, the table goes to the terminal alone. Raises what a cell raised; what the cells before it
-    have built is kept.
+    If no server answers, the table goes only to the terminal. Raises what a cell raised; what the cells before it
+    built is kept.
     """
     ended, names = FlowEnd(), [cell.name for cell in grid.cell]
 

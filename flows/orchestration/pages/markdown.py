@@ -1,15 +1,15 @@
-"""The one place where text leaves for the orchestrator's pages: there it is Markdown; here it is made to mean itself.
+"""The one place that sends text to the orchestrator's pages, which read it as Markdown; here it is escaped.
 
-Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures of other
-machines in the browser of who looks, make links, or hide what they say. Everything that a page shows goes out here:
-cells of tables, descriptions and tags are made `plain`, and Markdown of our own is put together from `in_row`,
+Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures from other
+machines in a reader's browser, make links, or hide their text. Everything that a page shows goes out here: cells of
+tables, descriptions and tags are made `plain`, and our own Markdown is assembled from `in_row`,
 `in_alt`, `in_code`, pictures, and the address of a report (`report_server.py`).
 
-Lines of the log, names of runs and messages of states are not Markdown there; one UI makes links of addresses in a log,
+Log lines, names of runs and messages of states are not read as Markdown; one UI makes links of addresses in a log,
 which show where they lead.
 
-Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs a call of the API each; where
-the API is lost, or a run does without a server, nothing (`api_recorder.py`), and Prefect is not imported.
+Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs one API call each; if the API
+is lost, or a run has no server, nothing (`api_recorder.py`), and Prefect is not imported.
 """
 
 import json
@@ -26,78 +26,78 @@ from flows.orchestration.server.embedded import ask
 Row = Mapping[str, str]
 Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
 
-JOINER = "\u2060"  # seen nowhere, and no part of any construct
+JOINER = "\u2060"  # invisible everywhere, and not part of any construct
 
-# Of a picture, a link or a definition, of an element or an entity, a fence, an address that becomes a link by itself.
+# Parts of a picture, link or definition, of an element or entity, of a fence, of an address that becomes a link.
 _BROKEN = re.compile(r"\]|[<&`~@]|:(?=/)|www(?=\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
 
 
 def plain(text: str) -> str:
-    """A text that is no more than text where it is read as Markdown, and is shown the same where it is not.
+    """Escape a text so that Markdown shows it as plain text, and anything else shows it the same.
 
-    That is so in both of the orchestrator's UIs: of the same artifact one reads the cells as Markdown, the other its
-    description, and one makes links of addresses however they are escaped. So a sign that nobody sees goes into
-    what makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+    It works in both of the orchestrator's UIs: for one artifact, one reads the cells as Markdown, the other the
+    description, and one makes links of addresses however they are escaped. So an invisible character goes into
+    whatever makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
 
     >>> plain("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
     '![x]•(http:•//a.example) is <•b>bold<•/b>'
     >>> plain("rules: gopher.min_words, 1,234 of 5%")
     'rules: gopher.min_words, 1,234 of 5%'
     """
-    line = _BROKEN.sub(lambda found: found[0] + JOINER, " ".join(text.split()))
+    line = _BROKEN.sub(lambda match: match[0] + JOINER, " ".join(text.split()))
     return JOINER + line if _BLOCK.match(line) else line
 
 
 def in_row(text: str) -> str:
-    """The same in a cell of a table that is put together as Markdown."""
+    """Escape a text for a cell of a table that is assembled as Markdown."""
     return plain(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
 def in_alt(text: str) -> str:
-    """The same as what is said of a picture."""
+    """Escape a text for the description of a picture."""
     return re.sub(r"[\[\]\\]", "", plain(text))
 
 
 def in_code(text: str) -> str:
-    """A text as a line of code in Markdown, which is read as it is written: it can be copied."""
+    """Return a text as a line of code in Markdown, shown exactly as written, so that it can be copied."""
     return f"    {' '.join(text.split())}"
 
 
 def as_address(svg: str) -> str:
-    """A picture as an address that holds it."""
+    """Return a picture as an address that holds it."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def slug(text: str) -> str:
-    """A key that Prefect takes for an artifact: lower-case letters, digits and dashes."""
+    """Return a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def show_table(key: str, rows: Sequence[Row], description: str) -> None:
-    """A table as an artifact of the run that this is called in."""
+    """Show a table as an artifact of the run that this is called in."""
     Living(key=key).show(rows, description)
 
 
 def show_markdown(key: str, markdown: str, description: str) -> None:
-    """Markdown of our own as an artifact."""
+    """Show our own Markdown as an artifact."""
     Living(key=key).show(markdown, description)
 
 
 def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """What a flow run is found by, next to the tags that it has. tags: made plain"""
+    """Add tags to a flow run, which make it easy to find. tags: made plain"""
     from prefect.client.orchestration import get_client
 
     def change() -> None:
         with get_client(sync_client=True) as client:
-            known = client.read_flow_run(flow_run_id).tags
-            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*known, *tags])])
+            existing = client.read_flow_run(flow_run_id).tags
+            client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*existing, *tags])])
 
     leave(change)
 
 
 def show_ended_run(api: str, flow: str, run: Mapping[str, Any], message: str) -> str | None:
-    """A flow run that is completed already, by the REST interface of an API; its id, or None where it is not taken.
+    """Create a flow run that is completed already, over an API's REST interface; its id, or None if it is refused.
 
     run: its name, parameters and tags
     """
@@ -108,13 +108,13 @@ def show_ended_run(api: str, flow: str, run: Mapping[str, Any], message: str) ->
 
 
 def show_markdown_of(api: str, flow_run_id: str, key: str, markdown: str, description: str) -> None:
-    """Markdown of our own as an artifact of such a flow run."""
+    """Show our own Markdown as an artifact of such a flow run."""
     shown = {"key": slug(key), "type": "markdown", "data": markdown, "description": plain(description)}
     ask(f"{api}/artifacts/", {**shown, "flow_run_id": flow_run_id})
 
 
 def log(line: str, level: str = "info") -> None:
-    """A line for the log of the flow or task run that this is called in, where there is one."""
+    """Write a line to the log of the flow or task run that this is called in, if there is one."""
     mine = recording()
     if mine is None or mine.lost:
         return
@@ -127,13 +127,13 @@ def log(line: str, level: str = "info") -> None:
 
 @dataclass(kw_only=True)
 class Living:
-    """An artifact of the run that this is called in: made when it is first shown, changed in place afterwards."""
+    """An artifact of the run that this is called in: created when it is first shown, changed in place afterwards."""
 
     key: str
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """What it holds from now on. Nobody waits for a bar."""
+        """Set the contents from now on. Nothing waits for a progress bar."""
         rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
         described, patient = plain(description), not isinstance(data, float)
         if self._id is None:

@@ -1,4 +1,4 @@
-"""What a run leaves on the orchestrator's pages: ledgers, samples of dropped documents, lineage, in a few words."""
+"""Artifacts of a run on the orchestrator's pages: ledgers, samples of dropped documents, lineage, summaries."""
 
 import math
 import os
@@ -43,7 +43,7 @@ MOST_TAGS = 12  # of sources
 
 
 def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
-    """The ledger as a table artifact, and samples of the dropped documents."""
+    """Show the ledger as a table artifact, and samples of the dropped documents."""
     name = manifest.stage_folder
     described = f"{name}: {summary(manifest)}"
     show_table(f"ledger-{name}", ledger_table(manifest), described)
@@ -55,12 +55,12 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
 
 
 def run_called(recipe: str) -> str:
-    """What a run of a recipe that begins now is called."""
+    """Return the name of a run of a recipe that begins now."""
     return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S %Z')}".rstrip()
 
 
 def flow_called(recipe: str) -> str:
-    """What the flow of a recipe is called, so that the orchestrator keeps the runs of each recipe apart.
+    """Return the name of a recipe's flow, so that the orchestrator keeps the runs of each recipe apart.
 
     >>> flow_called("tickets"), flow_called("R&D/notes")
     ('tickets', 'R-D-notes')
@@ -69,14 +69,14 @@ def flow_called(recipe: str) -> str:
 
 
 def parameters_of(recipe: Recipe) -> dict[str, Any]:
-    """What a person wants to see of a run as the parameters of its flow run."""
+    """Return what a person wants to see of a run as the parameters of its flow run."""
     return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
 
 
 def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """A flow run of an API, with its page; without one where that is not known.
+    """Return a flow run of an API, with its page if that is known.
 
-    An embedded server has none, and other services than a Prefect server have it elsewhere.
+    An embedded server has none, and services other than a Prefect server have it elsewhere.
     """
     root = without_password(api).removesuffix("/api")
     has_page = not embedded and api.endswith("/api")
@@ -84,7 +84,7 @@ def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
 
 
 def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
-    """What came from what in a run, on its page. report: where that of the run is, or the command that says so"""
+    """Show the lineage of a run on its page. report: where its report is, or the command that says so"""
     described = f"{recipe}: what came from what, and how much of it"
     show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
 
@@ -92,8 +92,7 @@ def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -
 def show_ended(
     api: str, recipe: Recipe, run_id: str, message: str, kind: str, tell: Callable[[str], None]
 ) -> str | None:
-    """A run that was done without a server, as one flow run that leads to its report; its id, or None where the API
-    takes none."""
+    """Record a run without a server as one flow run that leads to its report; its id, or None if the API refuses it."""
     run = {
         "name": run_called(recipe.name),
         "parameters": parameters_of(recipe),
@@ -107,7 +106,7 @@ def show_ended(
 
 
 def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
-    """Where the report of a run is, as Markdown for its flow run. own: whether a server of this home shows the page"""
+    """Return the place of a run's report, as Markdown for its flow run. own: a server of this home shows the page"""
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
     if own:
         try:
@@ -119,12 +118,12 @@ def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: C
 
 
 def report_command(place: Place, run_id: str) -> str:
-    """The command that writes the report of a run again and says where it is."""
+    """Return the command that writes the report of a run again and says where it is."""
     return f"cloze report {quote(place.at(''))} --run {run_id}"
 
 
 def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
-    """Every account and figure of a manifest as rows."""
+    """Return every account and figure of a manifest as rows."""
     rows = []
     for account in manifest.ledger.accounts:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
@@ -137,7 +136,7 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
 
 
 def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
-    """The first dropped documents of each reason, as far as privacy lets their text be shown."""
+    """Return the first dropped documents of each reason, as far as privacy lets their text be shown."""
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
     for row in dropped_rows(read_table(place, manifest, table, DROPPED.names)):
@@ -153,36 +152,36 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
 
 
 def line(record: StageRecord, manifest: Manifest) -> str:
-    """One stage as one line for the terminal."""
+    """Describe one stage in one line for the terminal."""
     what = manifest.stage_folder
     how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
     return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}   ({record.reason})"
 
 
 def summary(manifest: Manifest) -> str:
-    """What came out, in a few words."""
-    return ", ".join(said for table, said in rows_in_words(manifest).items() if table not in ASIDE)
+    """Describe the contents of an artifact in a few words."""
+    return ", ".join(text for table, text in rows_in_words(manifest).items() if table not in ASIDE)
 
 
 def whole_in_store(manifest: Manifest) -> str:
-    """What is said of a stage that is reused."""
+    """Return the message for a stage that is reused."""
     return f"whole in the store: {summary(manifest)}"
 
 
 def conclusion(outcome: Outcome) -> str:
-    """What came of a run, in a few words."""
+    """Describe the results of a run in a few words."""
     examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
     return f"{counted(examples, 'example')}{trained}"
 
 
 def parts_built(number: int) -> str:
-    """What a range task did, in a few words."""
+    """Describe the work of a range task in a few words."""
     return f"{counted(number, 'part')} built"
 
 
 def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
-    """What came from what, in Markdown: a picture, where the report is, and all fingerprints and contents.
+    """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
 
     report: the command that shows where the report of the run is
     """
@@ -195,9 +194,9 @@ def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
 
 def picture(manifests: Sequence[Manifest]) -> str:
-    """What came from what, drawn: an address that holds its picture, which both of the orchestrator's UIs show.
+    """Draw the lineage: return an address that holds its picture, which both of the orchestrator's UIs show.
 
-    All generations of a kind and name are one box, which tells the newest; of many sources the last ones are one box.
+    All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
     """
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
     names: dict[str, list[str]] = {}
@@ -208,16 +207,16 @@ def picture(manifests: Sequence[Manifest]) -> str:
         drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_told(manifest)))
         for made, manifest in reversed(newest.items())
     }
-    for made, found in drawn.items():
-        if found != made:
-            boxes[found] = Box(key=found, title=found[0], texts=(found[1],))
+    for made, box in drawn.items():
+        if box != made:
+            boxes[box] = Box(key=box, title=box[0], texts=(box[1],))
     ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
     between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
     return as_address(draw_lineage(ordered, list(between)))
 
 
 def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
-    """The box in which an artifact is drawn: its own, or one with others of its kind where there are many."""
+    """Return the box in which an artifact is drawn: its own, or one with others of its kind if there are many."""
     if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
         return kind, name
     return kind, f"{len(names) - MOST_BOXES + 1:,} more"
@@ -228,7 +227,7 @@ def _told(manifest: Manifest) -> list[str]:
 
 
 def progress_text(what: str, progress: StageProgress, now: float) -> str:
-    """How far a stage or a training is, and how long it takes yet, at the rate of its parts or steps until now.
+    """Describe the progress of a stage or a training, and the time left, at the rate of its parts or steps so far.
 
     >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=3, first=0, begun=0.0), 30.0)
     'tokens/small: parts 3 of 9, about 1 min left of this stage'
@@ -245,7 +244,7 @@ def progress_text(what: str, progress: StageProgress, now: float) -> str:
 
 
 def time_left(seconds: float) -> str:
-    """A duration as one says it of what is to come.
+    """Format a duration of what is to come.
 
     >>> time_left(4.2), time_left(90), time_left(9000)
     ('5 s', '2 min', '2.5 h')
@@ -256,7 +255,7 @@ def time_left(seconds: float) -> str:
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
-    """What a flow run is found by: its recipe, its sources, and what kind of run it is.
+    """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
 
     kind: builds, or nothing new
     """
@@ -266,14 +265,16 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 
 def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
-    """What was made from what, by kind and name: but for what a way over others says already."""
-    known = {m.fingerprint: (m.kind, m.name) for m in manifests}
-    parents: dict[Made, dict[Made, None]] = {made: {} for made in known.values()}
+    """Return what was made from what, by kind and name, without links that a longer path implies."""
+    by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
+    parents: dict[Made, dict[Made, None]] = {made: {} for made in by_fingerprint.values()}
     for manifest in manifests:
-        made = known[manifest.fingerprint]
-        found = (known[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in known)
-        parents[made].update((parent, None) for parent in found if parent != made)
-    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs are known
+        made = by_fingerprint[manifest.fingerprint]
+        sources = (
+            by_fingerprint[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in by_fingerprint
+        )
+        parents[made].update((parent, None) for parent in sources if parent != made)
+    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs exist already
     for made, direct in parents.items():
         behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
     return [

@@ -1,13 +1,13 @@
-"""The reports of runs next to the UI: a server of ours shows, at an address of its own, the report of a flow run.
+"""Serves the reports of runs next to the UI: our server shows the report of a flow run at an address of its own.
 
     /cloze/report/FLOW RUN/RUN/report.html
 
-A page of the UI may not lead to a file of this machine: browsers refuse that. So it is kept in the Prefect home in
-which store a flow run was, and the servers of that home read the report there. Of a store they give nothing but the
-reports of its runs, which load nothing and hold no scripts. A server of the user's own knows none of this: there the
-pages say the command that writes the report and says where it is.
+A page of the UI may not link to a file of this machine: browsers refuse that. So the Prefect home records the store of
+each flow run, and the servers of that home read the report there. They serve nothing of a store but the reports of its
+runs, which load nothing and hold no scripts. A server of the user's own does not do this: there the pages show the
+command that writes the report and says where it is.
 
-Cost: a small file for each flow run, of which the newest stay; a read of the store for each look.
+Cost: a small file for each flow run, of which the newest stay; a read of the store for each view.
 """
 
 import json
@@ -23,13 +23,13 @@ from corpora.store.places.place import Place
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-MOST = 2_000  # of flow runs that are kept
+MOST = 2_000  # flow runs that are kept
 PATH = "/cloze/report"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
 def report_path(flow_run_id: str, run_id: str) -> str:
-    """Where a server of ours shows the report of a flow run.
+    """Return the path at which our server shows the report of a flow run.
 
     >>> report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
@@ -38,18 +38,18 @@ def report_path(flow_run_id: str, run_id: str) -> str:
 
 
 def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
-    """Note in which store a flow run is. Raises OSError."""
+    """Record the store of a flow run. Raises OSError."""
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
     with replaced_file(folder / f"{UUID(flow_run_id)}.json") as new:
         new.write_text(json.dumps({"store": place.at("")}))
-    known = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    for path in known[:-MOST]:
+    newest_last = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in newest_last[:-MOST]:
         path.unlink(missing_ok=True)
 
 
 def report_of(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
-    """The report of a run in the store of a flow run; None where there is none, or it cannot be read."""
+    """Read the report of a run in the store of a flow run; None if there is none, or it cannot be read."""
     if "/" in run_id or run_id.startswith("."):
         return None
     try:
@@ -60,14 +60,16 @@ def report_of(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None
 
 
 def add_reports(app: "FastAPI", prefect_home: Path) -> None:
-    """Have a server show reports."""
+    """Make a server show reports."""
     from fastapi.responses import HTMLResponse, PlainTextResponse
 
     def show(flow_run_id: str, run_id: str) -> Any:
         page = report_of(prefect_home, flow_run_id, run_id)
         if page is None:
-            told = "This report is not there (yet): it is written when the run ends. `cloze report` writes it again."
-            return PlainTextResponse(told, 404)
+            message = (
+                "This report does not exist (yet): it is written when the run ends. `cloze report` writes it again."
+            )
+            return PlainTextResponse(message, 404)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
 
     app.add_api_route(f"{PATH}/{{flow_run_id}}/{{run_id}}/report.html", show, response_model=None)

@@ -1,7 +1,7 @@
 """A release that waits for a person: a flow run that is paused, with what crosses the bounds on its page and a form.
 
-The form asks to approve or reject, why, and who says so. Where nobody answers in time, it is rejected. The run ends as
-Released or Rejected, and says by whom.
+The form asks to approve or reject, for a reason, and who decided. If nobody answers in time, it is rejected. The run
+ends as Released or Rejected, and says by whom.
 """
 
 import os
@@ -33,7 +33,7 @@ POLL_SECONDS = 2
 
 
 class Decision(RunInput):
-    """What the form asks for."""
+    """The fields of the form."""
 
     decision: Literal["approve", "reject"] = "reject"
     reason: str = ""
@@ -41,7 +41,7 @@ class Decision(RunInput):
 
 
 def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell: Tell) -> PersonsWord:
-    """What a person says of a release in the UI. seconds: that is waited for them, then it is rejected"""
+    """Ask a person in the UI for a decision on a release. seconds: to wait; then it is rejected"""
     profile = os.environ.get("CLOZE_PREFECT_API")
     own = profile is None or not answers(profile)
     with own_api(home, port, tell) if own else profile_api(str(profile), tell) as api:
@@ -77,7 +77,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
 
 
 def says_who_waits(promotion: Promotion, url: str) -> dict[str, str]:
-    """What `cloze status` says of the store while a release waits for a person."""
+    """Return what `cloze status` reports of the store while a release waits for a person."""
     run = promotion.record
     return {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
 
@@ -92,7 +92,7 @@ def _answer(promotion: Promotion, seconds: int) -> PersonsWord:
 
 
 def crossed_table(promotion: Promotion) -> str:
-    """What crosses the bounds, as Markdown."""
+    """Return the figures that cross the bounds, as Markdown."""
     head = f"The run {in_row(promotion.record.run_id)} against {in_row(promotion.against)}."
     lines = ["| figure | before | now | bound |", "|---|---|---|---|"]
     for crossing in promotion.crossed:

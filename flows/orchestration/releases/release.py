@@ -1,13 +1,13 @@
-"""`cloze release`: a run's artifacts under a name, after they are verified and their figures held to the bounds.
+"""`cloze release`: puts a run's artifacts under a name, after they are verified and their figures are within bounds.
 
     the newest completed run ─► verified ─► within the bounds ────────────────────────────► a release
                                     └ not ─► a person approves, in the UI or by --approve ──┘
                                                   └ rejects, or nobody answers ─► no release
 
-The figures are compared with those of what the name means now, and of a new name with those of the run before: users
-of a name see the change from one release to the next. What is damaged is released by nobody.
+The figures are compared with those of the name's current release, and for a new name with those of the run before:
+users of a name see the change from one release to the next. Nothing damaged can be released.
 
-Cost: every byte of what is released is read once.
+Cost: every byte that is released is read once.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from flows.run.store_address import RUNS, split_address
 
 
 class PersonsWord(NamedTuple):
-    """What a person says of a release. who: "" for the one who runs the command"""
+    """A person's decision on a release. who: "" for the one who runs the command"""
 
     approved: bool
     reason: str = ""
@@ -52,7 +52,7 @@ class PersonsWord(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
-    """A run that is to be released. against: what its figures were compared with, in words"""
+    """A run to be released. against: what its figures were compared with, in words"""
 
     place: Place
     name: str
@@ -64,7 +64,7 @@ class Promotion:
     against: str
 
     def release(self, reason: str, verdict: PersonsWord | None = None) -> Release:
-        """Put it into the history of its name. verdict: of a person, where the bounds do not hold"""
+        """Add it to the history of its name. verdict: of a person, if the bounds do not hold"""
         entry = Release(
             name=self.name,
             number=0,
@@ -83,28 +83,28 @@ class Promotion:
 
 
 def run_of_recipe(recipe: Recipe) -> RunRecord:
-    """The newest completed run of a recipe in its store.
+    """Return the newest completed run of a recipe in its store.
 
-    Raises InputError where there is none, and where a clock that was ahead leaves open which one it is.
+    Raises InputError if there is none, or a clock that was ahead leaves open which one it is.
     """
     place = Place(recipe.store)
-    found = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
-    record = next(found, None)
+    completed = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
+    record = next(completed, None)
     if record is None:
         raise InputError(f"No run of {recipe.name!r} in {place.at('')} is complete: `cloze run` comes first.")
     if is_ahead(record):
         raise InputError(
             f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
-            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe once more."
+            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe again."
         )
     return record
 
 
 def run_at(address: str) -> tuple[Recipe, RunRecord]:
-    """The run in a folder STORE/runs/RUN, and its recipe as it was then. Raises InputError."""
+    """Return the run in a folder STORE/runs/RUN, and its recipe as it was then. Raises InputError."""
     place, inside = split_address(address)
     if not inside.startswith(f"{RUNS}/"):
-        raise InputError(f"{address} is no run: give a recipe, or the folder of a run (STORE/runs/RUN).")
+        raise InputError(f"{address} is not a run: give a recipe, or the folder of a run (STORE/runs/RUN).")
     record = read_run(place, inside.split("/")[1])
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
@@ -112,14 +112,14 @@ def run_at(address: str) -> tuple[Recipe, RunRecord]:
 
 
 def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
-    """What is to be released of a run: verified, and held to the bounds of its recipe. Raises InputError."""
+    """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError."""
     check_release_name(name)
     place = Place(recipe.store)
     artifacts = artifacts_of_run(place, record)
     _verify(place, artifacts)
     figures = figures_of_run(place, record)
     if figures is None:
-        raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe once more.")
+        raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
     before, against = _before(place, record, name)
     return Promotion(
         place=place,
@@ -134,7 +134,7 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
 
 
 def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
-    """Raises InputError where a file of what is to be released is not what was written."""
+    """Raise InputError if a file that is to be released is not what was written."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
@@ -146,7 +146,7 @@ def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
 
 
 def _before(place: Place, record: RunRecord, name: str) -> tuple[Figures | None, str]:
-    """The figures that those of a run are compared with, and whose they are."""
+    """Return the figures to compare a run with, and whose they are."""
     if name in names_of_releases(place):
         now = current_release(place, name)
         try:

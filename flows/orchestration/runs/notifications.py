@@ -1,10 +1,10 @@
-"""A run that tells somebody: how it failed, that it stands still, which bounds it crossed.
+"""Notices of a run: how it failed, that it stalled, which bounds it crossed.
 
-    failure_told(recipe, tell)   for the time of the block whatever ends it with an exception is told
-    stall_told(notifier, ...)    for the time of the block a thread looks for signs of life
+    failure_told(recipe, tell)   sends a notice if an exception ends the block
+    stall_told(notifier, ...)    looks for signs of life from a thread during the block
 
-A run that is stopped by a signal tells nobody: who stops it knows. Of a process that is killed the one that started it
-tells (`scheduled_run.py`). Cost: nothing where nobody is to be told; else a thread that looks every few seconds.
+A run that is stopped by a signal sends none: whoever stops it knows. If a process is killed, the one that started it
+sends the notice (`scheduled_run.py`). Cost: nothing without a recipient; else a thread that looks every few seconds.
 """
 
 import os
@@ -26,12 +26,12 @@ from flows.signals import give_way
 
 Advance = Callable[[str, int, int], None]
 
-LOOKS = 20  # at the signs of life in the time after which a run is said to stand still
+LOOKS = 20  # at the signs of life in the time after which a run is reported as stalled
 MOST_LOOK_SECONDS = 10.0
 
 
 class Notifier:
-    """Who is told of a run. run_id: as soon as it has one"""
+    """Sends the notices of a run. run_id: as soon as it has one"""
 
     def __init__(self, recipe: Recipe, tell: Tell) -> None:
         self.run_id = ""
@@ -40,7 +40,7 @@ class Notifier:
         self.recipe = recipe
 
     def send(self, event: str, text: str, **more: Any) -> None:
-        """Tell who is to be told. more: of the fields of a notice"""
+        """Send a notice. more: other fields of it"""
         recipe = self.recipe
         store = Place(recipe.store).at("")
         notice = Notice(event=event, recipe=recipe.name, text=text, store=store, run=self.run_id, **more)
@@ -48,7 +48,7 @@ class Notifier:
         notify(self.settings, notice, folder, self.tell)
 
     def crossed(self, record: RunRecord, report: str) -> None:
-        """The run is complete, and crosses bounds of its recipe."""
+        """Send the notice that the run is complete, and crosses bounds of its recipe."""
         crossed = "; ".join(record.crossed)
         text = f"The run of {record.recipe} is complete and crosses {len(record.crossed)} of its bounds. {crossed}."
         self.send("bounds", text, bounds=record.crossed, report=report)
@@ -56,7 +56,7 @@ class Notifier:
 
 @contextmanager
 def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
-    """For the time of the block: whoever is to be told hears of what ends it with an exception, which is raised on."""
+    """Send a notice if an exception ends the block; the exception is still raised."""
     notifier = Notifier(recipe, tell)
     for line in settings_at_work(recipe.notify, os.environ):
         tell(line)
@@ -73,7 +73,7 @@ def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
 
 
 def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
-    """The recipe in a file; where it cannot be read, whoever is to be told hears of it. Raises InputError."""
+    """Read the recipe in a file; if it cannot be read, send a notice. Raises InputError."""
     try:
         return read_recipe(path, overrides)
     except InputError as error:
@@ -82,7 +82,7 @@ def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe
 
 
 def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Tell who is to be told by a recipe's file that its run failed, also where only its `[notify]` can be read."""
+    """Send the notice of a recipe's file that its run failed, even if only its `[notify]` can be read."""
     try:
         recipe = read_recipe(path, overrides)
         name, settings = recipe.name, recipe.notify
@@ -94,7 +94,7 @@ def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: T
 
 
 class LifeSigns:
-    """Signs of life of a run: what its workers work on, and how far its stages and its training are."""
+    """Signs of life of a run: what its workers work on, and the progress of its stages and its training."""
 
     def __init__(self, advance: Advance) -> None:
         self.workers: Callable[[], object] = tuple
@@ -102,18 +102,18 @@ class LifeSigns:
         self._built: dict[str, int] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """More of a stage is there; said on."""
+        """Record the progress of a stage, and pass it on."""
         self._built[stage] = built
         self._advance(stage, built, parts)
 
     def look(self) -> object:
-        """A value that changes as long as the run goes on."""
+        """Return a value that changes as long as the run progresses."""
         return self.workers(), self._built.copy()
 
 
 @contextmanager
 def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
-    """For the time of the block: where signs of life stay the same for long, somebody is told, once each time."""
+    """Send a notice, once each time, if the signs of life stay the same for long during the block."""
     over = threading.Event()
     if notifier.settings.somebody and "stall" in notifier.settings.on:
         threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
@@ -126,15 +126,15 @@ def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
 def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Event) -> None:
     most = notifier.settings.stall_seconds
     pause = min(MOST_LOOK_SECONDS, most / LOOKS)
-    seen, since, told = signs(), time.monotonic(), False
+    seen, since, reported = signs(), time.monotonic(), False
     looked = since
     while not over.wait(pause):
         now, latest = time.monotonic(), signs()
         if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
-            seen, since, told = latest, now, False
+            seen, since, reported = latest, now, False
         looked = now
-        if not told and now - since >= most:
-            told = True
+        if not reported and now - since >= most:
+            reported = True
             name = notifier.recipe.name
             text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
             notifier.tell(text)

@@ -1,6 +1,6 @@
-"""Running a recipe: resolve its inputs, bring up the orchestrator, run, record, report.
+"""Runs a recipe: resolve its inputs, start the orchestrator, run, record, report.
 
-What is wrong with the recipe is said before any server starts, and so are raw files that cannot be found or hashed.
+Faults of the recipe are reported before any server starts, and so are raw files that cannot be found or hashed.
 """
 
 import json
@@ -50,7 +50,7 @@ from flows.run.record.run_record import RunRecord, StageRecord, begin_run, new_r
 from flows.signals import give_way, last_word
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
-ERROR_CHARACTERS = 2_000  # of what ended a run, in its record
+ERROR_CHARACTERS = 2_000  # of the error that ended a run, in its record
 CarryOut = Callable[[RunState], Outcome]
 
 
@@ -63,11 +63,11 @@ def execute(
     own_server: bool = False,
     advance: Advance = no_advance,
 ) -> RunState:
-    """Build everything that is missing of a recipe, under Prefect; where nothing is, no server is started for it.
+    """Build everything that is missing of a recipe, under Prefect; if nothing is missing, no server is started.
 
-    own_server: use the embedded server even where the user's Prefect profile names another
+    own_server: use the embedded server even if the user's Prefect profile names another
     advance:    called with a stage and how many of its missing parts are built
-    Raises InputError for what the user can mend, and whatever a stage failed with.
+    Raises InputError for what the user can fix, and whatever a stage failed with.
     """
     with failure_told(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers)
@@ -88,9 +88,9 @@ def execute(
 
 
 def execute_below(recipe: Recipe, home: Path, tell: Tell, workers: int | None, perform: CarryOut) -> RunState:
-    """The same inside of a flow run, which has its server. Raises as `execute`.
+    """Do the same inside a flow run, which has its server. Raises as `execute`.
 
-    perform: how: as the flow run that this is called in, or as one below that
+    perform: runs it as the flow run that this is called in, or as one below that
     """
     with failure_told(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers)
@@ -131,8 +131,8 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
 
 @contextmanager
 def on_record(run: RunState) -> Iterator[None]:
-    """For the time of the block a run is on its way: where it fails or is stopped, its record says so."""
-    kept = "What is finished is kept: the same command goes on from there."
+    """Write the record of a run that fails or is stopped during the block."""
+    kept = "What is finished is kept: the same command resumes from there."
     with last_word(lambda: run.write(run.record_now("interrupted")), kept):
         ended = False
         try:
@@ -146,9 +146,9 @@ def on_record(run: RunState) -> Iterator[None]:
 
 
 def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
-    """Whether the store holds everything of a run, and the report reads well: then it has ended.
+    """Tell whether the store holds everything of a run, and its report can be written: then it has ended.
 
-    Else nothing is said or kept of it yet.
+    Else nothing is printed or kept of it yet.
     """
     outcome = whole_in_the_store(run)
     if outcome is None or (report := _report_of_reused(run, outcome)) is None:
@@ -163,7 +163,7 @@ def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
 
 
 def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
-    """The report of a run that has built nothing; None where a run in full mends it, or marks it on its pages."""
+    """Return the report of a run that built nothing; None if a full run has to repair it, or mark it on its pages."""
     try:
         run.judge()
         return None if run.crossed else end_well(run, outcome)
@@ -172,7 +172,7 @@ def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
 
 
 def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
-    """Carry out what has begun with a pool of workers; the report."""
+    """Carry out a run that has begun with a pool of workers; return its report."""
     notifier.run_id = run.run_id
     signs = LifeSigns(run.watch)
     run.watch = signs.advance
@@ -188,14 +188,14 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
 
 
 def end_well(run: RunState, outcome: Outcome) -> str:
-    """Keep the figures of a run that has ended well, and what came of it; its report. Raises Damaged."""
+    """Keep the figures and the results of a run that succeeded; return its report. Raises Damaged."""
     run.outcome, run.record = outcome, run.record_now("completed")
     keep_figures(run.place, run.record, run.figures)
     return report_of(run.place, run.record, run.recipe, run.lock)
 
 
 def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) -> None:
-    """Leave a run that was done without a server as one flow run with an API, where there is one by now."""
+    """Leave a run without a server with an API as one flow run, if there is an API by now."""
     if not api:
         return
     id = show_ended(api, run.recipe, run.run_id, run.conclude(run.outcome), kind, run.tell)
@@ -204,14 +204,14 @@ def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) ->
 
 
 def finish(run: RunState, notifier: Notifier, report: str) -> None:
-    """Keep the record and the report of a run, and tell who is to be told of what crosses its bounds."""
+    """Keep the record and the report of a run, and send a notice if it crosses its bounds."""
     run.write(run.record, report)
     if run.crossed:
         notifier.crossed(run.record, run.report_path)
 
 
 def _sight(run: RunState) -> Sight:
-    """What the workers of a cluster must see of a run: its recipe in the store, and its raw files."""
+    """Return what the workers of a cluster must see of a run: its recipe in the store, and its raw files."""
     files: dict[str, list[RawFile]] = {}
     for generation in run.lock.generations:
         for name, new in generation.items():
@@ -229,8 +229,8 @@ def _record_failure(run: RunState, why: BaseException | None) -> None:
 
 
 def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
-    """The run's HTML report."""
-    from flows.report.page import build_page  # which only the end of a run needs
+    """Return the run's HTML report."""
+    from flows.report.page import build_page  # only the end of a run needs it
     from flows.report.unchanged import run_with_the_parts
 
     return build_page(place, record, recipe.privacy.samples, lock, parts_in=run_with_the_parts(place, record))
@@ -238,7 +238,7 @@ def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run would do now. notes: of its raw files, in lines; inputs: what was found where they are."""
+    """Holds what a run would do now. notes: on its raw files, in lines; inputs: files that were found."""
 
     notes: tuple[str, ...]
     inputs: Mapping[str, Json]
@@ -247,7 +247,7 @@ class RunPlan:
 
 
 def plan(recipe: Recipe, home: Path) -> RunPlan:
-    """What a run would do now, and what is new among the raw files. Builds and writes nothing in the store."""
+    """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
     resolved = resolve_inputs(recipe, home)
     notes = input_lines(recipe, resolved)
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
@@ -262,9 +262,9 @@ def fetch_inputs(
     options: FetchOptions | None = None,
     progress: ProgressCallback = no_progress,
 ) -> tuple[str, ...]:
-    """Get the raw files of those sources that say where from, as far as they are not there; a line for each source.
+    """Fetch missing raw files of the sources that say where from; return a line for each source.
 
-    What `latest` means goes into the lock as soon as it is known. Raises InputError.
+    What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
     """
     entries = [
         FetchEntry(source=entry.source.name, settings=entry.fetch)
@@ -281,13 +281,13 @@ def fetch_inputs(
             write_lock(path, replace(read_lock(path), fetched=fetched))
 
     with stat_cache(home) as cache:
-        known = read_lock(path).fetched
-        return fetch_recipe(entries, path.parent, known, record, options, cache, progress).lines
+        fetched_before = read_lock(path).fetched
+        return fetch_recipe(entries, path.parent, fetched_before, record, options, cache, progress).lines
 
 
 @contextmanager
 def stat_cache(home: Path) -> Iterator[StatCache]:
-    """What is known of files that were hashed before; what is learnt in the block is kept."""
+    """Yield the cache of files that were hashed before; what is added in the block is kept."""
     path = home / "raw-files.json"
     cache = StatCache(_hashed_before(path))
 
@@ -307,17 +307,17 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _hashed_before(path: Path) -> dict[str, list[Json]]:
-    """What is in the file of `stat_cache`; nothing where it cannot be read: then files are hashed once more."""
+    """Read the file of `stat_cache`; nothing if it cannot be read: then files are hashed again."""
     try:
-        found = json.loads(path.read_text())
+        entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return {}
-    whole = isinstance(found, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in found.values())
-    return found if whole else {}
+    whole = isinstance(entries, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in entries.values())
+    return entries if whole else {}
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """The lock with every raw file found, and what else is where they are."""
+    """Return the lock with every raw file, and the other files in their folders."""
     with stat_cache(home) as cache:
         resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
@@ -329,9 +329,9 @@ def input_lines(
     resolved: ResolvedLock,
     looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
 ) -> list[str]:
-    """What is said of a run's raw files: how many there are, which are new, and what is passed over.
+    """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
 
-    looked_lines: the lines of what is passed over
+    looked_lines: makes the lines about files that are passed over
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -348,7 +348,7 @@ def input_lines(
 
 
 def stage_times(stages: tuple[StageRecord, ...]) -> dict[str, float]:
-    """Seconds of each kind of stage, in the order in which they ran."""
+    """Return the seconds of each kind of stage, in the order in which they ran."""
     times: dict[str, float] = {}
     for stage in stages:
         times[stage.kind] = max(times.get(stage.kind, 0.0), stage.seconds)

@@ -1,8 +1,8 @@
-"""One run from its beginning to its end: what is known of it, and the one place where it speaks.
+"""One run from its beginning to its end: its state, and the one place that prints its lines.
 
-`begin` in `run_recipe.py` makes it, the stages change it as they end, and `record_now` is what of it goes on record.
-Tasks find it around themselves (`the_run`), for the orchestrator's threads take the context of who submits to them with
-them; what they are given as values is in `work.py`.
+`begin` in `run_recipe.py` makes it, the stages change it as they end, and `record_now` is the part that goes on record.
+Tasks get it from their context (`the_run`), because the orchestrator's threads inherit the context of whoever submits
+to them; their values are in `task_payload.py`.
 """
 
 import threading
@@ -40,21 +40,21 @@ DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound o
 
 
 def no_advance(stage: str, built: int, parts: int) -> None:
-    """Nobody is told how far a stage is."""
+    """Report progress of a stage to nobody."""
 
 
 @dataclass(kw_only=True)
 class RunState:
     """One run. It stays with the process that started it.
 
-    terminal: hears what the run says
-    watch:    hears how far its stages and its training are
-    lock:     as it is by now
+    terminal: is called with each line of the run
+    watch:    is called with the progress of its stages and its training
+    lock:     as it is now
     stages:   by the artifact's folder, and so are manifests
     deaths:   of workers, by the record that each was reading
     crossed:  the bounds of the recipe that its figures cross, in words
-    flow_run: in the orchestrator, once it is there
-    pool, figures, outcome, record: once there are workers, the figures are counted, and the run has ended well
+    flow_run: in the orchestrator, once it exists
+    pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
     """
 
     recipe: Recipe
@@ -86,7 +86,7 @@ class RunState:
 
     @property
     def model(self) -> ModelEntry | None:
-        """What the recipe says of a model."""
+        """The model of the recipe, if it has one."""
         return self.recipe.model
 
     @property
@@ -96,54 +96,54 @@ class RunState:
 
     @property
     def report_path(self) -> str:
-        """Where the report is, once the run has ended."""
+        """The path of the report, once the run has ended."""
         return self.place.at(f"runs/{self.run_id}/report.html")
 
     @property
     def end_name(self) -> str:
-        """The name of the state that the run ends well in: of one that crosses a bound its own, to filter by."""
+        """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
         return DRIFTED if self.crossed else "Completed"
 
     def conclude(self, outcome: Outcome) -> str:
-        """What came of the run, in a few words."""
+        """Describe the results of the run in a few words."""
         return "; ".join([conclusion(outcome), *self.crossed])
 
     def shards_of_phase(self, phase: int) -> str:
-        """The shard sets that a phase of the training read, by their names in the recipe."""
+        """Return the shard sets that a phase of the training read, by their names in the recipe."""
         assert self.model is not None
         return " + ".join(name or self.recipe.name for name in self.model.phases[phase])
 
-    def tell(self, said: str, level: str = "info") -> None:
-        """Say a line on the terminal, and in the log of the flow run where the run is one by now."""
-        self.terminal(said)
-        log(" ".join(said.split()), level)
+    def tell(self, text: str, level: str = "info") -> None:
+        """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
+        self.terminal(text)
+        log(" ".join(text.split()), level)
 
-    def warn(self, said: str) -> None:
-        """The same, as a warning."""
-        self.tell(said, "warning")
+    def warn(self, text: str) -> None:
+        """Print a line as a warning."""
+        self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """More of a stage is there: how far it is."""
+        """Record the progress of a stage, and return it."""
         self.watch(stage, built, parts)
         return self.pulse.advance(stage, built, parts)
 
     def call(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker; where that dies, it is noted over which record."""
+        """Call a function on a worker; if the worker dies, note the record that it was reading."""
         give_way()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
-            give_way()  # it was ended with everything else
+            give_way()  # it ended with everything else
             self.deaths.update([error.reading] if error.reading else [])
             raise
 
     def end_stage(self, manifest: Manifest, seconds: float) -> None:
-        """A stage is whole: put it on record, and say so."""
+        """Put a stage that is whole on record, and report it."""
         self.manifests[manifest.folder] = manifest
         self.say_stage(self.stages[manifest.folder].end(manifest, seconds), manifest)
 
     def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """What a stage came to, in a line, and what a person should know of it."""
+        """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(line(record, manifest))
         if notice := manifest.facts.get("notice"):
             self.warn(f"{manifest.stage_folder}: {notice}")
@@ -151,7 +151,7 @@ class RunState:
             self.warn(empty)
 
     def judge(self) -> None:
-        """Count the figures of the run, and hold them to the bounds of its recipe. Raises Damaged."""
+        """Count the figures of the run, and compare them with the bounds of its recipe. Raises Damaged."""
         record, bounds = self.record_now("completed"), self.recipe.bounds
         self.figures = figures_at_end(self.place, record)
         for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
@@ -160,7 +160,7 @@ class RunState:
         self.crossed = tuple(map(str, crossings(bounds, self.figures, before and before[1])))
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
-        """The record of the run, were it to end now. error: what ended one that failed"""
+        """Return the record of the run as if it ended now. error: what ended one that failed"""
         recipe = self.recipe
         return RunRecord(
             run_id=self.run_id,
@@ -184,7 +184,7 @@ class RunState:
     def write(self, record: RunRecord, report: str | None = None) -> None:
         """Keep a record and a report, unless one is kept already. Raises InputError.
 
-        It is called by who is the first to know how the run ends, be it the run or what stops it.
+        It is called by whatever knows first how the run ends, the run itself or a signal.
         """
         with self._turn:
             if not self._written:
@@ -198,13 +198,13 @@ _run: ContextVar[RunState] = ContextVar("run")
 
 
 def the_run() -> RunState:
-    """The run that this is called in."""
+    """Return the run that this is called in."""
     return _run.get()
 
 
 @contextmanager
 def at_work(run: RunState) -> Iterator[None]:
-    """Have the tasks of a block find this run."""
+    """Let the tasks of a block find this run."""
     token = _run.set(run)
     try:
         yield

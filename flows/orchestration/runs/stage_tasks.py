@@ -1,9 +1,9 @@
-"""A run under Prefect: stages built side by side as tasks, and what the run and its page are told of them.
+"""A run under Prefect: builds stages side by side as tasks, and reports them to the run and its page.
 
 A stage that the store holds whole becomes one task run in the state Reused; any other becomes range tasks and a
 publishing task, which leaves the ledger, and samples of what was dropped, as table artifacts. The tasks run on threads
-that wait for the workers. A record that ends its worker and a damaged file do not end the run: its page is followed
-once more, without the record (`flows/run/faults/quarantine.py`), without the file where it is a raw one
+that wait for the workers. A record that ends its worker and a damaged file do not end the run: it goes through its
+stages again, without the record (`flows/run/faults/quarantine.py`), without the file if it is a raw one
 (`flows/run/faults/skipped_files.py`), or with the file built again (`flows/run/faults/rebuild_damaged.py`).
 """
 
@@ -77,15 +77,15 @@ Result = TypeVar("Result")
 
 IN_FLOW = FlowTasks()
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
-LOOK_SECONDS = 0.2  # between two looks at what the server has of the tasks of a run
-SETTLED_LOOKS = 3  # without an unfinished task, and none is on its way any more
+LOOK_SECONDS = 0.2  # between two looks at the tasks of a run on the server
+SETTLED_LOOKS = 3  # without an unfinished task, after which none is still on its way
 CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.WORDS_SECONDS`
 
 
 def run_flow(run: RunState) -> Outcome:
-    """Carry out a run as a flow of its own; where no server answers, as none. Raises what a stage raised.
+    """Carry out a run as a flow of its own, or without one if no server answers. Raises what a stage raised.
 
-    The flow's parameters are what a person wants to see of it; the rest it finds around itself, for Prefect
+    The flow's parameters are what a person wants to see of it; the rest it takes from its context, because Prefect
     sends parameters to its server.
     """
     ended = FlowEnd()
@@ -106,7 +106,7 @@ def run_flow(run: RunState) -> Outcome:
 
 
 def flow_or_alone(ended: FlowEnd, in_flow: Callable[[], State[Any]], alone: Callable[[], Result]) -> Result:
-    """What comes of a flow, once the server has written it all down; where none takes it, of the same work as none.
+    """Return the result of a flow, once the server has recorded it; if none accepts it, run the work without one.
 
     Raises what the work raised.
     """
@@ -131,9 +131,9 @@ def run_alone(run: RunState) -> Outcome:
 
 @contextmanager
 def closed_when_stopped() -> Iterator[None]:
-    """For the time of the block in a flow: a signal stops the process as `flows.signals` says, and closes the run.
+    """Let a signal during the block, in a flow, stop the process as `flows.signals` says, and close the run.
 
-    Prefect takes SIGTERM for itself when it starts a flow, which would end the flow and wait for its tasks.
+    Prefect handles SIGTERM itself when it starts a flow: it would end the flow and wait for its tasks.
     """
     answer_signals()
     with last_word(partial(close_flow_run, flow_run.id)):
@@ -141,11 +141,11 @@ def closed_when_stopped() -> Iterator[None]:
 
 
 def close_flow_run(id: str | None) -> None:
-    """Put on record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will.
+    """Record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will.
 
-    A task that has just begun is on its way to the server for a moment, so it is looked for until none comes any more.
+    A task that has just begun takes a moment to reach the server, so the search continues until no more arrive.
     """
-    if id is None:  # the run does without the orchestrator
+    if id is None:  # the run has no orchestrator
         return
     flow_run_id, deadline, settled = UUID(id), time.monotonic() + CLOSING_SECONDS, 0
     stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
@@ -160,25 +160,25 @@ def close_flow_run(id: str | None) -> None:
 
 
 def unfinished_tasks(flow_run_id: UUID) -> Any:
-    """What to ask the server for: the task runs of a flow run that are in no final state."""
-    # Those alone, and not all: the server answers with 200 at most.
+    """Return filters for the task runs of a flow run that are not in a final state."""
+    # Not all task runs: the server returns at most 200.
     unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
     of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     return {"flow_run_filter": of_flow, "task_run_filter": unfinished}
 
 
 def flow_run_name(recipe_name: str) -> str:
-    """What a flow run of a recipe that begins now is called."""
+    """Return the name of a flow run of a recipe that begins now."""
     return plainly(run_called(recipe_name))
 
 
 def threads_for(workers: int) -> int:
-    """How many tasks wait for so many workers at once: they do nothing themselves."""
+    """Return how many tasks wait for the workers at once: they do no work themselves."""
     return max(16, 2 * workers)
 
 
 def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
-    """Carry out a run inside of the flow run that this is called in, or of none, and show it on that run's page."""
+    """Carry out a run inside the flow run that this is called in, if any, and show it on that run's page."""
     name, run.manifests = run.recipe.name, {}
     progress = Living(key=f"progress-{name}")
     progress.show(0.0, f"{name}: parts built")
@@ -193,7 +193,7 @@ def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Out
 
 
 def show_run(run: RunState) -> None:
-    """Have the flow run be found, its page lead to the report of the run, and the report to the page."""
+    """Tag the flow run, and link its page to the report of the run, and the report to the page."""
     mine, id = recording(), flow_run.id
     assert mine is not None and id is not None, "a flow run is recorded"
     show_tags(UUID(id), run_tags(run.recipe, "builds"))
@@ -203,7 +203,7 @@ def show_run(run: RunState) -> None:
 
 
 def run_and_judge(performer: "Performer") -> Outcome:
-    """Run a recipe, and hold what came out to its bounds; what crosses one is said. Raises what a stage raised."""
+    """Run a recipe, compare its results with the bounds, and report what crosses one. Raises what a stage raised."""
     outcome, run = run_with_quarantine(performer), performer.run
     run.judge()
     for crossed in run.crossed:
@@ -212,9 +212,9 @@ def run_and_judge(performer: "Performer") -> Outcome:
 
 
 def run_with_quarantine(performer: "Performer") -> Outcome:
-    """Run a recipe; go on without a record that ended a worker at every attempt, and without files as the recipe says.
+    """Run a recipe; continue without a record that ended a worker at every attempt, and without files it may skip.
 
-    Raises what a stage raised, and InputError where workers ended over anything else.
+    Raises what a stage raised, and InputError if workers ended for any other reason.
     """
     run, recipe = performer.run, performer.run.recipe
     before = len(run.lock.quarantine)
@@ -244,11 +244,11 @@ class Performer:
         self._unreadable: list[UnreadableFile] = []
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """The manifests of these stages, built where they are missing. Raises what a task raised."""
+        """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
         started = time.monotonic()
         mending = self.run.mending
         surveys = [mending.survey(self.run.place, stage) for stage in stages]
-        # All before the first is built: a stage is compared with what was there, as `cloze plan` compares it.
+        # All before the first is built: a stage is compared with what existed, as in `cloze plan`.
         for stage, survey in zip(stages, surveys, strict=True):
             self._begin(stage, survey)
         builds = [Build(stage, survey, self) for stage, survey in zip(stages, surveys, strict=True)]
@@ -265,7 +265,7 @@ class Performer:
             raise
 
     def take_unreadable(self) -> list[UnreadableFile]:
-        """The raw files that could not be read since this was asked last, as far as tasks met them side by side."""
+        """Return the unreadable raw files that parallel tasks met since the last call."""
         taken, self._unreadable = self._unreadable, []
         return taken
 
@@ -286,26 +286,26 @@ class Performer:
             build.submit()
 
     def _finish(self, build: "Build", started: float) -> Manifest:
-        known = build.survey.manifest is not None and build.stage.folder in self.run.manifests
-        manifest = build.survey.manifest if known else build.finish()
+        finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
+        manifest = build.survey.manifest if finished else build.finish()
         assert manifest is not None
         self.run.mending.mended(build.survey, manifest)
-        if not known:
+        if not finished:
             self.run.end_stage(manifest, time.monotonic() - started)
         return manifest
 
     def advance(self, build: "Build", number: int) -> None:
-        """More parts of a stage are there."""
+        """Count more built parts of a stage, and show the progress."""
         self._built += number
         build.built += number
         what = build.stage.stage_folder
         pace = self.run.advance(what, build.built, len(build.survey.missing))
-        said = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
-        self._progress.show(100.0 * self._built / max(1, self._planned), said)
+        text = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        self._progress.show(100.0 * self._built / max(1, self._planned), text)
 
 
 class Build:
-    """One stage of a run while it is built: its range tasks, and how far they are."""
+    """One stage of a run while it is built: its range tasks and their progress."""
 
     def __init__(self, stage: Stage, survey: Survey, performer: Performer) -> None:
         self.stage = stage
@@ -328,12 +328,12 @@ class Build:
         self._waiting = [(self._submit(group), len(group)) for group in groups]
 
     def met(self, kind: type[Fault]) -> list[Fault]:
-        """Wait for all ranges that are under way; the faults of a kind that they ended with."""
+        """Wait for all ranges that are under way; return the faults of a kind that they ended with."""
         ended = [future.result(raise_on_failure=False) for future, _ in self._waiting]
         return [result for result in ended if isinstance(result, kind)]
 
     def finish(self) -> Manifest:
-        """Wait for the ranges, then publish; or say that it is reused."""
+        """Wait for the ranges, then publish; or report that the stage is reused."""
         for future, number in self._waiting:
             future.result()
             self._performer.advance(self, number)
@@ -349,7 +349,7 @@ class Build:
         return manifest
 
     def _submit(self, plans: Sequence[PartPlan]) -> Doing:
-        give_way()  # no task begins where the run is being stopped
+        give_way()  # no task begins while the run is being stopped
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
         distrusted = frozenset(self._run.mending.distrusted)
@@ -358,9 +358,9 @@ class Build:
 
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
-    """Wait until every task run of a flow run is on record in a final state, or RECORD_SECONDS are over.
+    """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS.
 
-    Where the API was away meanwhile, the ends of some are not on their way any more: the wait is short.
+    If the API was away meanwhile, the ends of some are lost, so the wait is short.
     """
     mine = recording()
     if mine is not None and mine.gone:

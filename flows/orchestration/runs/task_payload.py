@@ -1,7 +1,7 @@
-"""What a task is given: values that can be sent anywhere.
+"""Payloads of tasks: values that can be sent anywhere.
 
-They hold what the function of a task works on, and no more: they can be pickled, and grow with the parts that they
-name. What stays where the run was started (worker processes, callbacks, counts) is the run's state (`run_state.py`).
+They hold only what the function of a task works on: they can be pickled, and grow with the parts that they name. What
+stays where the run was started (worker processes, callbacks, counts) is the run's state (`run_state.py`).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from corpora.store.stage import PartPlan, Stage, Survey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartsWork:
-    """A range of parts to build. stage: without its parts. distrusted: files that are known to be damaged"""
+    """A range of parts to build. stage: without its parts. distrusted: files that are damaged"""
 
     place: Place
     stage: Stage
@@ -23,13 +23,13 @@ class PartsWork:
 
     @staticmethod
     def of(place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> "PartsWork":
-        """The work that is some parts of a stage."""
+        """Return the payload for some parts of a stage."""
         return PartsWork(place=place, stage=replace(stage, parts=()), plans=tuple(plans), distrusted=distrusted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishWork:
-    """A stage to publish: its parts and those of its survey are without the jobs that they are built by."""
+    """A stage to publish: its parts and those of its survey come without the jobs that build them."""
 
     place: Place
     stage: Stage
@@ -38,7 +38,7 @@ class PublishWork:
 
     @staticmethod
     def of(place: Place, stage: Stage, survey: Survey, privacy: str) -> "PublishWork":
-        """The work that is publishing a stage after a survey."""
+        """Return the payload for publishing a stage after a survey."""
         bare = replace(stage, parts=_without_jobs(stage.parts))
         surveyed = replace(survey, missing=_without_jobs(survey.missing), others=(), faults=())
         return PublishWork(place=place, stage=bare, survey=surveyed, privacy=privacy)

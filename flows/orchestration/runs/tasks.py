@@ -1,8 +1,8 @@
 """Stages as Prefect tasks, each a decoration, a call and a return.
 
-Prefect records, retries and shows; the store alone says what is done. A task takes one value that says what to do
-(`work.py`; `quote`: Prefect does not look into it), caches nothing and persists nothing. What the user can mend is the
-message of a failed state, not a traceback.
+Prefect records, retries and shows; the store alone decides what is done. A task takes one value that says what to do
+(`task_payload.py`; `quote`: Prefect does not look into it), caches nothing and persists nothing. What the user can fix
+is the message of a failed state, not a traceback.
 """
 
 import time
@@ -38,9 +38,9 @@ Result = TypeVar("Result")
 def state_of(
     work: Callable[[], Result], say: Callable[[Result], str], name: Callable[[], str] = lambda: "Completed"
 ) -> State[Result]:
-    """The state that a piece of work ends in: what came of it in a few words, or the paragraph of an InputError.
+    """Return the final state of a piece of work: its results in a few words, or the paragraph of an InputError.
 
-    name: gives that of the state of work that ended well
+    name: gives the name of the state of work that succeeded
     Any other exception is left to Prefect, which records its traceback.
     """
     try:
@@ -51,17 +51,17 @@ def state_of(
 
 
 def is_input_error(state: State[Any]) -> bool:
-    """Whether a task failed for a reason that trying again cannot mend."""
+    """Tell whether a task failed for a reason that trying again cannot fix."""
     return isinstance(state.result(raise_on_failure=False), InputError)
 
 
 def once(work: Callable[[Any], Any]) -> Task[[Any], Any]:
-    """A piece of work as a task that is not tried again."""
+    """Make a piece of work a task that is not tried again."""
     return task(cache_policy=NO_CACHE, persist_result=False)(work)
 
 
 def tried_again(work: Callable[[Any], Any]) -> Task[[Any], Any]:
-    """A piece of work as a task that is tried again, unless it failed for a reason that only the user can mend."""
+    """Make a piece of work a task that is tried again, unless it failed for a reason that only the user can fix."""
     return once(work).with_options(
         retries=RETRIES,
         retry_delay_seconds=RETRY_DELAY_SECONDS,
@@ -78,7 +78,7 @@ def build_range(work: Any) -> Any:
 
 
 def train_somewhere(todo: PartsWork, job: TrainingJob, hear: Callable[[Event], None], stop: Stop) -> None:
-    """Train a model where the engine has a machine for it, else here."""
+    """Train a model on a machine of the engine if it has one, else here."""
     engine = the_run().pool
     if isinstance(engine, TrainingEngine):
         if engine.train(todo.place, todo.stage, todo.plans, todo.distrusted, hear, stop):
@@ -88,7 +88,7 @@ def train_somewhere(todo: PartsWork, job: TrainingJob, hear: Callable[[Event], N
 
 @tried_again
 def train_range(work: Any) -> Any:
-    """Train a model in a process of its own, then take it into the store; tried again it goes on from a checkpoint."""
+    """Train a model in a process of its own, then take it into the store; tried again, it resumes from a checkpoint."""
     todo: PartsWork = work
 
     def train_and_keep() -> int:
@@ -113,7 +113,7 @@ def publish_stage(work: Any) -> Any:
 
 @once
 def reuse_stage(work: Any) -> Any:
-    """A stage that the store holds whole."""
+    """Report a stage that the store holds whole."""
     todo: ReuseWork = work
 
     def show() -> Manifest:
@@ -127,12 +127,12 @@ class Doing(Protocol):
     """A task that is under way."""
 
     def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
-        """What came of it, once it has ended. Raises what it raised, or returns that."""
+        """Return its result, once it has ended. Raises what it raised, or returns that."""
         ...
 
 
 class FlowTasks:
-    """Work as tasks of the flow run that this is called in."""
+    """Runs work as tasks of the flow run that this is called in."""
 
     def submit(self, work: Task[[Any], Any], name: str, todo: Any) -> Doing:
         """Begin a piece of work on a thread."""
@@ -144,7 +144,7 @@ class FlowTasks:
 
 
 class LoneTasks:
-    """The same without an orchestrator. What ended with its worker is tried again."""
+    """Runs work without an orchestrator. What ended with its worker is tried again."""
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self._threads = threads
@@ -169,7 +169,7 @@ class _Alone:
 
 
 def _tried(work: Callable[[], Any], retries: int) -> Any:
-    """What comes of work that is tried again where its worker has ended."""
+    """Do a piece of work, again if its worker has ended, and return its result."""
     for seconds in RETRY_DELAY_SECONDS[:retries]:
         try:
             return work()
@@ -181,7 +181,7 @@ def _tried(work: Callable[[], Any], retries: int) -> Any:
 
 
 def plainly(name: str) -> str:
-    """A name that Prefect shows as it is: it fills in what stands in braces.
+    """Return a name that Prefect shows as it is: it fills in whatever is in braces.
 
     >>> plainly("tickets {2026}").format()
     'tickets {2026}'

@@ -1,14 +1,13 @@
 """The hand-off: a training run as a process of its own, watched from the flow run's page.
 
-`trainer.launching` starts `python -m trainer` (under torchrun's agent where there are several ranks), here or where an
-engine has GPUs. What that says is turned into a log, a progress bar, a table of the metrics so far and the loss
-curve. Each is one artifact that changes in place while the model learns: a run of a week leaves as many as a run of a
-minute, and is drawn again ever more seldom (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A
-trainer that dies is started again by the task's retries, and goes on from its last checkpoint; its curve then begins
-where training began.
+`trainer.launching` starts `python -m trainer` (under torchrun's agent with several ranks), here or where an engine has
+GPUs. Its output becomes a log, a progress bar, a table of the metrics so far and the loss curve. Each is one artifact
+that changes in place while the model learns: a run of a week leaves as many as a run of a minute, and is redrawn ever
+less often (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A trainer that dies is started again
+by the task's retries, and resumes from its last checkpoint; its curve then begins where training began.
 
-The curve is a picture inside of Markdown: that is what both of the orchestrator's UIs draw. (An image artifact they
-draw as well, and print its address with it, which for a picture that is its own address takes pages.)
+The curve is a picture inside Markdown, which both of the orchestrator's UIs draw. (They draw an image artifact as well,
+but print its address with it, which takes pages for a picture that is its own address.)
 """
 
 import time
@@ -34,8 +33,8 @@ DOTTED = (
     "Dotted: the unigram entropy of the held-out tokens, what a model scores that knows only how frequent each token "
     "is."
 )
-OF = {"step": "training", "evaluation": "held out"}  # the events that make a curve, and what they are of
-# What the metrics file keeps of these and people are spared.
+OF = {"step": "training", "evaluation": "held out"}  # the events that make a curve, and what they measure
+# Fields of these that the metrics file keeps and people do not need.
 UNSAID = frozenset(
     (
         "phase unigram_entropy gradient_norm masked_tokens tokens sequences deleted dummy_tokens seconds wait_seconds "
@@ -50,9 +49,9 @@ Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
 def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Train) -> None:
-    """Train the model of a stage, and show how it goes. Raises InputError, or TrainingFailed with the log's end.
+    """Train the model of a stage, and show its progress. Raises InputError, or TrainingFailed with the log's end.
 
-    train: here or elsewhere, told to whom its events go and what stops it
+    train: trains here or elsewhere, given the receiver of its events and what stops it
     """
     what = stage.stage_folder
     progress = Living(key=f"training-{stage.name}")
@@ -67,16 +66,16 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
         advance=advance,
     )
     stop = Stop()
-    said = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
-    with last_word(stop, said, patient=True):
+    message = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
+    with last_word(stop, message, patient=True):
         try:
             train(job, partial(hear, watch), stop)
         finally:
-            watch.show_metrics()  # of a training that failed as well: the curve says how
+            watch.show_metrics()  # also after a training that failed: the curve shows how
 
 
 def hear(watch: "Watch", event: Event) -> None:
-    """An event for the pages of the run; where that is being stopped, a line of what is waited for."""
+    """Pass an event to the pages of the run; while that is being stopped, print what it waits for."""
     if not being_stopped():
         watch.on_event(event)
     elif line := last_line(watch.what, event):
@@ -84,7 +83,7 @@ def hear(watch: "Watch", event: Event) -> None:
 
 
 def last_line(what: str, event: Event) -> str | None:
-    """What is said of an event of a training that is being stopped, if anything.
+    """Return the line for an event of a training that is being stopped, if there is one.
 
     >>> last_line("models/small", {"event": "checkpoint", "step": 7})
     'models/small: the checkpoint of step 7 is saved.'
@@ -99,7 +98,7 @@ def last_line(what: str, event: Event) -> str | None:
 
 @dataclass(kw_only=True)
 class Watch:
-    """What a training run has said so far, and what of it the page shows already."""
+    """Holds the events of a training run so far, and what the page shows of them already."""
 
     what: str
     steps: int
@@ -114,9 +113,9 @@ class Watch:
     _drawn: float = 0.0
 
     def on_event(self, event: Event) -> None:
-        """One line of the trainer: logged, and from time to time drawn."""
-        for known in (*said_before(event, self.metrics_path), event):
-            self._keep(known)
+        """Log one event of the trainer, and redraw from time to time."""
+        for each in (*said_before(event, self.metrics_path), event):
+            self._keep(each)
         now = time.monotonic()
         if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
             log(event_line(event, self.steps))
@@ -135,11 +134,11 @@ class Watch:
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         pace = self.advance(f"{self.what} steps", step, self.steps)
-        said = progress_text(f"{self.what}: steps", pace, time.monotonic())
-        self.progress.show(100.0 * step / self.steps, said)
+        text = progress_text(f"{self.what}: steps", pace, time.monotonic())
+        self.progress.show(100.0 * step / self.steps, text)
 
     def show_metrics(self) -> None:
-        """The metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
+        """Show the metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
         if not self.curve_events:
             return
         description = f"{self.what}: {standing(self.curve_events, self.steps)}"
@@ -148,25 +147,25 @@ class Watch:
 
 
 def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:
-    """What a training that goes on from a checkpoint had said up to there; nothing before any other event."""
+    """Yield the earlier events of a training that resumes from a checkpoint; nothing before any other event."""
     if event["event"] == "resume":
         yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
 
 
 def thinned(events: Sequence[Event]) -> list[Event]:
-    """Every other step, and all evaluations."""
+    """Return every other step, and all evaluations."""
     steps = [event for event in events if event["event"] == "step"]
     kept = {id(event) for event in steps[::2]}
     return [event for event in events if event["event"] != "step" or id(event) in kept]
 
 
 def picture(events: Sequence[Event], term: str | None = None) -> str:
-    """The loss curve as an address that holds it. term: whose; None: of the one by which the model is judged"""
+    """Return the loss curve as an address that holds it. term: whose; None: the one by which the model is judged"""
     return as_address(loss_curve(events, term=term))
 
 
 def curves(events: Sequence[Event], what: str) -> str:
-    """The loss curve of each term with its caption, as Markdown. what: is trained"""
+    """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
     for number, term in enumerate(terms_of(events) or MAIN[:1]):
         caption = f"{words_of(term).caption} {DOTTED}" if term in MAIN else words_of(term).caption
@@ -176,9 +175,9 @@ def curves(events: Sequence[Event], what: str) -> str:
 
 
 def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
-    """Events as rows of a table, the newest first: every evaluation, and steps at equal distances.
+    """Return events as rows of a table, the newest first: every evaluation, and steps at equal distances.
 
-    All rows have the same columns, for the UI takes those of the first.
+    All rows have the same columns, because the UI takes those of the first.
     """
     steps = [event for event in events if event["event"] == "step"]
     stride = max(1, len(steps) // METRIC_ROWS)
@@ -192,23 +191,23 @@ def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
 
 
 def standing(events: Sequence[Event], steps: int) -> str:
-    """How far a training run is and how well it does, on one line.
+    """Describe the progress of a training run and its losses, on one line.
 
     >>> standing([{"event": "step", "step": 3, "masked_loss": 8.25}], 10)
     'step 3 of 10, masked loss 8.25'
     """
     newest = {event["event"]: event for event in events}
     term = main_term(events)
-    said = [f"step {events[-1]['step']} of {steps}"]
+    parts = [f"step {events[-1]['step']} of {steps}"]
     if "step" in newest:
-        said.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
+        parts.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
     if "evaluation" in newest:
-        said.append(f"held out {readable(newest['evaluation'].get(f'{term}_loss'))}")
-    return ", ".join(said)
+        parts.append(f"held out {readable(newest['evaluation'].get(f'{term}_loss'))}")
+    return ", ".join(parts)
 
 
 def event_line(event: Event, steps: int) -> str:
-    """An event on one line.
+    """Return an event on one line.
 
     >>> event_line({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
     'step 3/10: loss 8.25, learning rate 0.0001'
@@ -217,13 +216,13 @@ def event_line(event: Event, steps: int) -> str:
 
 
 def figures(event: Event) -> Iterator[tuple[str, str]]:
-    """What an event says to people, name by name."""
+    """Yield the fields of an event for people, name by name."""
     hidden = {"event", "step", *(UNSAID if event["event"] in OF else ())}
     return (told(name, value) for name, value in event.items() if name not in hidden)
 
 
 def told(name: str, value: Any) -> tuple[str, str]:
-    """A field of an event as people say it.
+    """Return the name and value of an event's field for people.
 
     >>> told("memory_bytes", 3_200_000_000), told("mfu", 0.4123), told("wait_share", 0.02), told("masked_loss", 8.25)
     (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('waiting', '2.0 %'), ('masked loss', '8.25'))
@@ -236,7 +235,7 @@ def told(name: str, value: Any) -> tuple[str, str]:
 
 
 def readable(value: Any) -> str:
-    """A value of an event for people: four significant digits, and thousands whole.
+    """Format a value of an event for people: four significant digits, and thousands whole.
 
     >>> readable(0.0123456), readable(12690.4), readable(3), readable(None)
     ('0.01235', '12,690', '3', 'not finite')

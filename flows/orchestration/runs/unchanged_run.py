@@ -1,10 +1,10 @@
-"""A run of which the store holds everything: followed to its end without workers, a server or Prefect.
+"""A run for which the store holds everything: it completes without workers, a server or Prefect.
 
-The run's own page is followed with a performer that only looks, as `cloze plan` does. Where every stage is whole, that
-was the run. Where anything is to be built, mended, left out or refused, nothing has been said, and the run is carried
-out in full.
+It goes through its stages with a performer that only looks, as `cloze plan` does. If every stage is whole, that was the
+run. If anything must be built, repaired, left out or refused, nothing has been printed, and the run is carried out in
+full.
 
-Cost: the manifests and records of the store, and what plans are made from; some tenths of a second, and the report.
+Cost: reading the store's manifests and records, and the inputs of plans; some tenths of a second, and the report.
 """
 
 import time
@@ -28,7 +28,7 @@ class Incomplete(Exception):
 
 
 def whole_in_the_store(run: RunState) -> Outcome | None:
-    """What a run comes to that finds everything in its store; None where it does not. Says and writes nothing."""
+    """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing."""
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
 
@@ -50,6 +50,6 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
     try:
         outcome = run_recipe(run.place, run.recipe, run.lock, perform)
     except (Incomplete, Damaged, UnreadableFile, InputError):
-        return None  # a run in full meets the same, and says it
+        return None  # a full run meets the same, and reports it
     run.stages, run.manifests = stages, manifests
     return outcome

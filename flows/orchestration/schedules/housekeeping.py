@@ -1,4 +1,4 @@
-"""What a schedule says beside its runs: what is due next, on the terminal, and in a file of the recipe's store, where
+"""Housekeeping of a schedule: it reports what is due next, on the terminal, and in a file of the recipe's store, where
 `cloze status` finds it from any machine.
 """
 
@@ -34,18 +34,18 @@ SCHEDULED_SECONDS = 150.0  # the server looks for schedules every 5 s and every 
 def said_in_store(
     place: Place, path: str, say: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """For the time of the block `cloze status` says of a store what `say` gives. what: it is, for a message"""
+    """Let `cloze status` report what `say` returns during the block. what: the name of it, for a message"""
     with ExitStack() as stack:
         try:
             presence = stack.enter_context(Presence(place, path, say))
             stack.enter_context(last_word(presence.end))
         except InputError as error:
-            tell(f"`cloze status` will not tell of this {what}: {error}")
+            tell(f"`cloze status` will not show this {what}: {error}")
         yield
 
 
 class Tending:
-    """A schedule on an API. due: what `cloze status` says of it"""
+    """Watches a schedule on an API. due: what `cloze status` reports of it"""
 
     def __init__(
         self, client: SyncPrefectClient, deployment_id: UUID, name: str, when: str, tell: Callable[[str], None]
@@ -55,7 +55,7 @@ class Tending:
         self._begun, self._looked = time.monotonic(), float("-inf")
 
     def look(self) -> None:
-        """Ask what is due, when it is time to; the first time that is due is said."""
+        """Ask what is due, if it is time to; the first due time is printed."""
         first, now = self.due["next"] is None, time.monotonic()
         if not first and now - self._looked < LOOK_SECONDS:
             return
@@ -78,7 +78,7 @@ def read_runs(
     states: list[StateType],
     due: FlowRunFilterNextScheduledStartTime | None = None,
 ) -> list[FlowRun]:
-    """Runs of a deployment in some states, those first that are due first; at most as many as the server answers."""
+    """Return runs of a deployment in some states, the earliest due first; at most as many as the server returns."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
     return client.read_flow_runs(
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),

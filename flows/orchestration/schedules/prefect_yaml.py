@@ -1,10 +1,10 @@
 """`cloze deploy`: a prefect.yaml, from which `prefect deploy --all` puts recipes on a server for the workers of a pool.
 
     prefect_yaml(...)      the text of the file
-    write_prefect_yaml     puts it where nothing is, or over what is there where that is asked for
+    write_prefect_yaml     writes it as a new file, or replaces an existing one if asked to
 
 The file is for people: every line may be edited. Its entrypoints are flows of the installed program (`recipe_flow.py`),
-so nothing of it lies in the file but names. Nothing here asks a server.
+so the file holds only names. Nothing here asks a server.
 """
 
 import os
@@ -34,9 +34,9 @@ def prefect_yaml(
     store: str | None = None,
     workers: int | None = None,
 ) -> str:
-    """The text of a prefect.yaml that lies in a folder. Raises InputError.
+    """Return the text of a prefect.yaml in a folder. Raises InputError.
 
-    home: of a worker's caches; store, workers: as the command names them
+    home: of a worker's caches; store, workers: as given to the command
     """
     names = [recipe.name for recipe in recipes]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -62,7 +62,7 @@ def prefect_yaml(
 
 
 def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
-    """A recipe as prefect.yaml deploys it. given: what goes over the recipe in every run, by its parameters"""
+    """Return a recipe as prefect.yaml deploys it. given: overrides of the recipe in every run, by its parameters"""
     assert recipe.path is not None
     path = os.path.relpath(recipe.path.resolve(), folder)
     return {
@@ -73,12 +73,12 @@ def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | No
         "enforce_parameter_schema": True,
         "parameters": given,  # what is not here is as the recipe says when it runs
         "schedules": schedules(schedule),
-        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},  # of those that wait one follows for all
+        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},  # one of those that wait runs for all
     }
 
 
 def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
-    """A schedule as prefect.yaml has it."""
+    """Return a schedule as prefect.yaml has it."""
     if schedule is None:
         return []
     if schedule.interval is not None:
@@ -87,14 +87,14 @@ def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
 
 
 def described(recipe: Recipe, path: str) -> str:
-    """What a deployment is, in a sentence."""
+    """Describe a deployment in a sentence."""
     sources = ", ".join(entry.source.name for entry in recipe.sources)
     ends = "a model" if recipe.model is not None else "shards"
     return f"From {sources} to {ends}, as {path} says: builds what is new, and reuses everything else."
 
 
 def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
-    """Put a prefect.yaml in its place. Raises InputError where one is there and nothing says to replace it."""
+    """Write a prefect.yaml. Raises InputError if one exists and `force` is not set."""
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
@@ -108,7 +108,7 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
 
 
 def worker_command(pool: str) -> str:
-    """How a worker is started. Prefect's folder in TMPDIR is one for all users, and belongs to the first of them.
+    """Return the command that starts a worker. Prefect's folder in TMPDIR belongs to its first user, and all share it.
 
     >>> worker_command("main")
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
@@ -117,7 +117,7 @@ def worker_command(pool: str) -> str:
 
 
 def _without_templates(text: str) -> str:
-    """Raises InputError where a value would be taken for a template and filled in."""
+    """Raise InputError if a value would be taken for a template and filled in."""
     for line in text.splitlines():
         if TEMPLATE in line:
             raise InputError(

@@ -1,13 +1,12 @@
-"""A recipe as a deployment: for every recipe a flow, with the recipe's settings as its parameters.
+"""A recipe as a deployment: each recipe is a flow, with the recipe's settings as its parameters.
 
 The entrypoint `flows.orchestration.schedules.recipe_flow.recipes/tickets` is the flow of `recipes/tickets.toml` below
 the folder in which a worker works; `cloze serve` gives the whole path. Prefect makes the form of the deployment's page
-from the flow: a field for each setting that the recipe says, with its type and what the recipe says. A run counts what
-differs from the recipe as it is then, as `--set` does; all else is read from the recipe when the run begins. So a
-schedule follows every edit of it.
+from the flow: a field for each setting in the recipe, with its type and value. A run applies what differs from the
+recipe at that time, as `--set` does; everything else is read from the recipe when the run begins. So a schedule follows
+every edit of it.
 
-Everything that can be wrong with the recipe or with a value ends a run as Failed, with the paragraph that the command
-would print.
+Any fault of the recipe or of a value ends a run as Failed, with the paragraph that the command would print.
 """
 
 import inspect
@@ -35,7 +34,7 @@ IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
 
 
 def entrypoint_of(path: str) -> str:
-    """The entrypoint of a recipe's flow. path: of the recipe, from the folder in which workers work. Raises InputError.
+    """Return the entrypoint of a recipe's flow. path: of the recipe, from the workers' folder. Raises InputError.
 
     >>> entrypoint_of("v1.2/tickets.toml")
     'flows.orchestration.schedules.recipe_flow.v1%2E2/tickets'
@@ -49,7 +48,7 @@ def entrypoint_of(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """The flow of a recipe that is named as an entrypoint names it."""
+    """Return the flow of a recipe by the name in its entrypoint."""
     path = Path(unquote(name) + SUFFIX)
     if name.startswith("_") or not (path.is_file() or IN_A_RUN in os.environ):
         raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
@@ -57,7 +56,7 @@ def __getattr__(name: str) -> Flow[..., Any]:
 
 
 def recipe_flow(path: Path) -> Flow[..., Any]:
-    """The flow of the recipe in a file."""
+    """Return the flow of the recipe in a file."""
     table = recipe_table(path)
 
     def run_recipe(**given: Any) -> State[Any]:
@@ -68,21 +67,21 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
         say_failure(state, path, overrides_given(flow_run.parameters, path))
 
     run_recipe.__name__ = path.stem
-    run_recipe.__doc__ = f"A run of {path.name}, its settings as the recipe says them but for what is given here."
+    run_recipe.__doc__ = f"A run of {path.name}, with the recipe's settings except those given here."
     run_recipe.__signature__ = signature(table, IN_A_RUN in os.environ)  # type: ignore[attr-defined]
     return flow(
         name=flow_called(str(table.get("name", path.stem))),
         flow_run_name=run_name,
         task_runner=THREADS,
         persist_result=False,
-        validate_parameters=False,  # what is wrong is said as the command says it
+        validate_parameters=False,  # faults are reported as the command reports them
         on_failure=[tell_failure],
         on_crashed=[tell_failure],
     )(run_recipe)
 
 
 def recipe_table(path: Path) -> dict[str, Any]:
-    """What a recipe says; nothing where it cannot be read, which its run will say."""
+    """Read a recipe's table; empty if it cannot be read, which its run will report."""
     try:
         return toml_table(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -90,13 +89,13 @@ def recipe_table(path: Path) -> dict[str, Any]:
 
 
 def overrides_given(given: Mapping[str, Any], path: Path) -> dict[str, str]:
-    """What was given of a recipe's settings, as overrides of its file as it is now. Raises InputError."""
+    """Return the given settings of a recipe, as overrides of its current file. Raises InputError."""
     values = {key: value for key, value in given.items() if key not in COMMON and not isinstance(value, BaseModel)}
     return {**overrides_of(values, recipe_table(path)), **pairs_of(given.get("set") or [])}
 
 
 def signature(table: Mapping[str, Any], whole: bool) -> inspect.Signature:
-    """The parameters of a recipe's flow. whole: with all tables that a recipe may have, for it may have been edited"""
+    """Return the parameters of a recipe's flow. whole: with all tables that a recipe may have, in case of edits"""
     fields = {key: form_field(key, value, key) for key, value in settings_of(table).items()}
     if whole:
         fields |= {key: (Any, None) for key in KEYS if key not in fields}
@@ -112,7 +111,7 @@ def signature(table: Mapping[str, Any], whole: bool) -> inspect.Signature:
 
 
 def form_field(key: str, value: Any, at: str) -> tuple[Any, Any]:
-    """The type of a setting as a form knows it, and what it is as the recipe says; at: its dotted key."""
+    """Return the type of a setting for a form, and its value in the recipe; at: its dotted key."""
     if not isinstance(value, dict):
         return type_of(value), value
     model = model_of(at, value)
@@ -120,7 +119,7 @@ def form_field(key: str, value: Any, at: str) -> tuple[Any, Any]:
 
 
 def model_of(at: str, table: Mapping[str, Any]) -> type[BaseModel]:
-    """A table of a recipe as a model: what it says is the default of each field, what its settings mean its text."""
+    """Return a recipe's table as a model: its values are the defaults of the fields, its settings' meaning its text."""
     fields: dict[str, Any] = {}
     for number, (key, value) in enumerate(table.items()):
         hint, default = form_field(key, value, f"{at}.{key}")
@@ -130,7 +129,7 @@ def model_of(at: str, table: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def type_of(value: Any) -> Any:
-    """The type of a value in a form: a number may have a fraction, for `weight = 2` may become 2.5.
+    """Return the type of a value in a form: a number may have a fraction, because `weight = 2` may become 2.5.
 
     >>> type_of(2), type_of(True), type_of(["en"])
     (<class 'float'>, <class 'bool'>, list[str])

@@ -1,9 +1,9 @@
-"""One run of a recipe that was deployed, as for a schedule: what its flow (`recipe_flow.py`) does in its process.
+"""One run of a deployed recipe, as for a schedule: the work of its flow (`recipe_flow.py`) in its process.
 
-The recipe is read as its file says it now, and the program is what is on the disk now: the folder of compiled
-kernels is chosen again before anything that compiles is imported, which is why this module imports so little. How a
-run fails is said in the log of the command as on a terminal, and in the state of the run. The process stops as
-`flows.signals` says, also when the `cloze serve` that started it is gone.
+The recipe is read from its current file, and the program is the one on disk now: the folder of compiled kernels is
+chosen again before anything that compiles is imported, which is why this module imports so little. A failure is
+reported in the log of the command as on a terminal, and in the state of the run. The process stops as `flows.signals`
+says, also when the `cloze serve` that started it is gone.
 """
 
 import logging
@@ -39,23 +39,23 @@ from corpora.errors import InputError
 from flows.environment import prepare
 from flows.signals import answer_signals, stop
 
-MERGED = "Merged"  # the state of a run of the schedule that another one followed for
+MERGED = "Merged"  # the state of a scheduled run that another run covers
 PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
-MARK = "\x1e"  # at the beginning of what a run of `cloze serve` says: it shows nothing else that its runner prints
-PARENT_SECONDS = 1.0  # between two looks at whether the parent is still there
+MARK = "\x1e"  # begins each line of a run of `cloze serve`, which shows nothing else that its runner prints
+PARENT_SECONDS = 1.0  # between two checks that the parent still lives
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
 
 def run_name() -> str:
-    """What a run that begins now is called: as one that `cloze run` starts."""
+    """Return the name of a run that begins now, as for one that `cloze run` starts."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
 def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
-    """Say why a run failed: a paragraph, after a traceback where the fault is not a user's.
+    """Print why a run failed: a paragraph, after a traceback if the fault is not the user's.
 
-    Prefect calls this in the process of the run, or in that of its runner where the run's process is gone: then this
-    tells who is to be told.
+    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this
+    also sends the notice.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
@@ -68,7 +68,7 @@ def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> 
 
 
 def begin_here() -> None:
-    """This is the process of a run: it says itself how the run fails, and stops as every command does."""
+    """Set up the process of a run: it reports itself how the run fails, and stops as every command does."""
     answer_signals()
     if parent := os.environ.get(PARENT):
         end_with(int(parent), lambda: stop(signal.SIGTERM))
@@ -77,12 +77,15 @@ def begin_here() -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of Prefect's log says more than its traceback: what a user can mend is said in one paragraph."""
+    """True if a line of Prefect's log is needed: what a user can fix is reported in one paragraph without it."""
     return not (record.exc_info and isinstance(record.exc_info[1], InputError))
 
 
 def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """How a run ended, by its name and message; `run` is given the home folder. What a user can mend is Failed."""
+    """Return the final state of a run, which returns its name and message. What a user can fix is Failed.
+
+    run: is called with the home folder
+    """
     try:
         name, message = run(prepare(os.environ))
         return Completed(name=name, message=message)
@@ -91,10 +94,9 @@ def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
 
 
 def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build what is missing of a recipe inside of the flow run that this is called in; the state's name, and what came
-    of it.
+    """Build what a recipe lacks inside the flow run that this is called in; return the state's name and message.
 
-    Raises InputError for what the user can mend, and whatever a stage failed with.
+    Raises InputError for what the user can fix, and whatever a stage failed with.
     """
     from flows.orchestration.runs.notifications import read_or_tell
     from flows.orchestration.runs.run_recipe import execute_below
@@ -117,9 +119,9 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
 
 
 def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
-    """Let this run of a schedule be the follow-up of all others that are due by now: they would find nothing to do.
+    """Let this run of a schedule cover all others that are due by now: they would have nothing to do.
 
-    Runs that somebody asked for, or that have other parameters, stay.
+    Runs that somebody requested, or that have other parameters, stay.
     """
     mine, with_id = runtime.flow_run.id, runtime.deployment.id
     if mine is None or with_id is None:
@@ -134,7 +136,7 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
 
 
 def _merge(mine: UUID, deployment: UUID) -> int:
-    """End all runs of a schedule that are due by now as Merged, but for one of them; how many."""
+    """End all other runs of a schedule that are due by now as Merged; return how many."""
     with get_client(sync_client=True) as client:
         me = client.read_flow_run(mine)
         due = [
@@ -155,7 +157,7 @@ def _merge(mine: UUID, deployment: UUID) -> int:
 
 
 def say(line: str) -> None:
-    """Lines for the terminal of `cloze serve`, at once."""
+    """Print lines to the terminal of `cloze serve`, without delay."""
     mark = MARK if PARENT in os.environ else ""
     print("\n".join(mark + each for each in line.splitlines()), flush=True)
 

@@ -1,13 +1,13 @@
-"""`cloze serve`: a recipe on a schedule, until it is told to stop.
+"""`cloze serve`: a recipe on a schedule, until it is stopped.
 
     timetables.py     when it runs: a cron expression in this machine's time zone, or every so many seconds
-    serve_recipe      a Prefect API with schedules, and the service that uses it, anew where it goes away
+    serve_recipe      a Prefect API with schedules, and the service that uses it; again if it goes away
     service.py        the recipe's deployment there, and a runner that waits for its runs
     scheduled_run.py  one run, in a process of its own
 
 Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the
 schedule as it is. Every process that is started here ends with this one, however it ends; the runs that it left
-open are closed by the next that serves the recipe. Where the server goes away with the process that started it,
+open are closed by the next process that serves the recipe. If the server goes away with the process that started it,
 this one starts another.
 """
 
@@ -58,9 +58,9 @@ def serve_recipe(
 ) -> NoReturn:
     """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
-    port:  of the server and its UI, where no server of the user's profile answers
-    store: the store that the command names, over the recipe's own
-    Raises InputError for what the user can mend, before anything starts.
+    port:  of the server and its UI, if no server of the user's profile answers
+    store: the store that the command names, instead of the recipe's own
+    Raises InputError for what the user can fix, before anything starts.
     """
     timetable(cron, every)
     check_deployable(recipe, workers)
@@ -91,7 +91,7 @@ def serve_recipe(
 def serve_on(
     service: Service, server: Callable[[], AbstractContextManager[str]], tell: Tell, run_now: bool
 ) -> NoReturn:
-    """Serve a recipe with a server, and with another where it goes. Raises ServerFailed where the first fails."""
+    """Serve a recipe with a server, and with another if it goes away. Raises ServerFailed if the first fails."""
     first = True
     while True:
         try:
@@ -105,22 +105,22 @@ def serve_on(
             why = str(error)
         give_way()
         first = False
-        tell(f"{why}; the schedule goes on with the next one.")
+        tell(f"{why}; the schedule continues with the next one.")
         time.sleep(ALIVE_SECONDS)
 
 
 def check_server_port(home: Path, port: int) -> None:
-    """Raises InputError for no port, and for one that is in use by anything but a server of this home."""
+    """Raise InputError for an invalid port, and for one that anything but a server of this home uses."""
     if not 0 < port < 1 << 16:
         raise InputError(f"--port {port} must be a whole number from 1 to 65535.")
-    with starting_turn(home / "prefect"):  # one that has the port and does not answer yet is waited for
+    with starting_turn(home / "prefect"):  # waits for a server that has the port and does not answer yet
         if not keeps_runs_of(home, port):
             check_port(port)
 
 
 @contextmanager
 def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """A full Prefect server of this home: the one that listens on the port, or a new one. Raises ServerFailed."""
+    """Yield a full Prefect server of this home: the one that listens on the port, or a new one. Raises ServerFailed."""
     tell(f"The UI: http://127.0.0.1:{port}")
     if not keeps_runs_of(home, port):
         first = not (home / "prefect" / "prefect.db").exists()
@@ -137,7 +137,7 @@ def own_api(home: Path, port: int, tell: Tell) -> Iterator[str]:
 
 @contextmanager
 def profile_api(address: str, tell: Tell) -> Iterator[str]:
-    """The server of the user's profile, as soon as it answers."""
+    """Yield the server of the user's profile, as soon as it answers."""
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
@@ -146,7 +146,7 @@ def profile_api(address: str, tell: Tell) -> Iterator[str]:
 
 @contextmanager
 def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Serve a recipe for the time of the block. Raises InputError where one of the same name is served."""
+    """Serve a recipe during the block. Raises InputError if one of the same name is served already."""
     path = home / "prefect" / f"serving-{quote(recipe.name, safe='')}.lock"
     with path.open("a+", encoding="utf-8") as file:
         if not try_lock(file):

@@ -2,11 +2,11 @@
 
     `cloze serve` ─► the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
 
-Promise: told to stop by a signal, it ends within some ten seconds, whatever the API and the runner do then: a run ends
-itself in that time (`flows.signals`), but for one that saves a model, which has RUN_SECONDS. The runner begins no run
+Promise: after a signal to stop, it ends within some ten seconds, whatever the API and the runner do then: a run ends
+itself in that time (`flows.signals`), except one that saves a model, which has RUN_SECONDS. The runner begins no run
 meanwhile: it is stopped first. What is left of a runner that was killed ends within seconds, and its runs are closed
-before another is started. The runner's folder is in this home: where Prefect would have it, it belongs to the first
-user of the machine.
+before another is started. The runner's folder is in this home: Prefect's own place for it belongs to the first user of
+the machine.
 
 An API that fails for a moment (its database is busy: 503) is asked again.
 """
@@ -56,20 +56,20 @@ Tell = Callable[[str], None]
 Result = TypeVar("Result")
 
 ALIVE_SECONDS = 3.0  # between two looks at the runner, and at whether the API still answers
-ALIVE_MISSES = 3  # so many looks in vain, and it is gone
-BUSY_SECONDS = 120.0  # so long an API that fails is asked again
+ALIVE_MISSES = 3  # failed looks after which it is gone
+BUSY_SECONDS = 120.0  # how long an API that fails is asked again
 PAUSE_SECONDS = 1.0
 RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
-CLOSE_SECONDS = 3.0  # for each answer of the API, which is asked meanwhile
+CLOSE_SECONDS = 3.0  # for each answer of the API meanwhile
 AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
-STOPPING = "A run that is on its way ends here; what is finished is kept, and the schedule is paused."
+STOPPING = "A run that is under way ends here; what is finished is kept, and the schedule is paused."
 STOPPED = "Stopped with its schedule; what is finished is kept."
 
 
 def deployment_of(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None
 ) -> RunnerDeployment:
-    """A recipe's deployment: one run at a time, the others in a queue."""
+    """Return a recipe's deployment: one run at a time, the others in a queue."""
     return RunnerDeployment.from_entrypoint(
         entrypoint_of(path),
         name=name,
@@ -83,14 +83,14 @@ def deployment_of(
 
 
 def register(deployment: RunnerDeployment) -> UUID:
-    """Put a deployment on the API; its id there."""
+    """Put a deployment on the API; return its id there."""
     deployment_id = deployment.apply()
     assert isinstance(deployment_id, UUID), "this is no coroutine"
     return deployment_id
 
 
 class Service:
-    """What serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
+    """Serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
         self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
@@ -98,7 +98,7 @@ class Service:
         self._deployment_id: UUID | None = None
 
     def attend(self, api: str, run_now: bool) -> str:
-        """Have the runs that are due started until the API is gone: this, in words. Raises ServerFailed."""
+        """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
         with get_client(sync_client=True) as client:
             deployment_id = self._deployment_id = patiently(lambda: register(deployment_of(**self._given)))
             self._have_runner(client, deployment_id)
@@ -120,14 +120,14 @@ class Service:
         return "The Prefect server is gone"
 
     def _have_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner where none lives, after what the one before has left open is closed."""
+        """Start a runner if none lives, after closing what the one before left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
         give_way()
         if self._runner is not None:
             why = f"The orchestrator's runner has ended (its log is {runner_log()})"
-            self._tell(f"{why}; the schedule goes on with the next one.")
-        if self._own:  # who else runs things with a server of the profile is not known here
+            self._tell(f"{why}; the schedule continues with the next one.")
+        if self._own:  # other users of a profile's server are not known here
             patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
         self._runner = start_runner(self._given)
 
@@ -141,7 +141,7 @@ class Service:
         os._exit(0)
 
     def _close(self) -> None:
-        """Let no more runs become due, and close those that are open."""
+        """Let no more runs become due, and close open ones."""
         if self._deployment_id is None:
             return
         try:
@@ -154,9 +154,9 @@ class Service:
 
 
 def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
-    """Close the runs of a schedule that nobody has served any more, so that none takes the place of the next.
+    """Close the abandoned runs of a schedule, so that none takes the place of the next.
 
-    What ran is Crashed. since_start: what was due before now is Cancelled, for nobody has served it
+    What ran is Crashed. since_start: what was due before now is Cancelled, because nobody served it
     """
     ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
     for run in read_runs(client, deployment_id, AT_WORK):
@@ -169,7 +169,7 @@ def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start:
 
 
 def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
-    """What an API answers, asked again where it fails. Raises ServerFailed."""
+    """Return what an API answers, asking again if it fails. Raises ServerFailed."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -183,7 +183,7 @@ def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Resu
 
 
 def runner_log() -> Path:
-    """Where a runner says how it fails: in the traces that it prints of a server that is away."""
+    """Return the path of the runner's log, which has its errors, such as those from a server that is away."""
     return Path(PREFECT_HOME.value(), "runner.log")
 
 
@@ -197,7 +197,7 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[str]":
 
 
 def show_runs(runner: "subprocess.Popen[str]") -> None:
-    """Print the lines of a runner's output that are of its runs, to its end."""
+    """Print the lines of a runner's output that come from its runs, to its end."""
     assert runner.stdout is not None
     for line in runner.stdout:
         if line.startswith(MARK):
@@ -205,7 +205,7 @@ def show_runs(runner: "subprocess.Popen[str]") -> None:
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner with its runs: these are told to, and have some seconds; of what they started nothing is left."""
+    """End a runner with its runs: they get a signal and some seconds; nothing that they started is left."""
     send(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = children(runner.pid)
     theirs = [(pid, began(pid)) for pid in family(runner.pid)[1:]]
@@ -216,7 +216,7 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
     while any(map(lives, runs)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid, when_begun in theirs:
-        if lives(pid) and began(pid) == when_begun:  # a number is given again
+        if lives(pid) and began(pid) == when_begun:  # process numbers are reused
             send(pid, signal.SIGKILL)
     runner.kill()
     runner.wait()
@@ -227,7 +227,7 @@ def run_runner(given: dict[str, Any], parent: int) -> None:
     end_with(parent, lambda: os._exit(1))
     os.environ[PARENT] = str(os.getpid())
     folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
-    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)
     tempfile.tempdir = str(folder)
     serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)

@@ -1,4 +1,4 @@
-"""When a recipe runs: a cron expression or a number of seconds; and what goes over it in every run."""
+"""Schedules of a recipe: a cron expression or a number of seconds; and the overrides of every run."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
 def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
-    """The schedule that the command's options mean. Raises InputError."""
+    """Return the schedule that the command's options mean. Raises InputError."""
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
     if every_seconds is not None:
@@ -32,13 +32,13 @@ def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
 
 
 def local_zone() -> str:
-    """The name of this machine's time zone; UTC where it has none."""
+    """Return the name of this machine's time zone; UTC if it has none."""
     name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
     return name if name in available_timezones() else "UTC"
 
 
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
-    """Raises InputError where a recipe's name cannot be a deployment's, or there are no workers."""
+    """Raise InputError if a recipe's name cannot be a deployment's, or there are no workers."""
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
     if workers is not None and workers < 1:
@@ -46,14 +46,14 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 
 
 def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
-    """What goes over the recipe in every run of its deployment, by the parameters of its flow."""
+    """Return the overrides of the recipe in every run of its deployment, by the parameters of its flow."""
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
     every = {"store": recipe.store if store else None, "set": pairs, "worker_processes": workers}
     return {key: value for key, value in every.items() if value}
 
 
 def when(schedule: Schedule) -> str:
-    """A schedule in words.
+    """Describe a schedule in words.
 
     >>> when(Interval(60)), when(Cron("0 3 * * *", timezone="Europe/Berlin"))
     ('every 60 s', '0 3 * * * (Europe/Berlin)')

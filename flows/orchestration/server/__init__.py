@@ -1,3 +1,4 @@
 """The embedded Prefect server: `embedded.py` starts and stops it, `database.py` checks its database beforehand,
-`history.py` bounds what it keeps. `api_recorder.py` records a run with the API while that answers, and without it else.
+`history.py` bounds what it keeps. `api_recorder.py` records a run with the API while that answers, and without it
+otherwise.
 """

@@ -1,12 +1,12 @@
-"""Whether what a run leaves with the orchestrator still arrives there, and what happens where it does not.
+"""Records a run with the orchestrator, and continues without it if it does not answer.
 
-    recorded(home, ...)     the API of the user's profile, or the embedded server, watched for the time of a run
-    leave(call)             something for a page of the run: after some seconds where the API is away, else nothing
+    recorded(home, ...)     the API of the user's profile, or the embedded server, watched during a run
+    leave(call)             sends something for a page of the run; if the API stays away for some seconds, nothing
 
 Promise: a server that dies, hangs, fails or never comes up costs a run some of its pages and no result. A run waits for
-it for START_SECONDS before it begins, and for ANSWER_SECONDS later, says in one line that it goes on without it, and
-leaves its record with it again as soon as it answers. An embedded one that has ended is started again on its port. A
-run that was done without one is left there as one flow run at its end, if it answers then.
+it for START_SECONDS before it begins, and for ANSWER_SECONDS later, says in one line that it continues without it, and
+is recorded there again as soon as it answers. An embedded one that has ended is started again on its port. A run that
+was done without one is left there as one flow run at its end, if it answers then.
 
 Cost: a look at the server every two seconds. A request to one that hangs takes what PREFECT_API_REQUEST_TIMEOUT and
 PREFECT_CLIENT_MAX_RETRIES let it (`flows.environment`).
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 Result = TypeVar("Result")
 
-PAUSE_SECONDS = 1.0  # between two looks of who waits for it
-LOOK_SECONDS = 2.0  # between two looks at the server; one takes up to 5 s where it does not answer
+PAUSE_SECONDS = 1.0  # between two looks while waiting for it
+LOOK_SECONDS = 2.0  # between two looks at the server; one takes up to 5 s if it does not answer
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
 ANSWER_SECONDS = 30.0  # for it to answer later
 STARTS = 3  # of an embedded server, in a run
@@ -55,14 +55,14 @@ FREE_BYTES = 4_000_000  # a database takes some
 TRIES = 3  # of a call that fails while the API answers
 
 ENDED = "The embedded Prefect server has ended; it is started again. Pages of this run may lack something."
-WITHOUT = "The run goes on without it; the store lacks nothing."
+WITHOUT = "The run continues without it; the store lacks nothing."
 
 
 class Recording:
     """The API that a run is recorded with, and whether the run waits for it.
 
-    server:      the embedded one, where it is that
-    lost:        whether the run goes on without the API to its end: from its beginning, where none answers in time
+    server:      the embedded one, if that is used
+    lost:        whether the run continues without the API to its end; from its beginning, if none answers in time
     interrupted: whether the API was away
     """
 
@@ -73,7 +73,7 @@ class Recording:
         self._tell = tell
         self._server = server
         self._starts = 1
-        self._without = ""  # what was said last of an API that is away
+        self._without = ""  # the last message about an API that is away
         self._lost = threading.Event()
         self._over = threading.Event()
         self._turn = threading.Lock()
@@ -82,17 +82,17 @@ class Recording:
 
     @property
     def embedded(self) -> bool:
-        """Whether the server is there for this run alone."""
+        """True if the server exists only for this run."""
         return self._server is not None
 
     @property
     def lost(self) -> bool:
-        """Whether the run goes on without the API, whatever it does from now on."""
+        """True if the run continues without the API to its end, even if that answers again."""
         return self._lost.is_set()
 
     @property
     def gone(self) -> bool:
-        """Whether the run goes on without the API: until it answers again, or to the end where it is lost."""
+        """True if the run continues without the API: until it answers again, or to the end if it is lost."""
         return self.lost or self._is_away_for(ANSWER_SECONDS)
 
     def _is_away_for(self, seconds: float) -> bool:
@@ -100,7 +100,7 @@ class Recording:
         return since is not None and time.monotonic() >= since + seconds
 
     def api_by_now(self) -> str:
-        """The address of the API where it answers by now; "" where it does not."""
+        """Return the address of the API if it answers by now, else ""."""
         address = self.address
         if self._server is not None and self._server.has_address():
             address = self._server.address
@@ -108,7 +108,7 @@ class Recording:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """For the time of the block the server is looked at."""
+        """Watch the server during the block."""
         thread = threading.Thread(target=self._watch, name="recording", daemon=True)
         thread.start()
         try:
@@ -118,7 +118,7 @@ class Recording:
             thread.join(LOOK_SECONDS)
 
     def leave(self, call: Callable[[], Result], patient: bool = True) -> Result | None:
-        """Call the API, again where it comes back soon; None where it does not. `patient`: wait for it"""
+        """Call the API, again if it comes back soon; None if it does not. `patient`: wait for it"""
         for attempt in range(TRIES):
             if self.gone or (not patient and self._is_away_for(0.0)):
                 return None
@@ -136,7 +136,7 @@ class Recording:
         return None
 
     def settle(self) -> bool:
-        """Wait until the API answers (True), or the run goes on without it (False)."""
+        """Wait until the API answers (True), or the run continues without it (False)."""
         while not (self.gone or self._answers()):
             self._note_away()
             time.sleep(PAUSE_SECONDS)
@@ -153,7 +153,7 @@ class Recording:
         return True
 
     def lose(self, why: str) -> None:
-        """Go on without the API to the end of the run: what has to be sent to it is let go."""
+        """Continue without the API to the end of the run; what should be sent to it is dropped."""
         if self.lost:
             return
         self._lost.set()
@@ -164,7 +164,7 @@ class Recording:
         refresh_global_settings_context()
 
     def _say_without(self, why: str) -> None:
-        """Say once that the run goes on without the API, and why."""
+        """Say once that the run continues without the API, and why."""
         with self._turn:
             if why != self._without:
                 self._without = why
@@ -197,12 +197,12 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 def recording() -> Recording | None:
-    """The recording of the run that this is called in."""
+    """Return the recording of the run that this is called in."""
     return _recording.get()
 
 
 def leave(call: Callable[[], Result], patient: bool = True) -> Result | None:
-    """Leave something on the pages of the run that this is called in; None where its API is away, or lost.
+    """Leave something on the pages of the run that this is called in; None if its API is away, or lost.
 
     patient: wait some seconds for an API that is away
     """
@@ -211,7 +211,7 @@ def leave(call: Callable[[], Result], patient: bool = True) -> Result | None:
 
 
 class FlowEnd:
-    """How the work of a flow ended, whatever its orchestrator could make of it."""
+    """Holds how the work of a flow ended, whatever its orchestrator recorded."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -231,10 +231,10 @@ class FlowEnd:
         return state
 
     def whatever(self, run: "Callable[[], State[Any]]") -> "State[Any] | None":
-        """The state that a flow ends in, or that its work ended in where the API is gone by then; None where it cannot
-        begin, which is tried again: then the API is lost.
+        """Return the final state of a flow, or of its work if the API is gone by then.
 
-        Raises what the work raised, and what Prefect did in a process that it has started itself.
+        None if it cannot begin after several tries: then the API is lost. Raises what the work raised, and what Prefect
+        raised in a process that it has started itself.
         """
         mine = recording()
         why = "does not answer"
@@ -254,7 +254,7 @@ class FlowEnd:
         return None
 
     def _close(self, mine: Recording) -> "State[Any]":
-        """Put on record how the work ended, as soon as the API takes it; what the work raised is raised."""
+        """Record how the work ended, as soon as the API accepts it; raise what the work raised."""
         from prefect.client.orchestration import get_client
         from prefect.states import Failed
 
@@ -277,14 +277,14 @@ class FlowEnd:
 
 
 def unanswered() -> tuple[type[Exception], ...]:
-    """What Prefect raises where its API does not answer, or fails; and some more (`is_unanswered`)."""
+    """Return what Prefect raises if its API does not answer, or fails; and some more (`is_unanswered`)."""
     import httpx
 
     return (httpx.HTTPError, RuntimeError)
 
 
 def is_unanswered(error: BaseException | None) -> bool:
-    """Whether an error is, or comes from, an API that does not answer, or fails."""
+    """Tell whether an error is, or comes from, an API that does not answer, or fails."""
     import httpx
 
     while error is not None:
@@ -297,14 +297,14 @@ def is_unanswered(error: BaseException | None) -> bool:
 
 
 def api_of_profile(own_server: bool) -> str | None:
-    """The API that a run is to be recorded with, where it is not the embedded server's."""
+    """Return the API that a run is recorded with, unless it is the embedded server's."""
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
 def answering_api(home: Path, own_server: bool) -> str:
-    """The API that takes a run for which no server is started: of the profile, or of a server of this home.
+    """Return the API for a run that starts no server: of the profile, or of a server of this home.
 
-    "" where none answers.
+    "" if none answers.
     """
     profile = api_of_profile(own_server)
     if profile is None:
@@ -314,8 +314,10 @@ def answering_api(home: Path, own_server: bool) -> str:
 
 @contextmanager
 def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
-    """For the time of the block, a run is recorded with the API that the user's profile names, or with the embedded
-    server; where none answers in time, with none."""
+    """Record a run during the block with the API of the user's profile, or with the embedded server.
+
+    If none answers in time, it is recorded with none.
+    """
     ambient = api_of_profile(own_server)
     with ExitStack() as servers:
         mine = _embedded(home / "prefect", tell, servers) if ambient is None else _of_profile(ambient, tell)
@@ -327,7 +329,7 @@ def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
 
 @contextmanager
 def during(mine: Recording) -> Iterator[None]:
-    """For the time of the block a run is recorded so."""
+    """Use a recording for the run in the block."""
     token = _recording.set(mine)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
     try:
@@ -341,8 +343,8 @@ def during(mine: Recording) -> Iterator[None]:
 
 
 def goes_without(why: str) -> str:
-    """What is said of a run that begins without a server."""
-    return f"{why} The run goes on without one, and builds the same; `cloze runs` will list it."
+    """Return the message for a run that begins without a server."""
+    return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
 def _of_profile(address: str, tell: Tell) -> Recording:
@@ -357,7 +359,7 @@ def _of_profile(address: str, tell: Tell) -> Recording:
 
 
 def _embedded(prefect_home: Path, tell: Tell, servers: ExitStack) -> Recording:
-    """The embedded server of a home. One that has not come up in time goes on coming up."""
+    """Start the embedded server of a home. One that is not up in time keeps starting."""
     first = not database_of(prefect_home).exists()
     tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     server = servers.enter_context(embedded_server(str(prefect_home / "server.log")))
@@ -369,7 +371,7 @@ def _embedded(prefect_home: Path, tell: Tell, servers: ExitStack) -> Recording:
 
 
 def _first_address(server: EmbeddedServer, tell: Tell) -> str:
-    """The address of a server once it answers; started again where it ends. Raises ServerFailed."""
+    """Return the address of a server once it answers; it is started again if it ends. Raises ServerFailed."""
     deadline = time.monotonic() + START_SECONDS
     try:
         return server.wait(START_SECONDS)
@@ -382,13 +384,13 @@ def _first_address(server: EmbeddedServer, tell: Tell) -> str:
 
 
 def look_at_database(prefect_home: Path, tell: Tell) -> None:
-    """Raises InputError where a server could not work with the database of a home. Waits for one that starts there."""
+    """Raise InputError if a server could not work with the database of a home. Waits for one that starts there."""
     with starting_turn(prefect_home, lambda: tell("Another Prefect server of this home starts first.")):
         check_database(prefect_home)
 
 
 def _why(error: ServerFailed, prefect_home: Path) -> str:
-    """Why a server did not start, as far as it can be seen beside its log: a full disk, or its database."""
+    """Explain why a server did not start, as far as that is visible outside its log: a full disk, or its database."""
     free = shutil.disk_usage(prefect_home).free
     if isinstance(error, ServerSlow):
         return ""

@@ -1,8 +1,8 @@
-"""The database of the embedded orchestrator, looked at before a server opens it: what is wrong, and what mends it.
+"""Checks the database of the embedded orchestrator before a server opens it, and reports faults with their remedy.
 
 It holds the history of runs on the orchestrator's pages, and nothing of any store.
 
-Cost: all of it is read, a second for 500 MB: before `cloze ui` and `cloze serve`, and after a server that failed.
+Cost: all of it is read, a second for 500 MB: before `cloze ui` and `cloze serve`, and after a server failed.
 """
 
 import os
@@ -16,22 +16,22 @@ from corpora.store.places.files import disk_refusal
 
 LOCKED_SECONDS = 10.0  # a server writes for a moment at a time
 OF_THE_USER = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
-SHRINK_BYTES = 32_000_000  # less room in the file is left there
-SHRINK_WAITS = 1.0  # seconds for who has it open
+SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
+SHRINK_WAITS = 1.0  # seconds for a process that has it open
 HEAD = b"SQLite format 3\0"
 DAMAGED = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 LOCKED = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
 
 
 def database_of(prefect_home: Path) -> Path:
-    """Where the database of a Prefect home is."""
+    """Return the path of a Prefect home's database."""
     return prefect_home / "prefect.db"
 
 
 def check_database(prefect_home: Path) -> None:
-    """Raises InputError where a server could not work with the database of a home.
+    """Raise InputError if a server could not work with the database of a home.
 
-    Where there is none yet, or the user's settings name a database of their own, nothing is looked at.
+    Nothing is checked if there is none yet, or the user's settings name a database of their own.
     """
     path = database_of(prefect_home)
     if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
@@ -43,7 +43,7 @@ def check_database(prefect_home: Path) -> None:
         if head and head != HEAD:
             raise _damaged(path, "it does not begin as a database")
         with closing(sqlite3.connect(path, timeout=LOCKED_SECONDS, isolation_level=None)) as database:
-            database.execute("BEGIN IMMEDIATE")  # as who is about to write
+            database.execute("BEGIN IMMEDIATE")  # as for a write
             database.execute("ROLLBACK")
             if (fault := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                 raise _damaged(path, str(fault).replace("\n", " "))
@@ -55,16 +55,16 @@ def check_database(prefect_home: Path) -> None:
 
 
 def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
-    """Give back what is free of the database of a home, where that is most of a large file and nobody has it open.
+    """Free unused space of a home's database, if that is most of a large file and nobody has it open.
 
-    Cost: the database is written anew.
+    Cost: the database is rewritten.
     """
     path = database_of(prefect_home)
     if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
         return
     try:
         with closing(sqlite3.connect(path, timeout=SHRINK_WAITS, isolation_level=None)) as database:
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")  # said first, it is refused where another has it open
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")  # first, so it is refused if another has it open
             free, size = _room(database)
             if free >= SHRINK_BYTES and 2 * free > size:
                 database.execute("BEGIN EXCLUSIVE")
@@ -78,14 +78,14 @@ def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
 
 
 def _room(database: sqlite3.Connection) -> tuple[int, int]:
-    """Bytes of a database that are free, and all of them."""
+    """Return the free bytes of a database, and its size."""
     names = ("freelist_count", "page_count", "page_size")
     free, pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
     return free * size, pages * size
 
 
 def _refused(path: Path, error: sqlite3.DatabaseError, elsewhere: str) -> InputError:
-    """What SQLite says of a database, as a paragraph."""
+    """Return SQLite's error about a database as a paragraph."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in LOCKED:
         return InputError(

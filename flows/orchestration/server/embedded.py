@@ -1,11 +1,11 @@
 """The embedded orchestrator: Prefect's server in a process of its own, for one machine and one run.
 
 It listens on a free port of the loopback, keeps its database in the project's own Prefect home (so `cloze ui`
-shows the same runs later), and ends itself when the process that started it is gone, however it went: it
+shows the same runs later), and ends itself when the process that started it is gone, however that ended: it
 watches a pipe that the system closes. The first start makes the database, which takes some 20 seconds; servers
-of one home start one after another, for two that make its database at once spoil it.
+of one home start one after another, because two that make its database at once corrupt it.
 
-With a port it is a full server: the same, with the UI and the services that schedule runs. Its port is in a file of the
+With a port it is a full server: it also has the UI and the services that schedule runs. Its port is in a file of the
 home, so that runs that start no server find it.
 """
 
@@ -55,7 +55,7 @@ class EmbeddedServer:
     """A server that is starting or running; with a port it is a full one."""
 
     def __init__(self, log_path: str, port: int | None = None) -> None:
-        self.address = ""  # of its API, once it has said its port
+        self.address = ""  # of its API, once it has printed its port
         self._log_path = log_path
         self._environment = EPHEMERAL if port is None else full_server(port)
         self._arguments = [] if port is None else [str(port), FULL]
@@ -74,7 +74,7 @@ class EmbeddedServer:
             )
 
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
-        """The address of its API, once it answers. Raises ServerFailed where it ends, ServerSlow after some seconds."""
+        """Return its API's address, once it answers. Raises ServerFailed if it ends, ServerSlow after some seconds."""
         deadline = time.monotonic() + seconds
         while not self.ended:
             if self.has_address() and answers(self.address):
@@ -87,21 +87,21 @@ class EmbeddedServer:
         )
 
     def has_address(self) -> bool:
-        """Whether it has said its port, which is read once."""
+        """Tell whether it has printed its port, which is read once."""
         assert self._process.stdout is not None
         if not self.address and select.select([self._process.stdout], [], [], 0)[0]:
-            if line := self._process.stdout.readline():  # nothing where it ends
+            if line := self._process.stdout.readline():  # nothing if it ends
                 self._arguments = [str(int(line)), *self._arguments[1:]]
                 self.address = f"http://127.0.0.1:{int(line)}/api"
         return bool(self.address)
 
     @property
     def ended(self) -> bool:
-        """Whether its process is gone."""
+        """True if its process is gone."""
         return self._process.poll() is not None
 
     def start_anew(self) -> None:
-        """Start another in place of one that has ended, on the port that it said."""
+        """Start another in place of one that has ended, on the same port."""
         self._close()
         self.address = ""
         self._process = self._start()
@@ -123,7 +123,7 @@ class EmbeddedServer:
 
 @contextmanager
 def embedded_server(log_path: str, port: int | None = None) -> Iterator[EmbeddedServer]:
-    """A server for the time of the block, a full one with a port; it need not answer yet."""
+    """Run a server during the block, a full one with a port; it need not answer yet."""
     server = EmbeddedServer(log_path, port)
     try:
         yield server
@@ -132,29 +132,29 @@ def embedded_server(log_path: str, port: int | None = None) -> Iterator[Embedded
 
 
 def last_error(log_path: str) -> str:
-    """The last error in the log of a server, as a sentence; nothing where it has none."""
+    """Return the last error in the log of a server, as a sentence; "" if it has none."""
     lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
     return f" The last error there: {last}" if last else ""
 
 
 def answers(address: str) -> bool:
-    """Whether a Prefect API at this address says that it is healthy."""
+    """Tell whether a Prefect API at this address reports that it is healthy."""
     return _ask(f"{address}/health") is not None
 
 
 def keeps_runs_of(home: Path, port: int) -> bool:
-    """Whether a Prefect server of this home answers on a port, be it `cloze ui` or another schedule's."""
+    """Tell whether a Prefect server of this home answers on a port, whether `cloze ui` or a schedule started it."""
     return _home_of(f"http://127.0.0.1:{port}/api") == str(home / "prefect")
 
 
 def is_of_home(address: str) -> bool:
-    """Whether the server of an API on this machine is one of the home of this process."""
+    """Tell whether the server of an API on this machine belongs to the home of this process."""
     return urlsplit(address).hostname in LOOPBACK and _home_of(address) == os.environ.get("PREFECT_HOME")
 
 
 def server_of_home(home: Path) -> str:
-    """The API of the full server of this home that was started last; "" where it does not answer."""
+    """Return the API of the full server of this home that was started last; "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -163,13 +163,13 @@ def server_of_home(home: Path) -> str:
 
 
 def _home_of(address: str) -> str | None:
-    """The Prefect home that a server says it has."""
+    """Return the Prefect home that a server reports."""
     settings = ask(f"{address}/admin/settings")
     return settings.get("home") if isinstance(settings, dict) else None
 
 
 def ask(url: str, body: object = None) -> Any:
-    """What an API answers, as JSON; None where it does not, or something else. body: what it is given"""
+    """Return what an API answers, as JSON; None if it does not, or answers something else. body: of the request"""
     try:
         return json.loads(_ask(url, body) or b"null")
     except ValueError:
@@ -177,8 +177,10 @@ def ask(url: str, body: object = None) -> Any:
 
 
 def _ask(url: str, body: object = None) -> bytes | None:
-    """What a server answers; None where it does not, or not well. One elsewhere is asked as Prefect asks it: by the
-    proxy and with the key of the environment."""
+    """Return what a server answers; None if it does not, or with an error.
+
+    One on another machine is asked as Prefect asks it: over the proxy and with the key of the environment.
+    """
     here = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
     key = os.environ.get("PREFECT_API_KEY")
@@ -192,12 +194,12 @@ def _ask(url: str, body: object = None) -> bytes | None:
 
 
 def full_server(port: int) -> dict[str, str]:
-    """The settings of a full server on a port of the loopback; its UI asks the API that they name."""
+    """Return the settings of a full server on a port of the loopback; its UI asks the API that they name."""
     return {"PREFECT_SERVER_API_PORT": str(port), "PREFECT_SERVER_API_HOST": "127.0.0.1"}
 
 
 def check_port(port: int) -> None:
-    """Raises InputError for a port that is in use."""
+    """Raise InputError for a port that is in use."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
@@ -207,7 +209,7 @@ def check_port(port: int) -> None:
 
 
 def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
-    """A full server with its UI, until the process is stopped. Raises InputError for a used port or a bad database."""
+    """Run a full server with its UI until the process is stopped. Raises InputError for a used port or bad database."""
     from flows.recipes.settings.retention import (
         RetentionSettings,  # not above: the child has no use for what it imports
     )
@@ -226,7 +228,7 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
 
 
 def serve(port: int, full: bool) -> None:
-    """The child: print the port, serve, and end when the parent's end of stdin closes.
+    """Run the child process: print the port, serve, and end when the parent's end of stdin closes.
 
     port: 0 for one that is free
     full: with the UI, and the services that schedule runs
@@ -270,7 +272,7 @@ def serve(port: int, full: bool) -> None:
 
 
 def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-    """The turn of a server to start: no other of its home does meanwhile. `waiting` is called where another does."""
+    """Wait for a server's turn to start: no other of its home starts meanwhile. `waiting` is called if another does."""
     return held(prefect_home / "starting.lock", waiting)
 
 

@@ -1,7 +1,7 @@
-"""How long the orchestrator's own database keeps its history: settings of the servers that are started here.
+"""Retention of the history in the orchestrator's own database: settings of the servers that are started here.
 
-The server has a service that deletes what is older; it is off unless it is asked for. Where the user's settings name a
-database, that is theirs, and nothing is set.
+The server has a service that deletes what is older; it is off by default. If the user's settings name a database, that
+is theirs, and nothing is set.
 """
 
 import os
@@ -13,7 +13,7 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 
 
 def history_settings(days: float) -> dict[str, str]:
-    """Settings of a server that keeps its history for some days; none where the database is the user's own."""
+    """Return the settings of a server that keeps its history for some days; none if the database is the user's own."""
     if any(os.environ.get(name) for name in OF_THE_USER):
         return {}
     return {
@@ -25,6 +25,6 @@ def history_settings(days: float) -> dict[str, str]:
 
 
 def keep_history(days: float) -> None:
-    """Have the servers that this process starts keep their history for some days; what the user has set stays."""
+    """Make the servers that this process starts keep their history for some days; what the user has set stays."""
     for name, value in history_settings(days).items():
         os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""What a plan says beside its figures: what was sampled, what could not be, and what the recipe's rules would drop."""
+"""Lines that a plan prints with its figures: what was sampled, what was not, and what the recipe's rules would drop."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,11 +14,11 @@ MOST_DROPS = 8
 
 
 def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
-    """What estimates rest on, and what they cannot say, in lines."""
+    """Yield lines about what the estimates are based on, and what they cannot say."""
     samples = estimator.samples
     yield _sampled_line(estimator)
     if short := [name for name, sample in samples.items() if sample.cut_short]:
-        yield f"The sample of {', '.join(short)} was cut short, for reading it took long."
+        yield f"The sample of {', '.join(short)} was cut short because reading it took long."
     if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
         yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
     if estimator.rehearsal.ended:
@@ -43,17 +43,17 @@ def _sampled_line(estimator: Estimator) -> str:
 
 
 def _records(estimator: Estimator) -> tuple[int, int]:
-    """How many records were sampled, and of how many."""
+    """Return how many records were sampled, and out of how many."""
     samples = estimator.samples.values()
     return sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
 
 
 def _ended_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
-    """What is said where the sample does not come to the last stage."""
+    """Yield the lines for a sample that does not reach the last stage."""
     yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
     sampled, records = _records(estimator)
     if not estimator.documents:
-        yield (  # one sees none of what is expected three times in one of 20 cases
+        yield (  # in one of 20 cases none is seen of what is expected three times
             f"Of {counted(sampled, 'record')} of the sample none is left, so of about {records:,} at most "
             f"{round(min(1.0, 3 / max(1, sampled)) * records):,} are (95 of 100 cases)."
         )
@@ -63,7 +63,7 @@ def _ended_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Itera
 
 
 def rules_that_stop(estimator: Estimator) -> Iterable[str]:
-    """What would stop the run: rules over their bounds, and the template that fits the texts better."""
+    """Yield what would stop the run: rules over their bounds, and the template that fits the texts better."""
     for entry in estimator.recipe.sources:
         name, settings = entry.source.name, entry.documents
         judged = estimator.judged.get(name)
@@ -80,7 +80,7 @@ def rules_that_stop(estimator: Estimator) -> Iterable[str]:
 
 
 def dropped(estimator: Estimator) -> dict[str, int]:
-    """Documents that steps drop, by source and reason, the most frequent first."""
+    """Count the documents that steps drop, by source and reason, the most frequent first."""
     counts: dict[str, int] = {}
     for name, judged in estimator.judged.items():
         for outcome, count in judged.ledger.account("records").outcomes.items():

@@ -1,4 +1,4 @@
-"""The estimator: what each stage that is to be built comes to, scaled from the rehearsal of a sample."""
+"""The estimator: figures for each stage to be built, scaled from the rehearsal of a sample."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
 
-Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated of it, and that it took
+Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated, and that it took
 OF_SOURCE = ("documents", "signatures")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Whole:
-    """What a stage holds, and what its own work takes."""
+    """Holds the size of a whole stage, and the cost of its own work."""
 
     documents: float | None = None
     tokens: float | None = None
@@ -32,10 +32,10 @@ class _Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator:
-    """What all stages are estimated from.
+    """Estimates every stage from these inputs.
 
-    older:      what the store holds of each source; resampled: the sources of which nothing is to be built
-    from_start: whether later stages have nothing to go on
+    older:      what the store holds of each source; resampled: the sources that need no building
+    from_start: whether later stages have nothing to continue from
     """
 
     recipe: Recipe
@@ -50,12 +50,12 @@ class Estimator:
 
     @cached_property
     def judged(self) -> dict[str, Manifest]:
-        """By source, the documents of the sample."""
+        """The documents of the sample, by source."""
         return {built.manifest.name: built.manifest for built in self.rehearsal.of("documents")}
 
     @cached_property
     def scales(self) -> dict[str, Scale]:
-        """By source."""
+        """The scale of each source, by its name."""
         return {
             name: scale_of(self.samples[name], judged, self.older.get(name, Older()), name in self.resampled)
             for name, judged in self.judged.items()
@@ -63,12 +63,12 @@ class Estimator:
 
     @property
     def documents(self) -> float:
-        """Those of the whole before duplicates are looked for, those of older artifacts included."""
+        """The number of all documents before duplicates are removed, including those of older artifacts."""
         return sum(made.rows("documents") * self.scales[name].all_documents for name, made in self.judged.items())
 
     @cached_property
     def kept(self) -> dict[str, float]:
-        """By source, of the documents that the sample keeps, how many the whole does: more of it are copies."""
+        """By source, the share of the sample's kept documents that the whole keeps: it has more copies."""
         shares = {}
         for corpus in self.rehearsal.of("corpora"):
             left = {_source(part): part.rows("documents") for part in corpus.manifest.parts}
@@ -80,12 +80,12 @@ class Estimator:
 
     @cached_property
     def text(self) -> float:
-        """How many times as much text the whole has as the sample."""
+        """The whole's text as a multiple of the sample's."""
         return self._times(lambda scale: scale.all_text)
 
     @cached_property
     def new_text(self) -> float:
-        """How many times as much text is to be worked on as the sample has."""
+        """The text to be worked on as a multiple of the sample's."""
         return self.text if self.from_start else self._times(lambda scale: scale.text)
 
     def _times(self, factor: Callable[[Scale], float]) -> float:
@@ -98,7 +98,7 @@ class Estimator:
         return self.new_text / self.text if self.text else 0.0
 
     def stages(self) -> list[StageEstimate]:
-        """An estimate of each stage that is to be built, once for its generations."""
+        """Estimate each stage that is to be built, once for all its generations."""
         wanted = dict.fromkeys(entry.stage for entry in self.planned if entry.state != "reuse")
         built = {each.manifest.stage_folder: each for each in self.rehearsal.built}
         estimates = []
@@ -112,7 +112,7 @@ class Estimator:
         return estimates
 
     def _other(self, kind: str) -> Built | None:
-        """The stage of a kind that stands for another name."""
+        """Return a stage of a kind that represents one of another name."""
         return None if kind in (*OF_SOURCE, "counts") else next(iter(self.rehearsal.of(kind)), None)
 
     def _stage(self, stage: str, kind: str, name: str, built: Built) -> StageEstimate:
@@ -151,7 +151,7 @@ class Estimator:
         )
 
     def _of_corpus(self, kind: str, name: str, built: Built) -> _Whole:
-        """A stage of all sources, as if all of it were to be built that can be new."""
+        """Scale a stage of all sources, as if everything that can be new were to be built."""
         if kind == "verdicts":
             more = self.documents / max(1, built.manifest.rows("verdicts"))
             return _Whole(
@@ -174,7 +174,7 @@ class Estimator:
         return self._part_by_part(kind, name, built)
 
     def _part_by_part(self, kind: str, name: str, built: Built) -> _Whole:
-        """Corpora and tokens: a part for each source."""
+        """Scale corpora and tokens, which have a part for each source."""
         documents = tokens = disk = 0.0
         unseen = self._unseen(name) if kind == "tokens" else 1.0
         for part in built.manifest.parts:
@@ -196,9 +196,9 @@ class Estimator:
 
     @property
     def _part_text(self) -> float:
-        """How many times as much text a part of the whole has as one of the sample.
+        """The text in a part of the whole as a multiple of that in a part of the sample.
 
-        A part that is much smaller is of few documents, each of which has fewer words than the law of texts says.
+        A much smaller part has few documents, each of which has fewer words than the law of texts says.
         """
         parts = sum(entry.parts for entry in self.planned if entry.stage.startswith("documents/"))
         return max(0.2, self.text * len(self.scales) / max(1, parts))
@@ -209,11 +209,11 @@ class Estimator:
 
     @property
     def _words(self) -> float:
-        """Different words of the whole."""
+        """The number of different words in the whole."""
         return distinct_words(self._sampled_words, self.text)
 
     def _vocabulary_growth(self, name: str, words: float) -> float:
-        """A sample may have too few words for as many tokens as are asked for. words: times as many in the whole"""
+        """Return the growth of a vocabulary whose sample had too few words. words: times as many in the whole"""
         settings = self._vocabularies[name]
         made = next(built.manifest for built in self.rehearsal.of("vocabularies") if built.manifest.name == name)
         if not isinstance(settings, VocabularySettings):
@@ -222,11 +222,11 @@ class Estimator:
 
     @cached_property
     def _vocabularies(self) -> dict[str, object]:
-        """Their settings, by the names of their artifacts."""
+        """The settings of vocabularies, by the names of their artifacts."""
         return {self.recipe.artifact_name(entry.name): entry.settings for entry in self.recipe.vocabularies}
 
     def _tokens_factor(self, shards: str) -> float:
-        """How many times as many tokens the whole has as the sample, of the sources of a shard set."""
+        """Return the tokens of the whole as a multiple of the sample's, for the sources of a shard set."""
         [entry] = [entry for entry in self.recipe.shards if self.recipe.artifact_name(entry.name) == shards]
         vocabulary = self.recipe.artifact_name(entry.vocabulary)
         made = [built.manifest for built in self.rehearsal.of("tokens") if built.manifest.name == vocabulary]
@@ -239,7 +239,7 @@ class Estimator:
         return self._unseen(vocabulary) * whole / sampled if sampled else 0.0
 
     def _unseen(self, vocabulary: str) -> float:
-        """How many times as many tokens a vocabulary makes of the whole as one that was trained on the sample alone."""
+        """Return the factor by which a vocabulary makes more tokens of text that it was not trained on."""
         trained = isinstance(self._vocabularies[vocabulary], VocabularySettings) and self.text > 1
         return 1 + UNSEEN * (1 - 1 / self.text) if trained else 1.0
 
@@ -258,7 +258,7 @@ class Estimator:
         return work.training_of(stage, self.recipe.model, self.recipe, size, self._held())
 
     def _held(self) -> dict[str, float]:
-        """Tokens to train on of each shard set, as the recipe calls it."""
+        """Return the tokens to train on of each shard set, by its name in the recipe."""
         names = {self.recipe.artifact_name(entry.name): entry.name for entry in self.recipe.shards}
         return {
             names[built.manifest.name]: train_examples(built.manifest)[1] * self._tokens_factor(built.manifest.name)
@@ -267,5 +267,5 @@ class Estimator:
 
 
 def _source(part: Part) -> str:
-    """The source that a part of a corpus, or of its tokens, is of."""
+    """Return the source of a part of a corpus, or of its tokens."""
     return part.labels.get("source", "")

@@ -1,4 +1,4 @@
-"""What is estimated of a stage, and the forms in which it is kept.
+"""Estimates of a stage, and the forms in which they are kept.
 
 Units: documents, tokens, bytes of disk, bytes of memory (resident, of all processes of the stage), seconds of
 processor time, seconds by the clock.
@@ -24,9 +24,9 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEstimate:
-    """One stage that is to be built. documents, tokens: of the artifact when it is whole; None where it counts none
+    """Estimate of a stage to be built. documents, tokens: of the finished artifact; None if it counts none
 
-    The others are what building it takes.
+    The others are the cost of building it.
     """
 
     stage: str
@@ -40,9 +40,9 @@ class StageEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """What a run would come to, with so many workers.
+    """Holds the estimates of a run, for a number of workers.
 
-    basis: what it is estimated from, in lines; sampled_bytes: of raw_bytes, were read; drops: documents, by reason
+    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read; drops: documents, by reason
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
@@ -59,22 +59,22 @@ class Estimates:
 
     @property
     def disk_bytes(self) -> int:
-        """Of all stages."""
+        """The disk space that all stages take."""
         return sum(stage.disk_bytes for stage in self.stages)
 
     @property
     def memory_bytes(self) -> int:
-        """Of the stage that takes most."""
+        """The memory of the stage that takes most."""
         return max((stage.memory_bytes for stage in self.stages), default=0)
 
     @property
     def cpu_seconds(self) -> float:
-        """Of all stages, and of what starts."""
+        """The processor time of all stages, and of starting the command and its server."""
         return self.start_cpu_seconds + sum(stage.cpu_seconds for stage in self.stages)
 
     @property
     def seconds(self) -> float:
-        """By the clock, of all stages: one kind after the other."""
+        """The time of all stages by the clock, one kind after the other."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
@@ -83,17 +83,17 @@ class Estimates:
         return max(self.stages, key=lambda stage: stage.memory_bytes)
 
     def to_json(self) -> dict[str, Any]:
-        """A form for scripts: all figures, with their units and the sums."""
+        """Return a form for scripts: all figures, with their units and the sums."""
         sums = {name: getattr(self, name) for name in ("disk_bytes", "memory_bytes", "cpu_seconds", "seconds")}
         return {"units": UNITS, **asdict(self), "run": sums}
 
     def to_bytes(self) -> bytes:
-        """A form for the disk, sealed."""
+        """Return a form for the disk, sealed."""
         return seal(json.dumps({"version": VERSION, **asdict(self)}, indent=1, ensure_ascii=False).encode())
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Estimates | None":
-        """What `to_bytes` wrote; None for another version. Raises Damaged."""
+        """Read what `to_bytes` wrote; None for another version. Raises Damaged."""
         fields = unseal(data, path)
         if fields.pop("version", None) != VERSION:
             return None

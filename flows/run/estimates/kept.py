@@ -1,7 +1,7 @@
-"""The estimates of a plan, kept for the run after it, and compared with what came.
+"""The estimates of a plan, kept for the run after it, and compared with what the run took.
 
 `cloze plan` leaves them in the folder for caches, under a digest of the recipe, its raw files and its store: a run of
-the same takes them, and keeps them next to its record. A plan of anything else is another digest.
+the same takes them, and keeps them next to its record. A plan of anything else has another digest.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ SMALL = {  # below, a difference says nothing
     "cpu_seconds": 5.0,
     "memory_bytes": 1,
 }
-ROWS = {  # by kind, the table that has a row a document
+ROWS = {  # by kind, the table that has one row for each document
     "documents": "documents",
     "corpora": "documents",
     "signatures": "signatures",
@@ -45,7 +45,7 @@ WHOLE = "the run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateAndFact:
-    """One measure of one stage: estimated, and what came."""
+    """One measure of one stage: the estimate, and the actual value."""
 
     stage: str
     measure: str
@@ -54,14 +54,14 @@ class EstimateAndFact:
 
     @property
     def error(self) -> float:
-        """By how much the estimate was too high, as a share of what came; infinite where nothing came of it."""
+        """By how much the estimate was too high, as a share of the actual value; infinite if that is zero."""
         if not self.came:
             return float("inf") if self.estimated else 0.0
         return self.estimated / self.came - 1
 
 
 def _path(home: Path, recipe: Recipe, lock: Lock) -> Path:
-    """The file for what a recipe, its settings on the command line, its raw files and its store are."""
+    """Return the file for a recipe with its settings on the command line, its raw files and its store."""
     generations = [
         {name: [file.sha256 for file in files] for name, files in sorted(files_of.items())}
         for files_of in lock.generations
@@ -72,7 +72,7 @@ def _path(home: Path, recipe: Recipe, lock: Lock) -> Path:
 
 
 def keep_for_run(home: Path, recipe: Recipe, lock: Lock, estimates: Estimates) -> None:
-    """Leave estimates for the next run of a recipe; the oldest of many go. Raises OSError."""
+    """Leave estimates for the next run of a recipe; if there are many, the oldest go. Raises OSError."""
     path = _path(home, recipe, lock)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced_file(path) as new:
@@ -83,7 +83,7 @@ def keep_for_run(home: Path, recipe: Recipe, lock: Lock, estimates: Estimates) -
 
 
 def left_by_plan(home: Path, recipe: Recipe, lock: Lock) -> Estimates | None:
-    """The estimates that a plan of this left; None where there are none, or none that can be read."""
+    """Read the estimates that a plan of this left; None if there are none that can be read."""
     path = _path(home, recipe, lock)
     try:
         return Estimates.from_bytes(path.read_bytes(), str(path))
@@ -92,9 +92,9 @@ def left_by_plan(home: Path, recipe: Recipe, lock: Lock) -> Estimates | None:
 
 
 def estimates_that_fit(home: Path, recipe: Recipe, resolved: ResolvedLock, workers: int) -> Estimates | None:
-    """What a plan left for the run that is about to begin, and for none after it. Raises InputError without room.
+    """Take what a plan left for the run that is about to begin, and only for it. Raises InputError if it does not fit.
 
-    Without a plan only what is known at no cost is looked at.
+    Without a plan only what costs nothing to learn is checked.
     """
     place, left = Place(recipe.store), left_by_plan(home, recipe, resolved.lock)
     if left is not None:
@@ -108,14 +108,14 @@ def estimates_that_fit(home: Path, recipe: Recipe, resolved: ResolvedLock, worke
 
 
 def keep_with_run(place: Place, run_id: str, estimates: Estimates | None) -> None:
-    """Put estimates next to the record of a run, where there are some."""
+    """Put estimates next to the record of a run, if there are any."""
     if estimates is None or not estimates.stages:
         return
     place.write(f"runs/{run_id}/{FILE}", estimates.to_bytes())
 
 
 def estimates_of(place: Place, run_id: str) -> Estimates | None:
-    """The estimates that a run took up; None where it had none, or they are damaged."""
+    """Read the estimates that a run started with; None if it had none, or they are damaged."""
     path = f"runs/{run_id}/{FILE}"
     try:
         return Estimates.from_bytes(place.read(path), path)
@@ -124,7 +124,7 @@ def estimates_of(place: Place, run_id: str) -> Estimates | None:
 
 
 def compare_with_facts(place: Place, record: RunRecord, estimates: Estimates) -> list[EstimateAndFact]:
-    """Each figure that was estimated of a stage that the run built, with what came. Raises Damaged."""
+    """Compare each estimate for a stage that the run built with the actual value. Raises Damaged."""
     built: dict[str, list[StageRecord]] = {}
     for stage in record.stages:
         if stage.parts_built:
@@ -154,7 +154,7 @@ def _compare(
 
 
 def facts_of(manifests: Sequence[Manifest]) -> dict[str, float | None]:
-    """What came of a stage's generations, as it is estimated; None of what it does not count."""
+    """Return the actual values of a stage's generations; None for what it does not count."""
     kind, newest = manifests[0].kind, manifests[0]
     tokens = num_tokens(newest.parts) if kind == "tokens" else None
     return {
@@ -165,13 +165,13 @@ def facts_of(manifests: Sequence[Manifest]) -> dict[str, float | None]:
 
 
 def written_bytes(manifest: Manifest) -> int:
-    """The bytes of an artifact's own files: not of those parts that it has from an older one."""
+    """Return the bytes of an artifact's own files, without the parts that it has from an older one."""
     own = f"{manifest.fingerprint}/"
     return sum(file.size_bytes for part in manifest.parts for file in part.files if file.path.startswith(own))
 
 
 def recorded_times(place: Place, records: Iterable[RunRecord]) -> dict[str, tuple[float, float]]:
-    """By kind of stage, the seconds that were estimated and that it took, of the newest run that had estimates."""
+    """Return the estimated and the actual seconds by kind of stage, from the newest run that had estimates."""
     for record in records:
         if record.state != "completed" or (estimates := estimates_of(place, record.run_id)) is None:
             continue

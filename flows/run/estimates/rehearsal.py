@@ -1,10 +1,10 @@
-"""A rehearsal: the stages of a recipe, built from a sample of its sources in a folder that is removed again.
+"""A rehearsal: the stages of a recipe, built from a sample of its sources in a temporary folder.
 
-So documents are judged by the recipe's own steps and settings, and every later stage is what it would be, but small:
-the sample of a source is one file, and a part.
+Documents are judged by the recipe's own steps and settings, and every later stage is what it would be, but small:
+the sample of a source is one file, and one part.
 
-Cost: that of a run of the sample in one process, without an orchestrator, and of a few records before, so that what is
-loaded and compiled at the first call is in no figure.
+Cost: a run of the sample in one process, without an orchestrator. A few records run first, so that no figure includes
+what is loaded and compiled at the first call.
 """
 
 import time
@@ -37,13 +37,13 @@ class Built:
 
     @property
     def size_bytes(self) -> int:
-        """Of its files."""
+        """The size of its files."""
         return sum(file.size_bytes for part in self.manifest.parts for file in part.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What came of the sample. ended: why it ended early, else "" """
+    """The results of the sample. ended: why it ended early, else "" """
 
     built: tuple[Built, ...] = ()
     ended: str = ""
@@ -54,7 +54,7 @@ class Rehearsal:
 
 
 class SampledSource:
-    """A source as it is, but with one raw file, whose records were read before."""
+    """A source like another, but with one raw file, whose records were read before."""
 
     def __init__(self, inner: Source, sampled: Sequence[Record]) -> None:
         self._inner, self._sampled = inner, sampled
@@ -63,20 +63,20 @@ class SampledSource:
         return getattr(self._inner, name)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The one file is one, and a part."""
+        """Return the one file as one slice, and so one part."""
         return [Slice(file=file, start=0, stop=file.size_bytes)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records of the sample."""
+        """Yield the records of the sample."""
         for record in self._sampled:
             tally.records += 1
             yield record
 
 
 def rehearse(recipe: Recipe, samples: Mapping[str, SourceSample], trained: Mapping[str, Path]) -> Rehearsal:
-    """Build what a recipe asks for, but its model, from samples of its sources, by their names.
+    """Build what a recipe asks for, except its model, from samples of its sources, by their names.
 
-    trained: by their names in the recipe, the folders of vocabularies that are trained already
+    trained: the folders of vocabularies that are trained already, by their names in the recipe
     """
     if not any(sample.sampled for sample in samples.values()):
         return Rehearsal(ended="No record of the sample can be read.")
@@ -106,13 +106,13 @@ def _run(recipe: Recipe, samples: Mapping[str, SourceSample], place: Place) -> R
 
     try:
         run_recipe(place, sampled, Lock(generations=(files,)), perform)
-    except InputError as error:  # nothing is left to go on with
+    except InputError as error:  # nothing is left to continue with
         ended = str(error)
     return Rehearsal(built=tuple(built), ended=ended)
 
 
 def _sampled(entry: SourceEntry, sample: SourceSample) -> SourceEntry:
-    """A source whose records are those of the sample; no bound ends its run."""
+    """Return a source whose records are those of the sample; no bound ends its run."""
     unbound = replace(entry.documents, max_damaged_share=1.0, max_rule_share=1.0)
     return replace(entry, source=cast(Source, SampledSource(entry.source, sample.sampled)), documents=unbound)
 

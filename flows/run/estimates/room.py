@@ -1,7 +1,7 @@
-"""Whether a run fits: the disk of its store, the memory of this machine. One paragraph says what to turn.
+"""Checks that a run fits the disk of its store and the memory of this machine. One paragraph says what to change.
 
-What was estimated from a sample is compared as it is. Where nothing was sampled, a run is refused only if the least
-that such raw files ever come to does not fit.
+Estimates from a sample are compared as they are. If nothing was sampled, a run is refused only if even the least
+that such raw files can produce does not fit.
 """
 
 import shutil
@@ -18,23 +18,23 @@ from flows.run.estimates.work import DRIVER_BYTES, WORKER_BYTES, cores, usable_m
 from flows.run.record.ledger_balance import readable_bytes
 
 LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
-SPARE_BYTES = 200_000_000  # of a disk that is as good as full
+SPARE_BYTES = 200_000_000  # of a disk that is almost full
 
 
 def free_bytes(place: Place) -> int | None:
-    """What is free on the disk of a store; None of one that is no folder."""
+    """Return the free space on the disk of a store; None if it is not a folder."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
     return shutil.disk_usage(next(above for above in (folder, *folder.parents) if above.is_dir())).free
 
 
-def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, there: int | None = None) -> None:
-    """Raises InputError where what was estimated does not fit. there: memory, by default that of this machine"""
+def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, available: int | None = None) -> None:
+    """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
     if not estimates.stages:
         return
     place = Place(recipe.store)
-    free, there = free_bytes(place), usable_memory() if there is None else there
+    free, available = free_bytes(place), usable_memory() if available is None else available
     if free is not None and estimates.disk_bytes > free:
         largest = sorted(estimates.stages, key=lambda stage: -stage.disk_bytes)[:3]
         most = ", ".join(f"{stage.stage} {readable_bytes(stage.disk_bytes)}" for stage in largest)
@@ -45,10 +45,10 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, ther
         )
     stage = estimates.hungriest
     memory = stage.memory_bytes - WORKER_BYTES * (estimates.workers - workers)
-    if memory > there and recipe.engine == LOCAL:
+    if memory > available and recipe.engine == LOCAL:
         raise InputError(
             f"The stage {stage.stage} would take about {readable_bytes(memory)} of memory, and this "
-            f"machine has {readable_bytes(there)} for it. {_memory_remedy(stage.stage.split('/')[0], workers)}"
+            f"machine has {readable_bytes(available)} for it. {_memory_remedy(stage.stage.split('/')[0], workers)}"
         )
 
 
@@ -57,13 +57,13 @@ def _memory_remedy(kind: str, workers: int) -> str:
         return "Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or shards.length."
     fewer = f"Run with --workers {workers // 2 or 1} instead of {workers}. " if workers > 1 else ""
     if kind == "verdicts":
-        return f"{fewer}Duplicates are looked for among all documents at once: take fewer, or a larger machine."
+        return f"{fewer}Duplicates are searched among all documents at once: use fewer, or a larger machine."
     return f"{fewer}Else take a larger machine, or fewer raw files."
 
 
 def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """The same without a sample: of a run that is to read these raw files for the first time. Raises InputError."""
-    free, there = free_bytes(place), usable_memory()
+    """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
+    free, available = free_bytes(place), usable_memory()
     least = round(LEAST_STORED * sum(file.size_bytes for file in new))
     if free is not None and least > SPARE_BYTES and least > free:
         raise InputError(
@@ -73,9 +73,9 @@ def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawF
             "`cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
-    if needed > there and workers > 1 and recipe.engine == LOCAL:
-        fitting = max(1, min(cores(), (there - DRIVER_BYTES) // WORKER_BYTES))
+    if needed > available and workers > 1 and recipe.engine == LOCAL:
+        fitting = max(1, min(cores(), (available - DRIVER_BYTES) // WORKER_BYTES))
         raise InputError(
             f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "
-            f"{readable_bytes(there)} for them. Run with --workers {fitting}."
+            f"{readable_bytes(available)} for them. Run with --workers {fitting}."
         )

@@ -5,10 +5,10 @@ read: of a large slice, records at equal distances, as many bytes as the windows
 begin in a window, whole. So each record is as likely to be in the sample as any other.
 
 Promises: the same files and settings give the same sample, unless SECONDS of processor time cut it short, which is
-said. Where all is read and kept, nothing is estimated.
-Cost: about a hundredth of the raw files is parsed, at least LEAST_READ bytes of records and at most MOST_READ, and of
-that about KEPT characters are kept in memory for judging. FOUND times as much is looked through, at the speed at which
-the format finds records. Of a packed file that is larger still, the beginning is read.
+reported. If everything is read and kept, nothing is estimated.
+Cost: about a hundredth of the raw files is parsed, at least LEAST_READ bytes of records and at most MOST_READ, and
+about KEPT characters of them are kept in memory for judging. FOUND times as much is searched, at the speed at which
+the format finds records. Only the beginning of a packed file larger than that is read.
 """
 
 import time
@@ -30,7 +30,7 @@ SHARE = 0.01
 LEAST_READ, MOST_READ = 8_000_000, 24_000_000  # bytes of records, unpacked, of a source
 KEPT = 2_000_000  # characters
 LEAST_RECORDS = 50  # kept, however long they are
-LEAST_PACKED = 4 * PIECE_BYTES  # of a packed file, so that what is read ahead of it says little wrong
+LEAST_PACKED = 4 * PIECE_BYTES  # of a packed file, so that reading ahead distorts little
 UNPACKED = 4  # times as many bytes as a packed file has, taken at first
 FOUND = 16  # times as many bytes of a slice are looked through as are parsed
 PLACES = 24
@@ -42,7 +42,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSample:
-    """What was read of a source.
+    """Holds what was read of a source.
 
     records, characters: of all its raw files, before judging
     sampled:             the records that were kept; whole: whether these are all
@@ -62,12 +62,12 @@ class SourceSample:
 
     @property
     def sampled_characters(self) -> int:
-        """Of the texts that were kept."""
+        """The number of characters in the texts that were kept."""
         return sum(len(record.text) for record in self.sampled)
 
 
 class _SamplingTally(Tally):
-    """Lets a source parse one record of so many: the others it only finds."""
+    """Lets a source parse one record of every `stride`: it only locates the others."""
 
     def __init__(self, stride: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _SamplingTally(Tally):
         return None
 
     def leave(self) -> None:
-        """A record came out: from its being entered until now it was parsed."""
+        """Add the time since the record was entered: it was parsed until now."""
         if self._entered is not None:
             self.parsing_seconds += time.process_time() - self._entered
             self._entered = None
@@ -91,10 +91,10 @@ class _SamplingTally(Tally):
 
 @dataclass(slots=True, kw_only=True)
 class _Read:
-    """What was read of one slice. parse: about how many bytes of its records; it stands for as large a share of all
+    """Holds what was read of one slice. parse: about how many bytes of its records; it represents that share of all
 
-    records, found_bytes:       that were found, parsed or not
-    parsed_bytes, characters:   of those that were parsed
+    records, found_bytes:       those that were located, parsed or not
+    parsed_bytes, characters:   those that were parsed
     """
 
     piece: Slice
@@ -109,17 +109,17 @@ class _Read:
 
     @property
     def whole(self) -> bool:
-        """Whether every record is kept."""
+        """True if every record is kept."""
         return len(self.kept) == self.records and self.read_bytes >= self.piece.stop - self.piece.start
 
     @property
     def all_characters(self) -> float:
-        """Of all records that were found, by those that were parsed."""
-        found, parsed = (self.found_bytes, self.parsed_bytes) if self.parsed_bytes else (self.records, len(self.kept))
-        return self.characters * found / max(1, parsed)
+        """The characters of all located records, estimated from those that were parsed."""
+        located, parsed = (self.found_bytes, self.parsed_bytes) if self.parsed_bytes else (self.records, len(self.kept))
+        return self.characters * located / max(1, parsed)
 
     def take(self, record: Record) -> None:
-        """One more record: parsed, or passed over."""
+        """Count one more record: parsed, or passed over."""
         self.records += 1
         self.found_bytes += record.locator.length
         if record.drop is not SKIPPED:
@@ -173,7 +173,7 @@ def _size(piece: Slice) -> int:
 
 
 def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float) -> list[_Read]:
-    """The slices to read, in order: all where `most` bytes are no less than there are."""
+    """Return the slices to read, in order: all of them if they have at most `most` bytes."""
     if most >= raw_bytes:
         return [_Read(piece=piece, parse=max(1, _size(piece))) for piece in pieces]
     window, distance = most / PLACES, raw_bytes / PLACES
@@ -212,7 +212,7 @@ def _read(source: Source, read: _Read, deadline: float) -> None:
 
 
 def _position(record: Record, read: _Read) -> int:
-    """How many bytes of a slice are read once this record is: of a packed file, how far it is open there."""
+    """Return how many bytes of a slice are read once this record is; for a packed file, how far it is read there."""
     piece, locator = read.piece, record.locator
     if piece.file.name.lower().endswith(PARQUET_ENDINGS):
         rows = count_rows(Path(piece.file.path), piece.start, piece.stop)
@@ -223,20 +223,20 @@ def _position(record: Record, read: _Read) -> int:
 
 
 def _opened_at(path: Path) -> int:
-    """How far this process has read a file that it has open; 0 where it has none."""
+    """Return how far this process has read a file that it has open; 0 if it has none open."""
     real, furthest = str(path.resolve()), 0
     for link in Path("/proc/self/fd").iterdir():
         try:
             if str(link.readlink()) == real:
                 fields = (Path("/proc/self/fdinfo") / link.name).read_text(encoding="ascii").split()
                 furthest = max(furthest, int(fields[1]))
-        except FileNotFoundError:  # the one of the folder itself is closed by now
+        except FileNotFoundError:  # the folder's own descriptor is closed by now
             continue
     return furthest
 
 
 def spread(items: Sequence[Item]) -> Iterator[Item]:
-    """Items in an order of which every beginning is spread evenly: their numbers by reversed bits.
+    """Yield items in an order of which every beginning is spread evenly: their numbers by reversed bits.
 
     >>> list(spread([0, 1, 2, 3, 4, 5]))
     [0, 4, 2, 1, 5, 3]
@@ -247,7 +247,7 @@ def spread(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def _reading_seconds(spent: float, reads: Sequence[_Read], more: float) -> float:
-    """Processor time for all of a source, which has `more` times as many bytes; of those read, not all were parsed."""
+    """Return processor time for a whole source, with `more` times as many bytes; not all that were read were parsed."""
     parsing = sum(read.parsing_seconds for read in reads)
-    found, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
-    return more * (spent - parsing + parsing * found / max(1, parsed))
+    located, parsed = sum(read.found_bytes for read in reads), sum(read.parsed_bytes for read in reads)
+    return more * (spent - parsing + parsing * located / max(1, parsed))

@@ -1,9 +1,9 @@
-"""From a sample to the whole: how many times as much there is of each source, and by which laws stages grow.
+"""Scales a sample to the whole: how many times as much there is of each source, and by which laws stages grow.
 
     documents, tokens, most tables     with the records or the text of their source
     copies among documents             Haas and Stokes' estimate of the distinct ones, as databases use it
     words of a vocabulary              as a power of the text (docs/performance.md: MB^0.55 and MB^0.61)
-    tokens of a trained vocabulary     a little more of texts that it was not trained on
+    tokens of a trained vocabulary     a few more for texts that it was not trained on
 
 (P. J. Haas, L. Stokes, "Estimating the Number of Classes in a Finite Population", 1998; there Duj1.)
 """
@@ -15,13 +15,13 @@ from corpora.store.manifest import Manifest
 from flows.run.estimates.sampling import SourceSample
 
 WORDS_POWER = 0.58
-UNSEEN = 0.05  # of the tokens of a text, more where its words were not counted for the vocabulary
-FEW_COPIES = 2  # of so few the estimate counts half
+UNSEEN = 0.05  # more tokens for a text whose words were not counted for the vocabulary
+FEW_COPIES = 2  # with so few, the estimate counts half
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Older:
-    """What the store holds of a source already: documents, and bytes of their texts."""
+    """Holds what the store has of a source already: documents, and bytes of their texts."""
 
     documents: int = 0
     text_bytes: int = 0
@@ -29,7 +29,7 @@ class Older:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How many times as much as its sample a source has: of what is to be built, and with what the store holds."""
+    """Factors from a sample to its source: for what is to be built, and including what the store holds."""
 
     documents: float = 0.0
     text: float = 0.0
@@ -57,9 +57,9 @@ def scale_of(sample: SourceSample, judged: Manifest, older: Older, resampled: bo
 
 
 def kept_share(documents: float, sampled: int, removed: int) -> float:
-    """The share of documents that are no copy of another, of which a sample has been looked at.
+    """Estimate the share of documents that are not a copy of another, from a sample.
 
-    removed: copies in the sample, of each of which there are taken to be two
+    removed: copies in the sample, each taken to be one of two
 
     >>> kept_share(1_000, 1_000, 100)
     0.9
@@ -79,7 +79,7 @@ def kept_share(documents: float, sampled: int, removed: int) -> float:
 
 
 def distinct_words(sampled: float, text: float) -> float:
-    """How many different words a text has, by those of a sample of it. text: times as large
+    """Estimate how many different words a text has, from a sample of it. text: times as large
 
     >>> distinct_words(1_000, 1.0), round(distinct_words(1_000, 100.0))
     (1000.0, 14454)

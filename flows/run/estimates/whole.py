@@ -1,7 +1,7 @@
-"""What a run would come to: a sample of its sources, a rehearsal of it, and every stage scaled from that.
+"""Estimates a run: a sample of its sources, a rehearsal with it, and every stage scaled from that.
 
-`estimate_run` is the page to read. Each stage that a plan does not find whole has its estimate; one that exists
-already has none, but what it holds counts for those after it.
+`estimate_run` is the page to read. Each stage that a plan does not find whole has an estimate; one that exists
+already has none, but its contents count for those after it.
 """
 
 from collections.abc import Sequence
@@ -28,21 +28,21 @@ from flows.run.plan.plan import Planned
 def estimate_run(
     place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int, recorded: Recorded
 ) -> Estimates:
-    """What each stage that a plan would build comes to. Reads a sample of the raw files, and writes nothing that stays.
+    """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
 
-    Raises UnreadableFile where raw files cannot be cut.
+    Raises UnreadableFile if raw files cannot be cut.
     """
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)
     recipe, _ = begun(recipe, lock)
     older, files = _sources(recipe, lock, planned)
     seconds = {
-        name: SECONDS * max(0.1, _size(found) / max(1, sum(map(_size, files.values()))))
-        for name, found in files.items()
+        name: SECONDS * max(0.1, _size(raw_files) / max(1, sum(map(_size, files.values()))))
+        for name, raw_files in files.items()
     }
     entries = tuple(entry for entry in recipe.sources if entry.source.name in files)
     read = ((reading(e.source, lock.guessed, len(lock.generations)), files[e.source.name]) for e in entries)
-    samples = {source.name: sample_source(source, found, seconds[source.name]) for source, found in read}
+    samples = {source.name: sample_source(source, raw_files, seconds[source.name]) for source, raw_files in read}
     estimator = Estimator(
         recipe=recipe,
         planned=planned,
@@ -78,18 +78,20 @@ def _is_new(planned: Sequence[Planned], source: str) -> bool:
 def _sources(
     recipe: Recipe, lock: Lock, planned: Sequence[Planned]
 ) -> tuple[dict[str, Older], dict[str, list[RawFile]]]:
-    """What the store holds of each source, and the raw files of each to take a sample of: those without documents.
+    """Return what the store holds of each source, and the raw files to sample of each: those without documents.
 
-    Where all of a source have their documents, it is taken of these.
+    If all files of a source have documents, the sample is taken from them.
     """
     entries = iter([entry for entry in planned if entry.stage.startswith("documents/")])
     older: dict[str, Older] = {}
     built: dict[str, list[RawFile]] = {}
     unbuilt: dict[str, list[RawFile]] = {}
-    born = ((entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources)
-    for name, found in born:
-        manifest = plan.manifest if found and (plan := next(entries, None)) is not None else None
-        here = [file for file in found if file.path]
+    generations = (
+        (entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources
+    )
+    for name, raw_files in generations:
+        manifest = plan.manifest if raw_files and (plan := next(entries, None)) is not None else None
+        here = [file for file in raw_files if file.path]
         (unbuilt if manifest is None else built).setdefault(name, []).extend(here)
         if manifest is not None:
             held = older.get(name, Older())
@@ -101,11 +103,11 @@ def _sources(
 
 
 def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[str, Path]:
-    """The folders of vocabularies that are there, by their names in the recipe."""
-    there = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
-    found = {}
+    """Return the folders of vocabularies that exist, by their names in the recipe."""
+    existing = {entry.stage: entry.manifest for entry in planned if entry.manifest is not None}
+    folders = {}
     for entry in recipe.vocabularies:
-        manifest = there.get(f"vocabularies/{recipe.artifact_name(entry.name)}")
+        manifest = existing.get(f"vocabularies/{recipe.artifact_name(entry.name)}")
         if manifest is not None and place.is_local:
-            found[entry.name] = Path(place.at(manifest.folder))
-    return found
+            folders[entry.name] = Path(place.at(manifest.folder))
+    return folders

@@ -1,7 +1,7 @@
-"""What building a stage takes: processor time, memory, time by the clock.
+"""The cost of building a stage: processor time, memory, time by the clock.
 
-Processor time is that of the rehearsal, scaled, and what this module adds for processes that start; where the store has
-the record of a run that built as much, what that took by the clock corrects it. Memory follows the laws of
+Processor time is that of the rehearsal, scaled, and what this module adds for processes that start. If the store has
+the record of a run that built as much, the time by the clock of that run corrects it. Memory follows the laws of
 docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
 """
 
@@ -15,9 +15,9 @@ from flows.run.estimates.figures import StageEstimate
 from trainer.settings.phases import PhaseSettings, num_tokens
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
-WORKER_BYTES = 330_000_000  # what a worker has loaded
+WORKER_BYTES = 330_000_000  # the code that a worker has loaded
 BATCH_BYTES = 150_000_000  # a batch of documents on its way through the steps
-BATCH_TIMES = 20  # times as many bytes as raw files have, where they make no full batch
+BATCH_TIMES = 20  # times the bytes of raw files, if they make no full batch
 VERDICT_BYTES = 3_000  # a document's sketch, and the shingles of some
 WORD_BYTES = {"wordpiece": 700, "unigram": 700, "byte-bpe": 770}  # a distinct word while its pieces are learnt
 START_SECONDS = 8.0  # processor time of the command itself, with the orchestrator's client and its server
@@ -29,25 +29,25 @@ PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 CHECKPOINT_BYTES = 12  # weights and moments; an export has 4
 FLOPS = 4e10  # of one core in a step: 2,200 tokens a second of BERT base
 TORCH_BYTES = 600_000_000
-SURE_SECONDS = 5.0  # a recorded stage that took so long says how fast this machine is
+SURE_SECONDS = 5.0  # a recorded stage that took this long shows how fast this machine is
 
 
 def usable_memory(root: Path = Path("/")) -> int:
-    """The memory of this machine, or of the container where that is less."""
+    """Return the memory of this machine, or of the container if that is less."""
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     whole = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal"))
     limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
-    found = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
-    return min([whole, *(int(limit) for limit in found if limit.isdigit())])
+    texts = [file.read_text(encoding="ascii").strip() for file in limits if file.exists()]
+    return min([whole, *(int(limit) for limit in texts if limit.isdigit())])
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return how many cores this process may use."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def memory_of(kind: str, workers: int, documents: float, words: float, algorithm: str, raw_bytes: float) -> int:
-    """Resident memory of all processes while a stage is built. raw_bytes: of all sources; few make no full batch"""
+    """Return the resident memory of all processes of a stage. raw_bytes: of all sources; few make no full batch"""
     own = min(workers * BATCH_BYTES, BATCH_TIMES * raw_bytes)
     if kind == "verdicts":
         own = VERDICT_BYTES * documents
@@ -57,13 +57,13 @@ def memory_of(kind: str, workers: int, documents: float, words: float, algorithm
 
 
 def seconds_of(kind: str, cpu_seconds: float, workers: int, parts: float) -> float:
-    """By the clock, alone on the machine."""
+    """Return the time of a stage by the clock, alone on the machine."""
     hands = min(workers, cores(), max(1.0, parts)) if kind in SIDE_BY_SIDE else 1.0
     return cpu_seconds / hands + STAGE_SECONDS
 
 
 def load_seconds(kind: str, workers: int, parts: float) -> float:
-    """Processor time that workers spend on loading what a kind of stage needs."""
+    """Return the processor time that workers spend on loading what a kind of stage needs."""
     each = LOAD_SECONDS if kind == "documents" else LATER_SECONDS
     return each * min(workers, max(1.0, parts))
 
@@ -103,7 +103,7 @@ def training_of(
 
 
 def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """What a phase reads at most. lengths: the longest example of each shard set that it reads; held: their tokens"""
+    """Return the most tokens that a phase reads. lengths: the longest example of each shard set; held: their tokens"""
     if phase.tokens is not None:
         return num_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
@@ -112,15 +112,15 @@ def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -
     parts = slots or phase.weights or (Fraction(1),)
     mean = sum((part * length for part, length in zip(parts, lengths, strict=True)), Fraction()) / sum(parts)
     ramp = phase.batch_ramp
-    if ramp is not None and ramp.tokens is not None:  # of which it is not known yet how many steps it has
+    if ramp is not None and ramp.tokens is not None:  # how many steps it has is not known yet
         return round(phase.steps * phase.batch * mean)
     return round(phase.slots * mean)
 
 
 def corrected(estimated: float, recorded: tuple[float, float] | None) -> float:
-    """Seconds by the clock, by what a run of this store took for the same kind of stage, where it took long enough.
+    """Correct seconds by the clock with what a run of this store took for the same kind of stage, if long enough.
 
-    recorded: what would have been estimated of that, and what it took
+    recorded: the estimate for that stage, and what it took
     """
     before, took = recorded or (0.0, 0.0)
     return estimated * min(4.0, max(0.25, took / before)) if took >= SURE_SECONDS and before > 0 else estimated

@@ -1,8 +1,8 @@
-"""The turn of a store between who removes what nobody needs (`cloze gc`) and runs, releases and repairs that begin.
+"""Keeps clean-up of a store (`cloze gc`) and runs, releases and repairs that begin out of each other's way.
 
-Each says first, in a file of the store, that it is there, and looks then for the other: so of two that begin at once at
-least one sees the other. A run that sees a clearing waits for its end; a clearing that sees a run leaves everything
-that the run may use. This needs no lock, so it holds for object stores, and between machines.
+Each first announces itself in a file of the store, and then looks for the other: if two begin at once, at least one
+sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything that the
+run may use. This needs no lock, so it holds for object stores, and between machines.
 """
 
 import os
@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.5
 
 
 class Clearing:
-    """A clearing of a store under way. What it removes is in its file: one that was killed is known by it."""
+    """A clean-up of a store under way. What it removes is in its file, which identifies one that was killed."""
 
     def __init__(self, place: Place, path: str) -> None:
         self._folders: Sequence[str] = ()
@@ -28,22 +28,22 @@ class Clearing:
         self._presence = Presence(place, path, self._said)
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Say which artifacts go, before the first does."""
+        """Write down which artifacts are removed, before the first is."""
         self._folders = folders
         self._presence.say_now()
 
     def go_on(self) -> None:
-        """Return, unless this process stood still so long that others may take it for gone."""
+        """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
         if time.time() - self._heard > SILENT_SECONDS / 2:
-            raise InputError("The clean-up stood still for minutes, and runs may have begun: start it again.")
+            raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
-        """It is over. keep: what it says stays, for it did not come to its end"""
+        """End the clean-up. keep: keep its file, because it was not finished"""
         self._presence.end(keep)
 
     @property
     def begun(self) -> bool:
-        """Whether anything may be gone."""
+        """True if anything may be removed already."""
         return bool(self._folders)
 
     def _said(self) -> dict[str, list[str]]:
@@ -53,9 +53,9 @@ class Clearing:
 
 @contextmanager
 def clearing(place: Place) -> Iterator[Clearing]:
-    """For the time of the block a store is cleared by this process alone. Raises InputError where another does.
+    """Let only this process clear a store during the block. Raises InputError if another does.
 
-    A block that is not ended leaves the file, as a killed process does: what was begun is gone on with from it.
+    A block that fails leaves the file, as a killed process does: the next clean-up finishes its work from it.
     """
     path = f"{CLEARING}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
     mine = Clearing(place, path)
@@ -75,17 +75,17 @@ def clearing(place: Place) -> Iterator[Clearing]:
 
 
 def clearings(place: Place) -> dict[str, Present]:
-    """Who clears a store, or was killed as he did, by the paths of their files."""
-    found = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
-    return {path: present for path, present in found.items() if present is not None}
+    """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
+    clearing_by_path = {path: read_presence(place, path) for path in place.sizes(CLEARING) if path.endswith(".json")}
+    return {path: present for path, present in clearing_by_path.items() if present is not None}
 
 
 def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
-    """Return as soon as nobody clears a store: whether anybody did. Call it when it can be seen what may not go."""
-    told = False
+    """Wait until nobody clears a store; tell whether anybody did. Call it when others can see what must stay."""
+    reported = False
     while any(not present.is_gone for present in clearings(place).values()):
-        if not told:
+        if not reported:
             tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
-            told = True
+            reported = True
         time.sleep(LOOK_SECONDS)
-    return told
+    return reported

@@ -1,11 +1,11 @@
 """Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
 
-A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, for the next attempt may
-end otherwise. It ends the worker and so fails the attempt. A record over which every attempt of a task ended goes onto
-the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record over
-and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
+A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, because the next attempt
+may end differently. It ends the worker and so fails the attempt. A record at which every attempt of a task ended goes
+onto the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record
+over and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
 
-A worker that stood still is no attempt: the pool replaces it and calls again (`corpora.store.workers.pool`).
+A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.workers.pool`).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from flows.recipes.lock import Lock, read_lock, write_lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.recipe_lock import recipe_held
 
-MOST = 20  # in one run; where more records end their workers, it is not the records
+MOST = 20  # in one run; if more records end their workers, the records are not the cause
 
 
 def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """The lock with one more record in quarantine; the one on disk gets it, too. Raises InputError if it cannot."""
+    """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
     place = error.reading
     if recipe.lock_path is not None:
         with recipe_held(recipe.lock_path, tell):
@@ -31,7 +31,7 @@ def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
 
 
 def described(lock: Lock, place: str) -> str:
-    """A record in quarantine in words.
+    """Describe a record in quarantine.
 
     >>> described(Lock(), "ab12 -1 300")
     'The record at byte 300 of a raw file (sha256 ab12)'
@@ -44,11 +44,11 @@ def described(lock: Lock, place: str) -> str:
 
 
 def no_record_to_blame(error: WorkerDied) -> str:
-    """What is said where the attempts of a task ended and no record, or not always the same one, was worked on."""
+    """Return the message for a task whose attempts ended with no record, or not always the same one, in work."""
     return (
-        f"{error} Each attempt ended, and no one record is to blame. Where memory ran out, run with fewer `--workers`; "
-        "where it was a limit of [workers], raise it; a step or library of your own that crashes must be mended. "
-        "Finished parts are kept, and the same command goes on from there."
+        f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
+        "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
+        "Finished parts are kept, and the same command resumes from there."
     )
 
 

@@ -1,15 +1,15 @@
-"""Damage that a run meets: the part that holds the damaged file is built again over it, and the run goes on.
+"""Repairs damage during a run: the part that holds the damaged file is built again over it, and the run continues.
 
-Who reads a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and follows its page
-once more: the survey of the stage that the file is of finds its part missing, and all else is there already. What
-that part is built from is checked as it is read, so damage there is met in the same way: first the input is built
-again, then this. Raw files are not read before they are what the lock says.
+Reading a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and goes through its
+stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
+inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
+part. Raw files are not read unless they are what the lock says.
 
-What nothing mends ends the run: a file that is of no stage of this run, and one that was built again and is damaged
-once more.
+Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
+and is damaged once more.
 
-Cost: for each damaged file the surveys and plans of all stages once more; for damaged documents one reading of their
-raw files.
+Cost: for each damaged file, another survey and plan of all stages; for damaged documents, one reading of their raw
+files.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ Result = TypeVar("Result")
 
 @dataclass(kw_only=True)
 class Mending:
-    """What a run knows to be damaged in its store.
+    """Tracks the damage that a run met in its store.
 
-    tell:       who is told of it
+    tell:       is called with a line about each damaged file
     distrusted: files that are not built again yet
     rebuilt:    paths of files that are
     """
@@ -45,10 +45,10 @@ class Mending:
     _told: set[str] = field(default_factory=set)
 
     def distrust(self, fault: Damaged) -> None:
-        """Have a file built again by the next look at its stage. Raises InputError where that would mend nothing."""
+        """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
         if fault.path in self.rebuilt:
             raise InputError(
-                f"{fault.path} was damaged, was built again, and is damaged once more: {fault.what}. The disk or the "
+                f"{fault.path} was damaged, was built again, and is damaged again: {fault.what}. The disk or the "
                 "memory of this machine is not to be trusted: test both, or run on another machine with another store."
             ) from fault
         if fault.path in self.distrusted:
@@ -57,9 +57,9 @@ class Mending:
         self._tell(fault, "It is built again.")
 
     def survey(self, place: Place, stage: Stage) -> Survey:
-        """What the store has of a stage, but for what is distrusted. Raises InputError where it cannot be mended.
+        """Survey a stage in the store, without distrusted files. Raises InputError if it cannot be repaired.
 
-        A manifest or record of its own that is damaged is distrusted from now on; one of another artifact is told of.
+        A damaged manifest or record of its own is distrusted from now on; one of another artifact is reported.
         """
         survey = survey_stage(place, stage, self.distrusted)
         own = [fault for fault in survey.faults if fault.path.startswith(f"{stage.folder}/")]
@@ -73,19 +73,19 @@ class Mending:
         return survey
 
     def faults_of(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """The damage for which a stage is not whole."""
+        """The damage that keeps a stage from being whole."""
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
         return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Stop where damaged parts would be built again from raw files that changed. Raises InputError."""
+        """Stop if damaged parts would be built again from raw files that changed. Raises InputError."""
         if survey.damaged or self.faults_of(stage, survey):
             refuse_changed_raw_files(survey.missing)
 
     def mended(self, survey: Survey, manifest: Manifest) -> None:
-        """A stage is published after a survey: the files that were written for it are trusted again."""
+        """Trust the files again that were written for a stage, which was published after a survey."""
         names = {plan.name for plan in survey.missing}
         folder = manifest.stage_folder
         written = {f"{folder}/{path}" for part in manifest.parts if part.name in names for path in part.paths}
@@ -102,7 +102,7 @@ class Mending:
 
 
 def run_mending(run: Callable[[], Result], mending: Mending) -> Result:
-    """Run, and once more for each damaged file that is met. Raises what `run` raises, and InputError."""
+    """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
     while True:
         try:
             return run()
@@ -111,7 +111,7 @@ def run_mending(run: Callable[[], Result], mending: Mending) -> Result:
 
 
 def refuse_lost_parts(stage: Stage, survey: Survey) -> None:
-    """Stop where parts are damaged that cannot be planned, for their raw files are gone. Raises InputError."""
+    """Stop if damaged parts cannot be planned because their raw files are gone. Raises InputError."""
     planned = {part.name for part in stage.parts}
     lost = [name for name in survey.damaged if name not in planned]
     if lost:
@@ -122,9 +122,9 @@ def refuse_lost_parts(stage: Stage, survey: Survey) -> None:
 
 
 def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
-    """Stop where a raw file that these parts are to be built again from is not what the lock says.
+    """Stop if a raw file that these parts are to be built from again is not what the lock says.
 
-    A file that was hashed once is believed by its size and times; what damaged a store may have changed it as well.
+    Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed it.
     Reads every file once. Raises InputError.
     """
     for file in dict.fromkeys(file for plan in plans for file in raw_files(plan)):

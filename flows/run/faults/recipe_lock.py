@@ -12,9 +12,9 @@ from corpora.store.places.place import Place
 
 @contextmanager
 def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator[None]:
-    """Keep other runs of a recipe from its lock for the time of the block, so that no two find one file to be new.
+    """Keep other runs of a recipe from its lock during the block, so that no two runs take one file for new.
 
-    Raises InputError where the lock's folder cannot be written.
+    Raises InputError if the lock's folder cannot be written.
     """
     with ExitStack() as stack:
         if lock_path is not None:
@@ -29,15 +29,15 @@ def recipe_held(lock_path: Path | None, tell: Callable[[str], None]) -> Iterator
                         "recipe to a folder that you may write."
                     ) from error
                 file.unlink()
-                tell(f"The file system of {lock_path.parent} knows no locks: run this recipe once at a time.")
+                tell(f"The file system of {lock_path.parent} has no locks: run this recipe only once at a time.")
         yield
 
 
 def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
-    """Remove what killed runs left half-written in a store and in the folder for caches, and say how much it was.
+    """Remove what killed runs left half-written in a store and in the folder for caches, and report how much it was.
 
-    What a living process writes stays, of this recipe or of another; an object store has no such files. Costs a look
-    at the names of the store's files.
+    Files that a live process writes stay, for this recipe or another; an object store has no such files. Costs a
+    listing of the store's files.
     """
     left = [*home.glob(".*")]
     if place.is_local:

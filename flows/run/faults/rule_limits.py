@@ -1,12 +1,12 @@
 """A rule that drops a large part of a source stops the run, and shows what it dropped.
 
-A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are those
-of papers on web pages, and notes, poems or tables are none. The run ends before anything is built on such documents;
-they stay in the store, so looking at them, and going on with another bound, parses nothing again.
+A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are
+those of papers on web pages, and do not suit notes, poems or tables. The run ends before anything is built on such
+documents; they stay in the store, so inspecting them, and continuing with another bound, parses nothing again.
 
-Promises: all sources and all their rules are told at once, those too that would drop as much once the first are
-loosened, and so are sources with too many damaged records. A small source is warned of what would stop a larger one.
-Costs: nothing where no rule is over its bound; else a look at `LOOKED_AT` documents of each source that is told of.
+Promises: all sources and all their rules are reported at once, including rules that would drop as much once the first
+are loosened, and sources with too many damaged records. A small source gets a warning where a larger one stops.
+Costs: nothing if no rule is over its bound; else a look at `LOOKED_AT` documents of each reported source.
 """
 
 import json
@@ -44,7 +44,7 @@ TOO_LARGE = "dropped: parse: too large"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source of a generation and its documents. files: those that it read; quarantine: records it did not."""
+    """A source in a generation and its documents. files: those that it read; quarantine: records that it skipped."""
 
     entry: SourceEntry
     manifest: Manifest
@@ -57,31 +57,31 @@ def refuse_bad_sources(
 ) -> None:
     """Raise one InputError for all sources that are damaged beyond their bound, or lose too much to a rule.
 
-    samples: the recipe's `privacy.samples`, for the texts that are shown. tell: hears of small sources
+    samples: the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
     """
-    said = [fault for source in judged if (fault := _damage(place, source))]
+    lines = [fault for source in judged if (fault := _damage(place, source))]
     stopping, keys = [], dict[str, None]()
     for source in judged:
         over = rules_over_limit(source.manifest, source.entry.documents)
         later = _later_rules(source, over) if over else []
         sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
         if any(rule.stops for rule in over):
-            said += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
-            said += [f"{rule}, once the above are loosened" for rule in later]
+            lines += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
+            lines += [f"{rule}, once the above are loosened" for rule in later]
             stopping.append(source)
             keys |= dict.fromkeys(sets)
         elif over:
             tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
     if stopping:
-        said.append(_remedy(place, stopping, list(keys), samples))
-    if not said and judged and not any(source.manifest.rows("documents") for source in judged):
-        said = [_nothing_left(judged)]
-    if said:
-        raise InputError("\n".join(said))
+        lines.append(_remedy(place, stopping, list(keys), samples))
+    if not lines and judged and not any(source.manifest.rows("documents") for source in judged):
+        lines = [_nothing_left(judged)]
+    if lines:
+        raise InputError("\n".join(lines))
 
 
 def _nothing_left(judged: Sequence[JudgedSource]) -> str:
-    """Why no source has a document."""
+    """Explain why no source has a document."""
     lost = []
     for source in judged:
         account = source.manifest.ledger.account("records")
@@ -90,14 +90,14 @@ def _nothing_left(judged: Sequence[JudgedSource]) -> str:
         lost.append(
             f"Source {source.manifest.name!r}: none of {account.total:,} records is left ({reasons or 'none'})."
         )
-    said = "\n".join([*lost, "Without a document there is no corpus."])
+    text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in source.manifest.ledger.account("records").outcomes for source in judged)
     remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
-    return f"{said}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
+    return f"{text}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
 
 
 def _damage(place: Place, source: JudgedSource) -> str:
-    """What is said of a source with too many damaged records; "" where it has not."""
+    """Return the message for a source with too many damaged records; "" if it does not have too many."""
     try:
         check_damage(place, source.manifest, source.entry.documents)
     except InputError as error:
@@ -106,7 +106,7 @@ def _damage(place: Place, source: JudgedSource) -> str:
 
 
 def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
-    """A rule and the first documents that it dropped."""
+    """Return lines with a rule and the first documents that it dropped."""
     rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
     shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
@@ -114,11 +114,11 @@ def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Priva
 
 
 def template_hint(texts: Sequence[str], source: str) -> str:
-    """The template that fits the texts of a source, in a sentence; "" where none does better than the rules."""
-    found = fitting_template(texts)
-    if found is None:
+    """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
+    match = fitting_template(texts)
+    if match is None:
         return ""
-    template, sign = found
+    template, sign = match
     return (
         f"The texts of {source!r} could be {template} ({sign}): `cloze new NAME --template {template}` writes a recipe "
         "whose rules are for such."
@@ -126,7 +126,7 @@ def template_hint(texts: Sequence[str], source: str) -> str:
 
 
 def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """What mends it, for all sources and rules together."""
+    """Return the remedy, for all sources and rules together."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
@@ -142,18 +142,18 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
 
 
 def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
-    """The options that switch rules off for a source."""
+    """Return the options that switch rules off for a source."""
     name = key_of_source(source.entry.source.name)
-    off = dict.fromkeys(found for reason in reasons if (found := switched_off(reason)) is not None)
+    off = dict.fromkeys(switch for reason in reasons if (switch := switched_off(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={json.dumps(value)}')}" for key, value in off]
 
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """The rules that drop little only because those before them drop much, by a look at some documents."""
+    """Find the rules that drop little only because those before them drop much, by a look at some documents."""
     texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
-    known, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
+    reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     failed = failures(texts, source.entry.documents.rules) if len(texts) else {}
-    counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in known}
+    counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in reported}
     return [
         RuleOverLimit(
             source=source.manifest.name,
@@ -171,7 +171,7 @@ def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[Ru
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Hears of a batch on its way, and keeps its texts as the rules see them."""
+    """Observes a batch between steps, and keeps its texts as the rules see them."""
 
     texts: pa.Array
     judging: bool = True
@@ -183,7 +183,7 @@ class _BeforeRules:
 
 
 def texts_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """The texts of some records as the rules see them, but for those that a step before drops."""
+    """Return the texts of some records as the rules see them, without those that an earlier step drops."""
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:
         judge_records([*records], name, settings, read_inputs(settings), seen)
@@ -191,7 +191,7 @@ def texts_before_rules(records: Sequence[Record], name: str, settings: Documents
 
 
 def _first_records(source: JudgedSource) -> list[Record]:
-    """Some records of a source, which workers have read before."""
+    """Read some records of a source, which workers have read before."""
     files = [file for file in source.files if file.path][:FILES_LOOKED_INTO]
     records: list[Record] = []
     size = 0

@@ -1,13 +1,14 @@
 """A raw file that cannot be read: it ends the run, or with `on_damage = "skip"` it is left out, and the lock says so.
 
 A gzip file that is cut off, a Parquet file without its footer, an archive of another format: reading it is refused,
-for what of it would become documents depends on where it is cut. With `on_damage = "skip"` the whole file goes onto the
-lock's list, the records before the damage included. The list is an input of the run like the raw files: with that lock
-every machine leaves the same files out, and says so. A file is read again when it has other bytes (it is another file
-then, and comes with a new generation), when its source's settings change, or when its line is taken out of the lock.
+because the documents that come of it would depend on where it is cut. With `on_damage = "skip"` the whole file goes
+onto the lock's list, including the records before the damage. The list is an input of the run like the raw files: with
+that lock every machine leaves the same files out, and reports it. A file is read again when its bytes change (it is
+another file then, and comes with a new generation), when its source's settings change, or when its line is taken out of
+the lock.
 
-What the machine is to blame for (no permission, a disk that fails) is never a reason to leave a file out: it ends the
-run, as does a source none of whose files can be read.
+A fault of the machine (no permission, a disk that fails) is never a reason to leave a file out: it ends the run, as
+does a source none of whose files can be read.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from flows.run.faults.recipe_lock import recipe_held
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell: Callable[[str], None]) -> Lock:
-    """The lock without these files; the one on disk gets them, too. Raises InputError where one ends the run."""
+    """Leave these files out of a lock, also on disk. Raises InputError if one ends the run."""
     faults = list({(fault.source, fault.sha256): fault for fault in faults}.values())
     met = [entry_of(recipe, fault) for fault in faults]
     ending = [fault for fault in faults if _ends_run(recipe, lock, fault)]
@@ -39,7 +40,7 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell
 
 
 def entry_of(recipe: Recipe, fault: UnreadableFile) -> LeftOut:
-    """The entry of the lock for a file that cannot be read. Raises InputError where the file has changed since."""
+    """Return the lock's entry for a file that cannot be read. Raises InputError if the file has changed since."""
     refuse_changed(fault)
     return LeftOut(
         source=fault.source,
@@ -56,7 +57,7 @@ def _ends_run(recipe: Recipe, lock: Lock, fault: UnreadableFile) -> bool:
 
 
 def refuse_changed(fault: UnreadableFile) -> None:
-    """Stop where a file has other bytes by now than those that the lock names. Raises InputError."""
+    """Stop if a file no longer has the bytes that the lock names. Raises InputError."""
     try:
         with raw_path(fault.path).open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -67,18 +68,18 @@ def refuse_changed(fault: UnreadableFile) -> None:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, met: Iterable[LeftOut]) -> None:
-    """Stop where no file of a source is left. Raises InputError."""
+    """Stop if no file of a source is left. Raises InputError."""
     for name, file in {file.source: file for file in met}.items():
         left = lock.left_out_of(_entry(recipe, name).source)
         if all(raw.sha256 in left for files in lock.generations for raw in files.get(name, ())):
             raise InputError(
                 f'Source {name!r}: none of its raw files can be read, so on_damage = "skip" would leave nothing of '
-                f"it. The last: {file.name}: {file.why} Mend the source's settings or its files, or take it out."
+                f"it. The last: {file.name}: {file.why} Fix the source's settings or its files, or remove it."
             )
 
 
 def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
-    """A line for each file that a run with this lock leaves out."""
+    """Return a line for each file that a run with this lock leaves out."""
     shown = {entry.source.name: lock.left_out_of(entry.source) for entry in recipe.sources}
     return [
         described(file, recipe.privacy.samples) for file in lock.left_out if file.sha256 in shown.get(file.source, {})
@@ -86,7 +87,7 @@ def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def described(file: LeftOut, privacy: str) -> str:
-    """A file that is left out, in words; without its name where text may not be shown."""
+    """Describe a file that is left out, without its name if text may not be shown."""
     digest = f"sha256 {file.sha256[:12]}"
     if Privacy(privacy).mode != "text":
         return f"{file.source}: left out as unreadable: a file with the {digest}."
@@ -112,6 +113,6 @@ def _noting(lock: Lock, met: Iterable[LeftOut]) -> Lock:
     return replace(lock, unread=_united(lock.unread, met))
 
 
-def _united(known: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
-    files = {(file.source, file.sha256, file.settings): file for file in (*known, *met)}
+def _united(existing: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    files = {(file.source, file.sha256, file.settings): file for file in (*existing, *met)}
     return tuple(files[key] for key in sorted(files))

@@ -1,9 +1,9 @@
 """`cloze fetch`: the raw files of a recipe's sources, from the servers that publish them.
 
-Promises: what `latest` means is written down before the first byte of a file is asked for, and the sha256 of every
-file as soon as its source is through, also where another file failed. A source that fails stops no other; the end is
-then one InputError that names all faults. A file that is here whole is not downloaded again.
-Costs: the network; a file that is there is hashed once, 0.8 GB/s, and then known by its state on the disk.
+Promises: what `latest` means is written down before the first byte of a file is requested, and the sha256 of every
+file as soon as its source is done, even if another file failed. A source that fails stops no other; in the end one
+InputError names all faults. A file that exists whole is not downloaded again.
+Costs: the network; an existing file is hashed once, 0.8 GB/s, and then recognized by its state on the disk.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ class FetchEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReport:
-    """What a fetch came to. `resolved`: for the lock, source -> what its table meant; `lines`: for people."""
+    """Holds the results of a fetch. `resolved`: for the lock, source -> what its table meant; `lines`: for people."""
 
     lines: tuple[str, ...]
     resolved: Mapping[str, Json]
@@ -43,7 +43,7 @@ class FetchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """How to fetch this time. limit: instead of the recipe's; refresh: resolve again what was resolved before."""
+    """Options of one fetch. limit: instead of the recipe's; refresh: resolve again what was resolved before."""
 
     source: str | None = None
     limit: int | None = None
@@ -60,20 +60,20 @@ def fetch_recipe(
     progress: ProgressCallback = no_progress,
     patience: Patience | None = None,
 ) -> FetchReport:
-    """Fetch what the entries mean, as far as it is not there yet.
+    """Fetch what the entries mean, unless it exists already.
 
-    root:     the recipe's folder, which relative folders and lists are below
-    resolved: what `record` was given last; {} where nothing was resolved yet
-    record:   is given what was resolved, whenever more of it is known: put it into the lock at once
-    Raises InputError: what is missing, for all sources together.
+    root:     the recipe's folder, the base of relative folders and lists
+    resolved: what `record` was given last; {} if nothing was resolved yet
+    record:   is given what was resolved, whenever there is more of it: put it into the lock at once
+    Raises InputError with what is missing, for all sources together.
     """
     options = options or FetchOptions()
     chosen = _chosen(entries, options)
     names = {entry.source for entry in entries}
-    known = {name: value for name, value in resolved.items() if name in names}
+    all_resolved = {name: value for name, value in resolved.items() if name in names}
     lines, files, faults = [], {}, []
     for entry in chosen:
-        fetching = _Fetching(entry, root, known, record, cache if cache is not None else StatCache(), progress)
+        fetching = _Fetching(entry, root, all_resolved, record, cache if cache is not None else StatCache(), progress)
         try:
             files[entry.source] = fetching.run(options, patience)
             lines.append(fetching.line(files[entry.source]))
@@ -81,11 +81,11 @@ def fetch_recipe(
             faults.append(f"Source {entry.source!r}: {error}")
     if faults:
         raise InputError("\n".join(faults))
-    return FetchReport(lines=tuple(lines), resolved=known, files=files)
+    return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
 
 
 def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchEntry]:
-    """The entries to fetch now, with their limits. Raises InputError where there are none."""
+    """Return the entries to fetch now, with their limits. Raises InputError if there are none."""
     if not entries:
         raise InputError(
             "No [[source]] of this recipe has a `fetch` table, so there is nothing to fetch. Give it one, as in "
@@ -94,15 +94,17 @@ def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchE
     _check_folders(entries)
     chosen = [entry for entry in entries if options.source in (None, entry.source)]
     if not chosen:
-        known = ", ".join(repr(entry.source) for entry in entries)
-        raise InputError(f"--source {options.source} has no `fetch` table, or is none of this recipe: {known} do.")
+        fetched = ", ".join(repr(entry.source) for entry in entries)
+        raise InputError(
+            f"--source {options.source} has no `fetch` table, or is not in this recipe; these have one: {fetched}."
+        )
     if options.limit is None:
         return chosen
     return [replace(entry, settings=replace(entry.settings, limit=options.limit)) for entry in chosen]
 
 
 def _check_folders(entries: Sequence[FetchEntry]) -> None:
-    """Raise InputError where two sources would fetch into one folder: each reads all that is in its own."""
+    """Raise InputError if two sources would fetch into one folder: each reads everything in its own."""
     owners: dict[str, str] = {}
     for entry in entries:
         folder = normpath(entry.settings.folder)
@@ -115,20 +117,22 @@ def _check_folders(entries: Sequence[FetchEntry]) -> None:
 
 @dataclass(slots=True)
 class _Fetching:
-    """One source on its way. `known` is what all sources were resolved to; its own entry is kept up to date."""
+    """Fetches one source. `all_resolved` is what all sources were resolved to; its own entry is kept up to date."""
 
     entry: FetchEntry
     root: Path
-    known: dict[str, Json]
+    all_resolved: dict[str, Json]
     record: Record
     cache: StatCache
     progress: ProgressCallback
 
     def run(self, options: FetchOptions, patience: Patience | None) -> tuple[RawFile, ...]:
-        """Resolve, fetch, and write down what came. Raises InputError."""
+        """Resolve, fetch, and write down the results. Raises InputError."""
         settings, name = self.entry.settings, self.entry.source
         before = (
-            Resolved.from_json(self.known[name], f"The lock, for source {name!r},") if self._counts(options) else None
+            Resolved.from_json(self.all_resolved[name], f"The lock, for source {name!r},")
+            if self._counts(options)
+            else None
         )
         with Hosts(settings, patience) as hosts:
             resolved = resolve(settings, hosts, self.root, before, options.refresh)
@@ -142,23 +146,23 @@ class _Fetching:
         return tuple(landed)
 
     def _counts(self, options: FetchOptions) -> bool:
-        return self.entry.source in self.known and not options.refresh
+        return self.entry.source in self.all_resolved and not options.refresh
 
     def _keep(self, resolved: Resolved) -> None:
-        """Write down what is known now, where it is news."""
+        """Write down what was resolved, if it is new."""
         value = resolved.to_json()
-        if self.known.get(self.entry.source) != value:
-            self.known[self.entry.source] = value
-            self.record(dict(self.known))
+        if self.all_resolved.get(self.entry.source) != value:
+            self.all_resolved[self.entry.source] = value
+            self.record(dict(self.all_resolved))
 
     @property
     def folder(self) -> Path:
-        """Where the files of this source go."""
+        """The folder for the files of this source."""
         return Path(folder_of(self.entry.settings, self.root))
 
     def line(self, files: Sequence[RawFile]) -> str:
-        """What is there now, for people."""
-        fixed = ", ".join(self.known[self.entry.source]["fixed"])
+        """Describe the files that exist now, for people."""
+        fixed = ", ".join(self.all_resolved[self.entry.source]["fixed"])
         size = sum(file.size_bytes for file in files)
         count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
         return f"{self.entry.source}: {fixed + ': ' if fixed else ''}{count}, {size / 1e6:,.1f} MB in {self.folder}"

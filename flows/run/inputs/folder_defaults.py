@@ -1,14 +1,14 @@
-"""The defaults of `--source FOLDER`, fitted to a sample of its texts, so that a first run comes to its end.
+"""The defaults of `--source FOLDER`, fitted to a sample of its texts, so that a first run completes.
 
-The rules are those of papers on pages of the web. Tickets, contracts, log lines, source code and other languages than
-English are none, and a rule that is not made for a text drops all of it. So a sample from all over the folder is looked
-at before: the template that fits the texts gives its rules, a rule that would still drop more than MOST_DROPPED
-of the sample is switched off, and where texts are in other languages than English all languages are kept.
+The rules are those of papers on web pages. They do not suit tickets, contracts, log lines, source code and languages
+other than English, and a rule that is not made for a text drops all of it. So a sample from all over the folder is
+examined first: the template that fits the texts gives its rules, a rule that would still drop more than MOST_DROPPED
+of the sample is switched off, and if texts are in languages other than English, all languages are kept.
 
-Promises: the same folder is fitted alike on every machine, for no clock ends the look at it. What is switched off is
-said with how much it would have dropped. Settings that the user gives (`--set`) count before those. A folder of which
-nothing can be read is left to the run, which says so.
-Cost: one to four seconds of processor time where the folder is large; nothing is written.
+Promises: the same folder gets the same defaults on every machine, because no clock limits the sample. Each rule that is
+switched off is reported with how much it would have dropped. Settings that the user gives (`--set`) take precedence. A
+folder of which nothing can be read is left to the run, which reports it.
+Cost: one to four seconds of processor time if the folder is large; nothing is written.
 """
 
 import math
@@ -36,23 +36,23 @@ from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
 
 MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
-OTHER_LANGUAGES = 0.02  # of the texts, from which on all languages are kept
+OTHER_LANGUAGES = 0.02  # of the texts; from this share on all languages are kept
 LOOKED_AT, CHARACTERS = 400, 1_000_000
 READ_BYTES = 1_000_000  # of records, of a folder of less than a hundred times as much
 KINDS = {"tickets": "short texts", "legal": "legal texts", "books": "books"}
 SHOWN = 4  # rules that are named
 OF_TEMPLATES = ("rules", "documents", "duplicates")
-TABLES_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000}}  # above a fifth a rule is told, above half stops
+TABLES_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000}}  # reported above a fifth, stops above half
 
 
 def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """The recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError."""
+    """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError."""
     path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: Fitted) -> Recipe:
-        found = parse_recipe(folder_recipe(source, str(store), fitted), path, overrides)
-        return replace(found, fitted=fitted if fitted.looked_at or not lock.generations else None)
+        recipe = parse_recipe(folder_recipe(source, str(store), fitted), path, overrides)
+        return replace(recipe, fitted=fitted if fitted.looked_at or not lock.generations else None)
 
     if lock.fitted is None and lock.generations:
         return parse(Fitted())
@@ -68,10 +68,10 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
 
 
 def _sample(recipe: Recipe) -> list[Record]:
-    """Records from all over a folder; of files that cannot be read none."""
+    """Sample records from all over a folder, but none of files that cannot be read."""
     [entry] = recipe.sources
-    found = files_of(entry.source, recipe)
-    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in found]
+    named_files = files_of(entry.source, recipe)
+    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in named_files]
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
@@ -80,7 +80,7 @@ def _sample(recipe: Recipe) -> list[Record]:
 
 
 def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """The records of a sample that hold a text."""
+    """Read the records of a sample that hold a text."""
     while files:
         try:
             sample = sample_source(source, files, math.inf, READ_BYTES)
@@ -92,24 +92,24 @@ def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 
 def _evenly(records: Sequence[Record]) -> list[Record]:
-    """As many of them as are looked at, from all over."""
+    """Return as many records as are examined, from all over."""
     step = max(1, -(-len(records) // LOOKED_AT), -(-sum(len(r.text) for r in records) // CHARACTERS))
     return list(records[::step])
 
 
 def _by_template(records: Sequence[Record]) -> Fitted:
-    """What the texts look like, as they are."""
-    found = fitting_template([record.text for record in records])
-    if found is None:
+    """Fit the template that the texts look like."""
+    match = fitting_template([record.text for record in records])
+    if match is None:
         return Fitted(looked_at=len(records), tables=TABLES_OF_FOLDERS)
-    template, sign = found
+    template, sign = match
     tables = {name: table for name, table in template_tables(template).items() if name in OF_TEMPLATES}
     why = f"{KINDS[template]} ({sign}): rules of the template `{template}`"
     return Fitted(looked_at=len(records), why=(why,), tables=merged_tables(TABLES_OF_FOLDERS, tables))
 
 
 def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: Fitted) -> Fitted:
-    """What is fitted, with the rules switched off that would drop much of it, and the languages that are in it."""
+    """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages."""
     whole = replace(settings, language=replace(settings.language, keep=()))
     texts = texts_before_rules(records, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
@@ -121,30 +121,30 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
         tables = merged_tables(tables, {"rules": _nested(key, value)})
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
-        said = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
+        listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
         more = f" and {len(off) - SHOWN} more" if len(off) > SHOWN else ""
-        why.append(f"rules switched off that would drop much: {said}{more}")
+        why.append(f"rules switched off that would drop much: {listed}{more}")
     return replace(fitted, why=tuple(why), tables=tables)
 
 
 def _other_languages(texts: pa.Array, settings: LanguageSettings) -> str:
-    """The languages of texts in words, where those that are not kept are more than a few; else ""."""
-    found = Counter(detect(texts, settings)) if settings.keep else Counter[str]()
-    dropped = sum(count for code, count in found.items() if code not in (*settings.keep, UNKNOWN))
+    """Name the languages of texts, if more than a few texts are in languages that are not kept; else ""."""
+    counts = Counter(detect(texts, settings)) if settings.keep else Counter[str]()
+    dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= OTHER_LANGUAGES * len(texts):
         return ""
-    known = [(code, count) for code, count in found.most_common() if code != UNKNOWN]
-    return ", ".join(f"{code} {count / len(texts):.0%}" for code, count in known[:3])
+    named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
+    return ", ".join(f"{code} {count / len(texts):.0%}" for code, count in named[:3])
 
 
 def _too_strict(texts: pa.Array, settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
-    """By setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
-    found: dict[str, tuple[Any, float]] = {}
+    """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
+    off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (failures(texts, settings.rules) if len(texts) else {}).items():
         share, off = float(rows.mean()), switched_off(reason)
         if share > MOST_DROPPED and off is not None:
-            found[off[0]] = (off[1], max(share, found.get(off[0], (0, 0.0))[1]))
-    return found
+            off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
+    return off_values
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The model that a recipe's training begins with: where it is, what it holds, and the recipe that follows from it.
+"""The model that a recipe's training starts from: its place, its contents, and the recipe that follows from it.
 
     [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
 
-A folder that is there is taken first. Files of a folder are hashed once for each state in which they are; those of an
-artifact are known by their manifest. One in an object store is copied to `~/.cache/cloze/starts`, once.
+An existing folder is taken first. Files of a folder are hashed once for each state that they are in; those of an
+artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once.
 """
 
 import re
@@ -35,9 +35,9 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
-    """The recipe with the settings and the vocabulary of what its training begins with, where it begins with a model.
+    """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
 
-    Raises InputError where there is none, or what the recipe says of it differs.
+    Raises InputError if that model does not exist, or the recipe contradicts it.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -52,21 +52,21 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fitting(start: Start, recipe: Recipe, there: Mapping[str, Vocabulary]) -> Start:
-    """The start with rows for what its vocabulary lacks. there: the vocabularies that exist. Raises InputError."""
+def fitting(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
+    """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
-    if name not in there:
+    if name not in existing:
         raise InputError(
             f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
             "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
         )
-    return adapted(start, there[name], called)
+    return adapted(start, existing[name], called)
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
-    """What the training of a recipe begins with, by its files; None for first weights. Raises InputError."""
+    """Find the model that a recipe's training starts from; None for random weights. Raises InputError."""
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
@@ -74,12 +74,12 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
 
 
 def taught(recipe: Recipe, lock: Lock) -> Start | None:
-    """The model that a recipe's model learns from, as the lock has found it. Raises InputError."""
+    """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
-    """What the model of a recipe learns from, by its files; None where no objective has one. Raises InputError."""
+    """Find the model that a recipe's model learns from; None if no objective has one. Raises InputError."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -95,7 +95,7 @@ class Named(NamedTuple):
 
 
 def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
-    """By its files. Raises InputError where there is none."""
+    """Find a model by its files. Raises InputError if there is none."""
     if named.folder and Path(named.folder).is_dir():
         return start_of(Path(named.folder), lambda path: cache.sha256(path)[1])
     place, manifest = _artifact(named, recipe)
@@ -103,20 +103,20 @@ def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
 
 
 def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
-    """The artifact that is named: of a release, or of the recipe's store. Raises InputError."""
+    """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
     key, address, folder = model
     if release_address(address) is not None and (named := release_at(address)) is not None:
         place, release = named
-        found = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
-        if len(found) != 1:
-            raise InputError(f"{key} = {address!r}: the release has {len(found)} models, and one is meant.")
-        return place, found[0]
+        models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
+        if len(models) != 1:
+            raise InputError(f"{key} = {address!r}: the release has {len(models)} models, and one is meant.")
+        return place, models[0]
     match = _ARTIFACT.fullmatch(address)
     if match is None:
         raise InputError(
             f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
             "recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a checkpoint "
-            "goes on without one to begin with: `cloze train` with the job.json in its `work` folder."
+            "resumes without a start model: `cloze train` with the job.json in its `work` folder."
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
@@ -125,14 +125,16 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
             f"before: name the one that is meant ({address.rstrip('/')}/FINGERPRINT), or give the recipe another name."
         )
     place = Place(recipe.store)
-    there = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
-    if not there:
-        raise InputError(f"{key} = {address!r}: the store {recipe.store} has no such model, nor is there a folder.")
-    return place, _newest(place, there)
+    candidates = [m for m in list_manifests(place, "models", name) if wanted in (None, m.fingerprint)]
+    if not candidates:
+        raise InputError(
+            f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
+        )
+    return place, _newest(place, candidates)
 
 
 def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """The one that the newest recorded run made or reused; with none on record, the last."""
+    """Return the one that the newest recorded run made or reused; with none on record, the last."""
     by_folder = {manifest.folder: manifest for manifest in manifests}
     for record in newest_runs(place) if len(manifests) > 1 else ():
         for stage in reversed(record.stages):
@@ -142,14 +144,16 @@ def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 
 def _of_artifact(place: Place, manifest: Manifest) -> Start:
-    """The model of an artifact, in a folder of this machine."""
+    """Return the model of an artifact, in a folder of this machine."""
     kept = {
         name: file
         for name, file in model_files(manifest).items()
         if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
     }
     if not {CONFIG, WEIGHTS} <= kept.keys():
-        raise InputError(f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is no finished model.")
+        raise InputError(
+            f"The artifact {manifest.folder} holds no {CONFIG} or no {WEIGHTS}: it is not a finished model."
+        )
     below = sorted(name for name in kept if "/" in name)
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
     start = Start(folder="", files={name: kept[name].sha256 for name in named})
@@ -163,7 +167,7 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
 
 
 def model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """The files of a model's artifact by their path from its configuration: those of its parts are in folders below."""
+    """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
     folder = min(configs, key=len, default="")
@@ -171,7 +175,7 @@ def model_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def _copy(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """The files of an artifact on this machine, all or none. Raises Damaged where one is not what was written."""
+    """Copy an artifact's files to this machine, all or none. Raises Damaged if one is not what was written."""
     new = unfinished(folder, alone=True)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""What a run says of files that it was given and does not read: lines for people, and a form for its record.
+"""Reports of files that a run was given and does not read: lines for people, and a form for its record.
 
-The names are those of files, which may name a person: they are said only where the recipe lets text be shown.
+File names may name a person, so they are shown only if the recipe lets text be shown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ MOST_KINDS = 50  # kept in a record
 
 
 def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
-    """A line for each source that passes files over, and one for each that has empty files."""
+    """Return a line for each source that passes files over, and one for each that has empty files."""
     named = Privacy(privacy).mode == "text"
-    return [line for source, found in looked.items() for line in _lines(source, found, named)]
+    return [line for source, files in looked.items() for line in _lines(source, files, named)]
 
 
 def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
-    """The same in one line without the kinds and names, which are in the plan and in the report; and what would help.
+    """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
     ['Not read: 1,468 files of docs; the report lists them.']
     """
-    passed = {source: found.num_passed_over for source, found in looked.items()}
-    empty = {source: sum(group.number for group in found.empty) for source, found in looked.items()}
-    said = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
-    line = "; ".join([*said, "the report lists them."])
-    listed = [f"{line[0].upper()}{line[1:]}"] if said else []
+    passed = {source: files.num_passed_over for source, files in looked.items()}
+    empty = {source: sum(group.number for group in files.empty) for source, files in looked.items()}
+    counts = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
+    line = "; ".join([*counts, "the report lists them."])
+    listed = [f"{line[0].upper()}{line[1:]}"] if counts else []
     return [*listed, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
 
 
@@ -46,32 +46,32 @@ def _numbers(of: Mapping[str, int]) -> str:
 
 
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """A line for each source whose text was looked for: where it is, and how to change that."""
+    """Return a line for each source whose text was searched for: where it is, and how to change that."""
     return [
-        guess_line(entry.source, [found.name for found in names], resolved.guesses.get(entry.source.name))
+        guess_line(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
         if to_guess(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
     ]
 
 
-def _lines(source: str, found: Looked, named: bool) -> Iterator[str]:
-    if found.passed_over:
-        yield f"{source}: not read: {groups_in_words(found.passed_over, named)}."
-        if any(group.kind in PDF_ENDINGS for group in found.passed_over) and not can_read_pdf():
+def _lines(source: str, files: Looked, named: bool) -> Iterator[str]:
+    if files.passed_over:
+        yield f"{source}: not read: {groups_in_words(files.passed_over, named)}."
+        if any(group.kind in PDF_ENDINGS for group in files.passed_over) and not can_read_pdf():
             yield f"{source}: {HOW_TO_INSTALL}."
-    if found.empty:
-        yield f"{source}: of its raw files, {groups_in_words(found.empty, named)}."
+    if files.empty:
+        yield f"{source}: of its raw files, {groups_in_words(files.empty, named)}."
 
 
 def groups_in_words(groups: Sequence[FileGroup], named: bool) -> str:
-    """Groups of files with the first names of each.
+    """List groups of files with the first names of each.
 
     >>> groups_in_words([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
     """
-    said = [_in_words(group, named) for group in groups[:KINDS]]
+    lines = [_in_words(group, named) for group in groups[:KINDS]]
     rest = sum(group.number for group in groups[KINDS:])
-    return ", ".join([*said, f"{rest:,} of {counted(len(groups) - KINDS, 'other kind')}"] if rest else said)
+    return ", ".join([*lines, f"{rest:,} of {counted(len(groups) - KINDS, 'other kind')}"] if rest else lines)
 
 
 def _in_words(group: FileGroup, named: bool) -> str:
@@ -93,29 +93,29 @@ def _words(group: FileGroup) -> tuple[str, str]:
 
 
 def looked_json(looked: Mapping[str, Looked], privacy: str) -> dict[str, Any]:
-    """A form for a run's record, and for `cloze plan --json`."""
+    """Return a form for a run's record, and for `cloze plan --json`."""
     named = Privacy(privacy).mode == "text"
-    return {source: _json(found, named) for source, found in looked.items()}
+    return {source: _json(files, named) for source, files in looked.items()}
 
 
-def _json(found: Looked, named: bool) -> dict[str, Any]:
-    groups = {"empty": found.empty, "passed_over": found.passed_over}
-    told = {
+def _json(files: Looked, named: bool) -> dict[str, Any]:
+    groups = {"empty": files.empty, "passed_over": files.passed_over}
+    listed = {
         key: [{**asdict(group), "names": list(group.names) if named else []} for group in kinds[:MOST_KINDS]]
         for key, kinds in groups.items()
     }
-    return {"raw_files": found.num_read, "num_passed_over": found.num_passed_over, **told}
+    return {"raw_files": files.num_read, "num_passed_over": files.num_passed_over, **listed}
 
 
-def looked_from_json(told: Mapping[str, Any]) -> dict[str, Looked]:
-    """What `looked_json` told, as far as it kept it."""
+def looked_from_json(reported: Mapping[str, Any]) -> dict[str, Looked]:
+    """Read what `looked_json` wrote, as far as it kept it."""
     return {
         source: Looked(
-            num_read=found["raw_files"], empty=_groups(found["empty"]), passed_over=_groups(found["passed_over"])
+            num_read=entry["raw_files"], empty=_groups(entry["empty"]), passed_over=_groups(entry["passed_over"])
         )
-        for source, found in told.items()
+        for source, entry in reported.items()
     }
 
 
-def _groups(told: Sequence[Mapping[str, Any]]) -> tuple[FileGroup, ...]:
-    return tuple(FileGroup(**{**group, "names": tuple(group["names"])}) for group in told)
+def _groups(entries: Sequence[Mapping[str, Any]]) -> tuple[FileGroup, ...]:
+    return tuple(FileGroup(**{**group, "names": tuple(group["names"])}) for group in entries)

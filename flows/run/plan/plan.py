@@ -1,8 +1,8 @@
 """`cloze plan`: what a run would reuse, build and why, without building anything.
 
-The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It goes on as long as
-manifests are there; what depends on a stage that is missing cannot be looked at yet, and is said to follow. So
-is what is planned from rows that are lost. Damage that is met on the way is looked at as a run would mend it.
+The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It continues as long as
+there are manifests; what depends on a missing stage cannot be looked at yet, and is listed as following. So
+is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: of one that is there"""
+    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists"""
 
     stage: str
     state: str
@@ -36,7 +36,7 @@ class Planned:
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """A form for scripts."""
+        """Return a form for scripts."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
@@ -47,9 +47,9 @@ class _Unbuilt(Exception):
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
 ) -> list[Planned]:
-    """What a run of this recipe would do now, stage by stage. Reads manifests, records, verdicts and vocabularies.
+    """Plan a run of this recipe, stage by stage. Reads manifests, records, verdicts and vocabularies.
 
-    tell: hears of raw files that cannot be read and that a run would leave out; the lock on disk is not changed
+    tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
     mending = Mending(tell=lambda line: None)
@@ -71,7 +71,7 @@ def plan_run(
 
 
 def _look(place: Place, mending: Mending, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
-    """Perform stages by looking at them. Raises _Unbuilt where one has no manifest."""
+    """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
     manifests = []
     for stage in stages:
         entry, manifest = _look_at(place, stage, mending)

@@ -1,6 +1,6 @@
-"""Why a stage is reused or built: the difference between what is asked and the nearest thing the store has.
+"""Reasons why a stage is reused or built: the difference between the request and the store's nearest artifact.
 
-New data (other raw files, a parent that changed) and a new version (of the build or of a library) are told
+New data (other raw files, a parent that changed) and a new version (of the build or of a library) are kept
 apart: the first is why one runs a pipeline, the second is a choice.
 """
 
@@ -15,7 +15,7 @@ from flows.run.record.counts_text import parent_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs from an artifact that the store has: settings, versions, raw files, or stages before it."""
+    """Holds the differences from an artifact in the store: settings, versions, raw files, or stages before it."""
 
     settings: tuple[str, ...]
     versions: tuple[str, ...]
@@ -33,14 +33,14 @@ class Difference:
 
     @property
     def weight(self) -> int:
-        """How much differs."""
+        """The number of differences."""
         return len(self.settings) + len(self.versions) + len(self.raw) + len(self.stages)
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """One line: why this stage is reused, finished, mended or built.
+    """Explain in one line why this stage is reused, finished, repaired or built.
 
-    faults: the damage for which it is not whole
+    faults: the damage that keeps it from being whole
     """
     if survey.manifest is not None:
         return "nothing it depends on has changed"
@@ -49,18 +49,18 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
         parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
         return f"{parts} ({named})" if named else parts
     if faults:
-        return f"damaged ({named}); goes on from {len(survey.done)} finished parts"
+        return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
     differences = [difference(stage, other) for other in survey.others]
     reason = str(min(differences, key=lambda d: d.weight)) if differences else "new"
     if survey.done and not survey.pointed:
-        return f"{reason}; goes on from {len(survey.done)} finished parts"
+        return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.pointed:
         return f"{reason}; {survey.pointed} parts stay as they are"
     return reason
 
 
 def difference(stage: Stage, other: Manifest) -> Difference:
-    """What is asked for now against one artifact of the same kind and name."""
+    """Compare a stage with an existing artifact of the same kind and name."""
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
         for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
@@ -79,7 +79,7 @@ def difference(stage: Stage, other: Manifest) -> Difference:
 
 
 def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
-    """Dotted keys whose values differ, with both values.
+    """List the dotted keys whose values differ, with both values.
 
     >>> changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
     ['a.b 1 -> 2']

@@ -1,8 +1,8 @@
-"""Bounds: which figures of a run are not what its recipe holds them to.
+"""Bounds: finds the figures of a run that are outside the bounds of its recipe.
 
-Promise: a bound that names no figure is said to be crossed, so that a mistake in its name does not go unseen; so is one
-of a figure that is not a finite number. What is compared with the run before is not judged where there is none.
-Cost: none to speak of.
+Promise: a bound that names no figure is reported as crossed, so that a mistake in its name does not go unnoticed; so is
+one whose figure is not a finite number. Comparisons with the run before are skipped if there is none.
+Cost: negligible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from flows.run.record.figures import COUNT, MEAN, SHARE, Change, Figures, compar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """A figure that is not within a bound. before, after: in words; "" where there was none"""
+    """A figure that is not within a bound. before, after: in words; "" if there was none"""
 
     figure: str
     before: str
@@ -23,13 +23,13 @@ class Crossing:
     bound: str
 
     def __str__(self) -> str:
-        """In a sentence without its full stop."""
+        """Return a sentence without its period."""
         was = f" and was {self.before}" if self.before else ""
         return f"{self.figure} is {self.after}{was}: the bound is {self.bound}"
 
 
 def crossings(bounds: Sequence[Bound], after: Figures, before: Figures | None) -> list[Crossing]:
-    """What crosses the bounds of a recipe. before: the figures that it is compared with, where there are some"""
+    """Return the figures that cross the bounds of a recipe. before: the figures to compare with, if any"""
     changes = compare(before if before is not None else {}, after)
     return [crossing for bound in bounds for crossing in _of_bound(bound, changes)]
 
@@ -44,12 +44,12 @@ def _of_bound(bound: Bound, changes: Sequence[Change]) -> Iterator[Crossing]:
 
 
 def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """A count or share by source or reason of which there is none is 0, if there are others of its family."""
+    """Return 0 for a missing count or share by source or reason, if there are others of its family."""
     family, colon, _ = bound.figure.partition(": ")
-    known = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
-    if not colon or not known or known[0].kind == MEAN:
+    relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
+    if not colon or not relatives or relatives[0].kind == MEAN:
         return []
-    return [Change(name=bound.figure, unit=known[0].unit, kind=known[0].kind, before=0.0, after=0.0)]
+    return [Change(name=bound.figure, unit=relatives[0].unit, kind=relatives[0].kind, before=0.0, after=0.0)]
 
 
 def _of_change(bound: Bound, change: Change) -> Iterator[Crossing]:
@@ -72,7 +72,7 @@ def _of_change(bound: Bound, change: Change) -> Iterator[Crossing]:
 
 
 def _gone(key: str, before: float, after: float) -> float:
-    """How far a figure went in a bound's direction."""
+    """Return how far a figure moved in a bound's direction."""
     return before - after if key.startswith("fall") else after - before
 
 
@@ -83,7 +83,7 @@ def _crossing(change: Change, bound: str) -> Crossing:
 
 
 def in_words(value: float, unit: str, kind: str) -> str:
-    """A figure for people.
+    """Format a figure for people.
 
     >>> in_words(1234, "documents", COUNT), in_words(0.0312, "records", SHARE), in_words(8.25, "nats a token", MEAN)
     ('1,234 documents', '3.12 % of the records', '8.25 nats a token')

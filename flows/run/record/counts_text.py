@@ -1,7 +1,7 @@
-"""How many of what: counts for people, with the unit that is counted.
+"""Counts for people, with the unit that is counted.
 
-Where the rows of a table are counted for people, the words come from here, so that a table is never taken for what it
-is called after: `tokens` has a row a document, `revisions` one for each dropped record that has a key.
+Words for the rows of a table come from here, so that nobody takes a table for what its name suggests: `tokens` has one
+row for each document, `revisions` one for each dropped record that has a key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from corpora.store.manifest import Manifest, Parent
 
-# What a row is, by the table that has it, and by the kind of artifact where two kinds have tables of one name.
+# The word for a row, by its table, and by the kind of artifact if two kinds have tables of one name.
 _ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
     ("tokens", "tokens"): "document",
     ("", "tokens"): "token",
@@ -37,7 +37,7 @@ ASIDE = ("surfaces", "frequencies")  # tables that are figures of what the other
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number and its unit. many: the plural, where it is not the singular with an s
+    """Format a number with its unit. many: the plural, if it is not the singular with an s
 
     >>> counted(1, "raw file"), counted(2_000, "raw file"), counted(2, "copy", "copies")
     ('1 raw file', '2,000 raw files', '2 copies')
@@ -46,7 +46,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def listed(items: Sequence[str]) -> str:
-    """Things one after another, as in a sentence.
+    """Join items as in a sentence.
 
     >>> listed(["2 files"]), listed(["2 files", "1 run", "3 releases"])
     ('2 files', '2 files, 1 run and 3 releases')
@@ -56,7 +56,7 @@ def listed(items: Sequence[str]) -> str:
 
 
 def readable_seconds(seconds: float) -> str:
-    """A duration for people.
+    """Format a duration for people.
 
     >>> readable_seconds(7.3), readable_seconds(600), readable_seconds(7325)
     ('7.3 s', '10 min', '2 h 02 min')
@@ -68,7 +68,7 @@ def readable_seconds(seconds: float) -> str:
 
 
 def readable_moment(text: str) -> str:
-    """A moment of a record, which is in UTC, for people; as it is, where it is no moment.
+    """Format a moment of a record, which is in UTC, for people; other text is returned as it is.
 
     >>> readable_moment("2026-11-23T00:12:36+00:00"), readable_moment("then")
     ('2026-11-23 00:12:36 UTC', 'then')
@@ -80,7 +80,7 @@ def readable_moment(text: str) -> str:
 
 
 def rows_called(kind: str, table: str) -> tuple[str, str]:
-    """What a row of a table is, and what several are. kind: of the artifact
+    """Return the words for one row of a table and for several. kind: of the artifact
 
     >>> rows_called("tokens", "tokens"), rows_called("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
@@ -90,7 +90,7 @@ def rows_called(kind: str, table: str) -> tuple[str, str]:
 
 
 def parent_name(parent: Parent) -> str:
-    """What a parent is called. That of raw files is their number, which has no singular in the fingerprint.
+    """Return the name of a parent. For raw files it is their number, which has no singular in the fingerprint.
 
     >>> parent_name(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'
@@ -99,12 +99,12 @@ def parent_name(parent: Parent) -> str:
 
 
 def rows_in_words(manifest: Manifest) -> dict[str, str]:
-    """How many rows each table of an artifact has, and of what; with tokenised documents, how many tokens they have."""
-    said = {
+    """Return the number of rows of each table with their unit; with tokenised documents, also the number of tokens."""
+    texts = {
         table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
     }
     if manifest.kind == "tokens":
         figures = manifest.ledger.figures
         tokens = sum(count for name, count in figures.items() if name in ("train tokens", "held-out tokens"))
-        said["tokens"] += f", {counted(tokens, 'token')}"
-    return said
+        texts["tokens"] += f", {counted(tokens, 'token')}"
+    return texts

@@ -1,7 +1,7 @@
-"""What is said of the examples of a shard set besides their number: shares, and whether their looks tell labels.
+"""Reports on the examples of a shard set besides their number: shares, and whether their looks give labels away.
 
-Promise: sums of the ledgers of all shards; looks and lost neighbours are those of `PARTS` shards of a split at even
-distances. Cost: the counts of looks of these shards; where rows are deleted, which documents their examples hold.
+Promise: sums cover the ledgers of all shards; looks and lost neighbours are those of `PARTS` shards of a split at even
+distances. Cost: the counts of looks of these shards; if rows are deleted, which documents their examples hold.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ from shards.reading.lost_neighbors import lost_neighbours
 
 PARTS = 12  # of a split
 SURELY = "surface accuracy at least"
-# What the ledger calls the examples of label 0 and those of label 1.
+# The ledger's names for the examples of label 0 and those of label 1.
 LABELS: Mapping[str, tuple[str, str]] = {"next-sentence": ("next", "random"), "sentence-order": ("in_order", "swapped")}
 
 Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
 def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
-    """What is a share of something else, in the order in which a person goes through it."""
+    """Yield the shares of a shard set, in the order in which a person reads them."""
     figures, examples = shards.ledger.figures, shards.rows("examples")
     accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
     whole = sum(account.total for account in accounts)
@@ -47,31 +47,31 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def label_deviation(shards: Manifest) -> float | None:
-    """How many standard deviations of a fair coin the labels are from one half; None where there are none."""
+    """Return how many standard deviations of a fair coin the labels are from one half; None without labels."""
     names = LABELS.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
     return abs(first - second) / float(first + second) ** 0.5 if first + second else None
 
 
 def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Of how many examples one document is deleted and another is not; of how many that were looked at."""
-    found = [
+    """Count the examples with one document deleted and another not, and all examples that were checked."""
+    counts = [
         lost_neighbours(shard_set, part)
         for split in shards.facts["splits"]
         for shard_set in (ShardSet(place, shards, split),)
         for part in spread(shard_set.parts, PARTS)
     ]
-    return sum(lost for lost, _ in found), sum(examples for _, examples in found)
+    return sum(lost for lost, _ in counts), sum(examples for _, examples in counts)
 
 
 def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
-    """How well the labels are guessed from looks; None where there are none, or no shard counted looks."""
+    """Return how well the labels are guessed from looks; None if there are none, or no shard counted looks."""
     splits = {split: _looks(place, shards, split) for split in shards.facts["splits"]}
     return surface_accuracy(splits)
 
 
 def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """The counts of looks of some shards of a split, shard after shard."""
+    """Read the counts of looks of some shards of a split, shard after shard."""
     holding = [part for part in shards.parts if part.labels.get("split") == split and _has_looks(part)]
     batches = [
         batch
@@ -86,7 +86,7 @@ def _has_looks(part: Part) -> bool:
 
 
 def telling_looks(figures: Mapping[str, float]) -> list[str]:
-    """What is said of each shard set whose looks tell labels. figures: of a run, by name"""
+    """Return a warning for each shard set whose looks give labels away. figures: of a run, by name"""
     return [
         surface_warning(name.removeprefix(SURELY).strip(" ()"), value)
         for name, value in figures.items()
@@ -95,7 +95,7 @@ def telling_looks(figures: Mapping[str, float]) -> list[str]:
 
 
 def surface_warning(name: str, at_least: float) -> str:
-    """What is said of a shard set whose looks tell labels. name: empty for the only one; at_least: the accuracy"""
+    """Return the warning for a shard set whose looks give labels away. name: empty for the only one"""
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
         f"with no word read, from the lengths of both segments and where they begin and end; up to {SUSPECT:.0%} means "
@@ -105,7 +105,7 @@ def surface_warning(name: str, at_least: float) -> str:
 
 
 def nothing_said(name: str, shards: Manifest) -> str | None:
-    """What is said of a shard set that has documents to train on and made no example; None where it made some."""
+    """Return the message for a shard set that made no example of its documents to train on; None if it made some."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.rows("examples") for part in train):

@@ -1,16 +1,16 @@
-"""The figures of a run: one flat table of names and numbers, and how two runs differ in them.
+"""The figures of a run: one flat table of names and numbers, and the differences between two runs.
 
     manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, gates
 
-A name is what is counted, in brackets of which artifact or source where there are several, and after a colon which
-part of it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
+A name is what is counted, in parentheses the artifact or source if there are several, and after a colon the part of
+it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
 
 Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `PARTS` parts at
 even distances: the languages of a source, the median lengths of documents and of examples, how their labels are guessed
 from looks, and lost neighbours.
 Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
-when a run completes, for a run of earlier versions when they are asked for; a run in which nothing changed takes those
-of the run before it.
+when a run completes; for a run of an earlier version, when they are requested. A run in which nothing changed takes
+those of the run before it.
 """
 
 import json
@@ -34,8 +34,8 @@ from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
 FILE = "figures.json"
-VERSION = 1  # of what is counted: figures of another one are counted again
-PARTS = 12  # read of an artifact, for what no ledger counts
+VERSION = 1  # of the counts: figures of another version are counted again
+PARTS = 12  # of an artifact, read for what no ledger counts
 UNKNOWN_LANGUAGE = "unknown"
 DUPLICATES = ("exact duplicate", "near duplicate")
 
@@ -44,7 +44,7 @@ DUPLICATES = ("exact duplicate", "near duplicate")
 class Figure:
     """A number of a run.
 
-    unit: what is counted; of a share, of what it is a share
+    unit: what is counted; for a share, what it is a share of
     kind: count (of things), share (of a whole, 0 to 1) or mean (per something, or measured)
     """
 
@@ -57,7 +57,7 @@ Figures = Mapping[str, Figure]
 
 
 def figures_of(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
-    """The figures of the artifacts of a run, in the order in which a person goes through them. Raises Damaged."""
+    """Return the figures of the artifacts of a run, in the order in which a person reads them. Raises Damaged."""
     named: list[tuple[str, Figure]] = [
         *_records(manifests),
         *_languages(place, manifests),
@@ -75,33 +75,33 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _of(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """A share or a mean; nothing where there is no whole."""
+    """Yield a share or a mean; nothing if there is no whole."""
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
 def _called(what: str, of: str) -> str:
-    """The name of a figure of one artifact of several."""
+    """Return the name of a figure of one artifact of several."""
     return f"{what} ({of})" if of else what
 
 
 def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """What was read and what was dropped of it, over all generations, and by source."""
+    """Yield what was read and what was dropped of it, over all generations, and by source."""
     parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
     if not parsed:
         return
     yield from _each("raw files", "files", _num_files, by_source)
     yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
-    yield from _each("raw records", "records", lambda found: records_account(found).total, by_source)
+    yield from _each("raw records", "records", lambda parsed_of: records_account(parsed_of).total, by_source)
     yield from _each("documents", "documents", _num_documents, by_source)
     yield from _each("text bytes", "bytes", _num_bytes, by_source)
-    for name, found in {"": parsed, **by_source}.items():
+    for name, parsed_of in {"": parsed, **by_source}.items():
         mean = _detailed("mean bytes a document", name)
-        yield from _of(MEAN, mean, _num_bytes(found), _num_documents(found), "bytes a document")
+        yield from _of(MEAN, mean, _num_bytes(parsed_of), _num_documents(parsed_of), "bytes a document")
     records = records_account(parsed)
     yield from _losses("dropped", records.outcomes, records.total, "records")
-    for name, found in by_source.items() if len(by_source) > 1 else ():
-        account = records_account(found)
+    for name, parsed_of in by_source.items() if len(by_source) > 1 else ():
+        account = records_account(parsed_of)
         lost = account.starting("dropped: ")
         yield from _of(SHARE, _called("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
@@ -109,18 +109,18 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
 
 
 def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """The documents of each source, of all generations."""
-    found: dict[str, list[Manifest]] = {}
+    """Return the documents of each source, of all generations."""
+    by_source: dict[str, list[Manifest]] = {}
     for manifest in of_kind(manifests, "documents"):
-        found.setdefault(manifest.name, []).append(manifest)
-    return found
+        by_source.setdefault(manifest.name, []).append(manifest)
+    return by_source
 
 
 def _each(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
-    """A count over all sources, and of each."""
-    counts = {name: number(found) for name, found in by_source.items()}
+    """Yield a count over all sources, and of each."""
+    counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
     yield from (_count(_detailed(what, name), value, unit) for name, value in counts.items())
 
@@ -129,21 +129,21 @@ def _detailed(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def _num_files(found: Iterable[Manifest]) -> int:
-    raw = (parent for manifest in found for parent in manifest.parents if parent.role == "raw")
+def _num_files(parsed: Iterable[Manifest]) -> int:
+    raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
 
-def _num_documents(found: Iterable[Manifest]) -> int:
-    return sum(manifest.rows("documents") for manifest in found)
+def _num_documents(parsed: Iterable[Manifest]) -> int:
+    return sum(manifest.rows("documents") for manifest in parsed)
 
 
-def _num_bytes(found: Iterable[Manifest]) -> int:
-    return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in found)
+def _num_bytes(parsed: Iterable[Manifest]) -> int:
+    return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in parsed)
 
 
 def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
-    """What was dropped or removed, and of each reason, the most frequent first: as counts, then as shares."""
+    """Yield what was dropped or removed, in total and by reason, the most frequent first: as counts, then as shares."""
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
     yield _count(what, sum(lost.values()), unit)
@@ -154,33 +154,33 @@ def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> It
 
 
 def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """The share of each language among the documents, of all and of each source, the most frequent first."""
+    """Yield the share of each language among the documents, of all and of each source, the most frequent first."""
     by_source = _parsed_by_source(manifests)
-    shares = {name: _language_shares(place, found) for name, found in by_source.items()}
-    documents = {name: _num_documents(found) for name, found in by_source.items()}
+    shares = {name: _language_shares(place, parsed) for name, parsed in by_source.items()}
+    documents = {name: _num_documents(parsed) for name, parsed in by_source.items()}
     overall = defaultdict[str, float](float)
-    for name, found in shares.items():
-        for language, share in found.items():
+    for name, language_shares in shares.items():
+        for language, share in language_shares.items():
             overall[language] += share * documents[name] / sum(documents.values())
-    for name, found in {"": overall, **(shares if len(shares) > 1 else {})}.items():
-        for language, share in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+    for name, language_shares in {"": overall, **(shares if len(shares) > 1 else {})}.items():
+        for language, share in sorted(language_shares.items(), key=lambda item: (-item[1], item[0])):
             called = f"{_called('language share', name)}: {language}"
             yield called, Figure(value=share, unit="documents", kind=SHARE)
 
 
 def _language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Language -> its share of the documents in some parts of a source."""
+    """Return each language's share of the documents in some parts of a source."""
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, PARTS):
         for batch in open_table(place, manifest.stage_folder, part, "documents", ("language",)):
-            for found in pc.value_counts(batch.column("language")).to_pylist():
-                counts[found["values"] or UNKNOWN_LANGUAGE] += found["counts"]
+            for row in pc.value_counts(batch.column("language")).to_pylist():
+                counts[row["values"] or UNKNOWN_LANGUAGE] += row["counts"]
     return {language: count / counts.total() for language, count in counts.items()}
 
 
 def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """What the corpus keeps and what was removed, duplicates among it."""
+    """Yield what the corpus keeps and what was removed, duplicates included."""
     verdicts = newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -198,7 +198,7 @@ def _vocabularies(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]
 
 
 def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Tokens by vocabulary and source, lengths of documents in them, tokens a word, unknown ones."""
+    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens a word, unknown tokens."""
     for name, tokens in newest_of_each(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
@@ -233,7 +233,7 @@ def _median(name: str, lengths: list[int], unit: str) -> tuple[str, Figure]:
 
 
 def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Examples of each shard set, their tokens, what was left out of them, and what their labels say."""
+    """Yield the examples of each shard set, their tokens, what was left out of them, and figures of their labels."""
     for name, shards in newest_of_each(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(_called("examples", name), shards.rows("examples"), "examples")
@@ -262,7 +262,7 @@ _MEASURED = {
 
 
 def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """The size of a model, how long it was trained, and its last evaluation."""
+    """Yield the size of a model, how long it was trained, and its last evaluation."""
     for name, model in newest_of_each(manifests, "models").items():
         yield _count(_called("parameters", name), model.ledger.figures["parameters"], "parameters")
         yield _count(_called("training steps", name), model.ledger.figures["steps"], "steps")
@@ -275,21 +275,21 @@ def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
 
 
 def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
-    """The last row of each kind of event in a model's metrics."""
+    """Return the last row of each kind of event in a model's metrics."""
     return {row["event"]: row for row in read_events(place, model)}
 
 
 def manifests_of(place: Place, record: RunRecord) -> list[Manifest] | None:
-    """The artifacts of a run in its order, each once; None where the store does not have them all any more."""
+    """Return the artifacts of a run in its order, each once; None if the store no longer has all of them."""
     folders = dict.fromkeys(stage.folder for stage in record.stages)
-    found = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
-    return found if len(found) == len(folders) else None
+    manifests = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+    return manifests if len(manifests) == len(folders) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
-    """The figures of a recorded run: as they were kept, else counted now.
+    """Return the figures of a recorded run: as they were kept, else counted now.
 
-    None where its artifacts are not all in the store any more. Raises Damaged for what is read to count them.
+    None if the store no longer has all of its artifacts. Raises Damaged for what is read to count them.
     """
     try:
         kept = kept_figures(place, record.run_id)
@@ -302,9 +302,9 @@ def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
 
 
 def kept_figures(place: Place, run_id: str) -> Figures | None:
-    """The figures that were put next to the record of a run; None where they are of another version.
+    """Read the figures that were put next to the record of a run; None if they are of another version.
 
-    Raises FileNotFoundError, and Damaged where they are not what was written.
+    Raises FileNotFoundError, and Damaged if they are not what was written.
     """
     path = figures_file(run_id)
     try:
@@ -316,9 +316,9 @@ def kept_figures(place: Place, run_id: str) -> Figures | None:
 def figures_before(
     place: Place, record: RunRecord, tell: Callable[[str], None] = to_stderr
 ) -> tuple[RunRecord, Figures] | None:
-    """The run before a run, and its figures; None where there is none, or it cannot be counted any more.
+    """Return the run before a run, and its figures; None if there is none, or it can no longer be counted.
 
-    tell: hears why it cannot
+    tell: is called with the reason
     """
     before = run_before(place, record, tell)
     if before is None:
@@ -337,7 +337,7 @@ def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
 
 
 def figures_at_end(place: Place, record: RunRecord) -> Figures:
-    """The figures of a run that is complete; those of the run before where it has the same artifacts.
+    """Return the figures of a complete run; those of the run before if it has the same artifacts.
 
     Raises Damaged.
     """
@@ -352,13 +352,13 @@ def figures_at_end(place: Place, record: RunRecord) -> Figures:
 
 
 def figures_to_bytes(figures: Figures) -> bytes:
-    """A form for the store, sealed: a figure a line."""
+    """Return a form for the store, sealed: one figure a line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "version": {VERSION},\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
 def _from_bytes(data: bytes, path: str) -> Figures | None:
-    """What `figures_to_bytes` wrote; None for figures of another version. Raises Damaged."""
+    """Read what `figures_to_bytes` wrote; None for figures of another version. Raises Damaged."""
     fields = unseal(data, path)
     if fields["version"] != VERSION and "figures" in fields:
         return None
@@ -366,25 +366,25 @@ def _from_bytes(data: bytes, path: str) -> Figures | None:
 
 
 def figures_file(run_id: str) -> str:
-    """Where the figures of a run are."""
+    """Return the path of a run's figures."""
     return f"runs/{run_id}/{FILE}"
 
 
 def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_stderr) -> RunRecord | None:
-    """The newest completed run of the same recipe before a run, in the same store; None where there is none.
+    """Return the newest completed run of the same recipe before a run, in the same store; None if there is none.
 
-    tell: hears of records that are damaged, and passed over
+    tell: is called for records that are damaged, and passed over
     """
     for run_id in reversed(list_runs(place)):
         if run_id >= run.run_id or run_id.partition("-")[2] != run.recipe:
             continue
         try:
-            found = read_run(place, run_id)
+            earlier = read_run(place, run_id)
         except DamagedRun as fault:
             tell(passed_over(fault))
             continue
-        if found.state == "completed" and found.recipe == run.recipe:
-            return found
+        if earlier.state == "completed" and earlier.recipe == run.recipe:
+            return earlier
     return None
 
 
@@ -400,19 +400,19 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """After less before; of a share, that many times 100 points."""
+        """The difference, after minus before; for a share, times 100 it is in points."""
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of what was before; None where there was nothing before."""
+        """The change as a share of the value before; None if there was none."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
 def compare(before: Figures, after: Figures) -> list[Change]:
-    """Every figure of either run, in the order of the later one, then what only the earlier one has.
+    """Compare every figure of either run, in the order of the later one, then those that only the earlier one has.
 
-    A count or share by source or reason that one run does not have is 0 there, where it has others of its name.
+    A count or share by source or reason that one run does not have is 0 there, if it has others of its name.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -432,4 +432,4 @@ def _value(figures: Figures, name: str, other: Figures) -> float | None:
         return figures[name].value
     family, colon, _ = name.partition(": ")
     counted = other[name].kind != MEAN and colon
-    return 0 if counted and any(known == family or known.startswith(f"{family}: ") for known in figures) else None
+    return 0 if counted and any(each == family or each.startswith(f"{family}: ") for each in figures) else None

@@ -1,7 +1,7 @@
-"""The pulse of a run: what it does now, in a file of its store, and what it has cost so far.
+"""The heartbeat of a run: what it does now, in a file of its store, and what it has cost so far.
 
-`runs/RUN/running.json` is there from before the run looks at anything until its record is: who sees it may not take
-away what the run may use, which is everything under its `names`. A run without a record whose process is gone is lost.
+`runs/RUN/running.json` exists from before the run looks at anything until its record is written. Nobody who sees it
+may remove what the run may use: everything under its `names`. A run without a record whose process is gone is lost.
 
 Cost: a look at the run's processes once a second, some 0.2 ms for each.
 """
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 Advance = Callable[[str, int, int], None]
 
-RATE_SECONDS = 2.0  # of progress, before a rate is told
+RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def running_path(run_id: str) -> str:
-    """Where a run says in its store what it does now."""
+    """Return the path in the store where a run reports what it does now."""
     return f"runs/{run_id}/running.json"
 
 
 def names_of(recipe: "Recipe") -> tuple[str, ...]:
-    """What the artifacts are called that a run of a recipe may use or build, whatever their kind."""
+    """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
     tables = [*(entry.name for entry in recipe.vocabularies), *(entry.name for entry in recipe.shards)]
     sources = [entry.source.name for entry in recipe.sources]
     return tuple(sorted({recipe.name, *sources, *map(recipe.artifact_name, tables)}))
@@ -42,9 +42,9 @@ def names_of(recipe: "Recipe") -> tuple[str, ...]:
 
 @dataclass(kw_only=True)
 class StageProgress:
-    """How far a stage is: so many of its missing parts, or steps of its training, are there.
+    """Progress of a stage: how many of its missing parts, or steps of its training, are done.
 
-    first, begun: how many were there when it was heard of, and when; what was there before tells nothing of the rate
+    first, begun: how many were done at the first report, and when; earlier ones do not count for the rate
     """
 
     parts: int
@@ -53,12 +53,12 @@ class StageProgress:
     begun: float = field(default_factory=time.monotonic)
 
     def rate(self, now: float) -> float | None:
-        """Parts or steps a second; None until it is known."""
+        """Return parts or steps a second; None until there is a rate."""
         seconds = now - self.begun
         return (self.built - self.first) / seconds if self.built > self.first and seconds > RATE_SECONDS else None
 
     def said(self, now: float) -> dict[str, Any]:
-        """For the run's pulse."""
+        """Return a form for the run's heartbeat."""
         rate = self.rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
         rounded = None if rate is None else float(f"{rate:.3g}")
@@ -67,7 +67,7 @@ class StageProgress:
 
 @contextmanager
 def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
-    """The pulse ends where the block does not come to its end, and goes on where it does."""
+    """End the heartbeat if the block fails, and let it continue otherwise."""
     begun = False
     with last_word(pulse.end):
         try:
@@ -80,10 +80,10 @@ def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
 
 
 class Pulse:
-    """What a run says of itself while it is on its way, and what it costs.
+    """Reports what a run does while it is under way, and what it costs.
 
-    doing:   what it does that is no stage
-    workers: as many as it has by now
+    doing:   what it does outside of stages
+    workers: how many it has now
     """
 
     doing = "finds its raw files"
@@ -103,7 +103,7 @@ class Pulse:
         self._presence = Presence(place, running_path(run_id), self._said)
 
     def waiting(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Tell another of what the run waits for, too."""
+        """Wrap `tell` so that the heartbeat, too, reports what the run waits for."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -112,7 +112,7 @@ class Pulse:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """So many of the parts of a stage that are missing are there; all of them: it is done."""
+        """Record how many of a stage's missing parts are built; with all of them, the stage is done."""
         with self._turn:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first=built))
             progress.built = built
@@ -121,14 +121,14 @@ class Pulse:
             return progress
 
     def cost(self, bytes_written: int) -> Cost:
-        """What the run has cost by now, of which so many bytes are parts that it built."""
+        """Return what the run has cost so far. bytes_written: of the parts that it built"""
         processes = family(os.getpid())
         self._look(processes)
         seconds = cpu_seconds(processes) - self._cpu_before
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
-        """The run is on record, or never began. May be called again, and from any thread."""
+        """End the heartbeat: the run is on record, or never began. May be called again, and from any thread."""
         self._presence.end()
 
     def _look(self, processes: list[int]) -> None:

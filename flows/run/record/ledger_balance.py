@@ -1,7 +1,7 @@
 """The accounts of a run: from raw records to examples, each step's ledger and each edge between two steps.
 
 Promise: numbers come from the manifests' ledgers and row counts alone, and nothing is made to fit: a step or an
-edge that does not balance is told as it is. Reads no data, only manifests.
+edge that does not balance is reported as it is. Reads no data, only manifests.
 
 A run may have several vocabularies, token artifacts and shard sets: each has steps and edges of its own, under the
 name that the recipe gives it.
@@ -18,7 +18,7 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """One account on the way: `total` units came in, and the outcomes say where each went."""
+    """The account of one step: `total` units came in, and the outcomes say where each went."""
 
     title: str
     unit: str
@@ -27,12 +27,12 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """How many are accounted for."""
+        """The number of units that are accounted for."""
         return sum(self.outcomes.values())
 
     @property
     def balances(self) -> bool:
-        """Whether the outcomes add up to the total."""
+        """True if the outcomes add up to the total."""
         return self.found == self.total
 
     def __str__(self) -> str:
@@ -42,9 +42,9 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """What one stage gave and what the next one received, counted on either side.
+    """Compares what one stage gave with what the next one received, counted on either side.
 
-    unlabelled: what the first may have given on top: it is in parts of which no label says whether it did
+    unlabelled: what the first may have given in addition, in parts whose labels do not say so
     """
 
     title: str
@@ -55,7 +55,7 @@ class Edge:
 
     @property
     def balances(self) -> bool:
-        """Whether nothing appeared or vanished in between."""
+        """True if nothing appeared or vanished in between."""
         return self.given <= self.received <= self.given + self.unlabelled
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Edge:
 class Accounts:
     """All steps and edges of a run, as far as it came, and the headline numbers in their order.
 
-    headline: unit -> name -> count; the name is "" where the run has one artifact that counts this unit
+    headline: unit -> name -> count; the name is "" if the run has one artifact that counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -76,7 +76,7 @@ class Accounts:
 
     @property
     def balances(self) -> bool:
-        """Whether every step and every edge does."""
+        """True if every step and every edge balances."""
         return not self.wrong
 
     @property
@@ -92,23 +92,23 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 
 def newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """The last manifest of a kind: of several generations', the one that covers them all."""
-    found = of_kind(manifests, kind)
-    return found[-1] if found else None
+    """The last manifest of a kind: of several generations, the one that covers all of them."""
+    matches = of_kind(manifests, kind)
+    return matches[-1] if matches else None
 
 
 def newest_of_each(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """The last manifest of each name of a kind, by the name that the recipe gives it; "" where there is one alone."""
-    found = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
+    """The last manifest of each name of a kind, by the name that the recipe gives it; "" if there is only one."""
+    by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = newest(manifests, "corpora")
     prefix = f"{corpus.name}-" if corpus is not None else ""
-    return {name.removeprefix(prefix) if len(found) > 1 else "": manifest for name, manifest in found.items()}
+    return {name.removeprefix(prefix) if len(by_name) > 1 else "": manifest for name, manifest in by_name.items()}
 
 
 def made_from(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
     """The first of the candidates that is a parent of an artifact."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
-    return next((found for found in candidates if (found.kind, found.fingerprint) in parents), None)
+    return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
 def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
@@ -173,7 +173,7 @@ def copy_accounts(shards: Manifest) -> list[Account]:
 
 
 def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """From the parsed documents to the rows that were tokenised."""
+    """Yield the edges from the parsed documents to the rows that were tokenised."""
     parsed, verdicts, corpus = (
         of_kind(manifests, "documents"),
         newest(manifests, "verdicts"),
@@ -195,7 +195,7 @@ def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def _token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """From each token artifact to every copy of the shard sets that are made from it."""
+    """Yield the edges from each token artifact to every copy of the shard sets that are made from it."""
     written = list(newest_of_each(manifests, "tokens").values())
     for name, shards in newest_of_each(manifests, "shards").items():
         tokens = made_from(shards, written)
@@ -208,9 +208,9 @@ def _token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Tokens of the sources that a shard set takes, and tokens of parts that no source labels.
+    """Count the tokens of the sources that a shard set takes, and those of parts without a source label.
 
-    A part of documents that came back with a later generation is labelled by no source: it may hold any.
+    A part of documents that came back with a later generation has no source label: it may hold any source.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -220,7 +220,7 @@ def tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
 
 
 def num_tokens(parts: Iterable[Part]) -> int:
-    """Tokens in parts of a tokens artifact, of all splits."""
+    """Count the tokens in parts of a tokens artifact, of all splits."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
@@ -242,7 +242,7 @@ def _headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
 
 
 def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """Documents and records that went, by reason, most first: outcomes that are "dropped: " or "removed: "."""
+    """List lost documents and records by reason, most first: outcomes that are "dropped: " or "removed: "."""
     lost = [
         (name, count)
         for step in steps
@@ -253,18 +253,18 @@ def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
-    """What steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
+    """List what steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
 
 def size_bytes(manifest: Manifest) -> int:
-    """Bytes of all files of an artifact."""
+    """Return the bytes of all files of an artifact."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)
 
 
 def readable_bytes(size: int) -> str:
-    """A size for people.
+    """Format a size for people.
 
     >>> readable_bytes(1_530_000)
     '1.5 MB'

@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """Lengths of lists of token ids, of all rows or of the rows of `parts` parts spread over `all_parts`."""
+    """Lengths of lists of token ids, for all rows or the rows of `parts` parts spread over `all_parts`."""
 
     lengths: Int64s
     unknown: int
@@ -32,7 +32,7 @@ class LengthSample:
 
     @property
     def total(self) -> int:
-        """Tokens in all rows seen."""
+        """The number of tokens in all rows that were read."""
         return int(self.lengths.sum())
 
     def quantile(self, share: float) -> int:
@@ -43,7 +43,7 @@ class LengthSample:
 def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = PARTS
 ) -> LengthSample:
-    """Tokens of each row of `table`'s column `ids`, and how many of them are `unknown_id`. most: parts to read"""
+    """Count the tokens of each row of `table`'s column `ids`, and those that are `unknown_id`. most: parts to read"""
     holding = [part for part in manifest.parts if part.rows(table)]
     chosen = spread(holding, most)
     lengths, unknown = [np.zeros(0, np.int64)], 0
@@ -61,7 +61,7 @@ def _id_columns(place: Place, manifest: Manifest, part: Part, table: str) -> Ite
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:
-    """At most `most` parts at even distances."""
+    """Choose at most `most` parts at even distances."""
     if len(parts) <= most:
         return list(parts)
     return [parts[index * len(parts) // most] for index in range(most)]

@@ -1,6 +1,6 @@
-"""What ran in a store and what runs there now, from what the runs themselves have written. No orchestrator is asked.
+"""Lists past and present runs of a store, from what the runs themselves have written. No orchestrator is asked.
 
-Cost: a listing of `runs/`, and a small file for each run that is asked for.
+Cost: a listing of `runs/`, and a small file for each listed run.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,10 +21,10 @@ UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no recor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """One run. state: as it is on record, or running, or lost: then its process is gone without a word.
+    """One run. state: as it is on record, or running, or lost: then its process ended without a record.
 
     record:  None for one that is running or lost
-    present: what it said of itself last, where it has not ended
+    present: its last heartbeat, if it has not ended
     """
 
     run_id: str
@@ -36,11 +36,11 @@ class ListedRun:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
+        """The time that it took."""
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return a form for scripts."""
         record = self.record
         cost = record.cost if record is not None else None
         return {
@@ -58,7 +58,7 @@ class ListedRun:
 
 
 def new_parts(record: RunRecord) -> dict[str, int]:
-    """Parts that a run built, by the kind of their stage, in the order of the stages."""
+    """Count the parts that a run built, by the kind of their stage, in the order of the stages."""
     parts: dict[str, int] = {}
     for stage in record.stages:
         if stage.state == "built":
@@ -69,17 +69,17 @@ def new_parts(record: RunRecord) -> dict[str, int]:
 def run_states(
     place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = to_stderr
 ) -> list[ListedRun]:
-    """The runs of a store, newest first. recipe: only runs of it; limit: at most so many; tell: hears of damage"""
+    """List a store's runs, newest first. recipe: only its runs; limit: the most to list; tell: is called for damage"""
     files = files_of_runs(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
-    found = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
-    return list(islice((state for state in found if state is not None), limit))
+    states = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
+    return list(islice((state for state in states if state is not None), limit))
 
 
 def state_of_run(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = to_stderr
 ) -> ListedRun | None:
-    """One run, of which there are these files; None where its record is damaged, or it is no run."""
+    """Return the run that has these files; None if its record is damaged, or it is not a run."""
     if "run.json" in files:
         return _recorded(place, run_id, tell)
     return _open_run(place, run_id) if UNTOLD & set(files) else None
@@ -95,17 +95,17 @@ def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedR
 
 
 def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
-    """The files of each run by its id: their names, with their sizes."""
-    found: dict[str, dict[str, int]] = {}
+    """Return the files of each run by its id: their names, with their sizes."""
+    files: dict[str, dict[str, int]] = {}
     for path, size in place.sizes("runs").items():
         _, run_id, *name = path.split("/")
         if name:
-            found.setdefault(run_id, {})["/".join(name)] = size
-    return found
+            files.setdefault(run_id, {})["/".join(name)] = size
+    return files
 
 
 def recipe_of(run_id: str) -> str:
-    """The name of the recipe that a run is of.
+    """Return the name of a run's recipe.
 
     >>> recipe_of("20261122T201500123456-small-news")
     'small-news'
@@ -114,7 +114,7 @@ def recipe_of(run_id: str) -> str:
 
 
 def _open_run(place: Place, run_id: str) -> ListedRun | None:
-    """A run that has left no record, or not yet."""
+    """Return a run that has left no record, or not yet."""
     present = read_presence(place, running_path(run_id))
     runs_now = present is not None and not present.is_gone
     if not runs_now and place.size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
@@ -125,18 +125,18 @@ def _open_run(place: Place, run_id: str) -> ListedRun | None:
 
 
 def _began(run_id: str) -> str:
-    """When a run began, as its id says."""
+    """Return when a run began, according to its id."""
     moment = moment_of(run_id)
     return moment.isoformat(timespec="seconds") if moment is not None else ""
 
 
 def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
-    """What the artifacts are called that a run may have used or built; None where that cannot be known."""
+    """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
     if state.record is not None and state.record.names:
         return state.record.names
     if state.present is not None and "names" in state.present.said:
         return [str(name) for name in state.present.said["names"]]
-    from flows.recipes.recipe import parse_recipe  # which only a run without a record needs
+    from flows.recipes.recipe import parse_recipe  # only a run without a record needs it
 
     try:
         text = place.read(f"runs/{state.run_id}/recipe.toml").decode()

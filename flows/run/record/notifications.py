@@ -1,14 +1,14 @@
-"""Notices: somebody is told that a run failed, stands still, or crossed a bound, by an address or a command.
+"""Notices: an address or a command is notified that a run failed, stalled, or crossed a bound.
 
-Promise: a notice that cannot be sent is said in the log, and changes nothing of the run: not its state, not its exit
-code, and not its time by more than SECONDS. The address comes from the environment and is never shown, for it may be a
-secret; whoever may set it may name a host of their own network. A redirect is not followed, for it leads to a host
-that nobody named. Apprise sends it: to an http address the object below is posted, and of other addresses
-(`mailto://`, `slack://`) its documentation has a list.
+Promise: a notice that cannot be sent is logged, and changes nothing about the run: not its state, not its exit code,
+and not its time by more than SECONDS. The address comes from the environment and is never shown, because it may be a
+secret; whoever may set it may name a host of their own network. A redirect is not followed, because it leads to a host
+that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists other
+addresses (`mailto://`, `slack://`).
 
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
-`text` says it all in one paragraph, which is what chat programs show of such an object.
+`text` has everything in one paragraph, which is what chat programs show of such an object.
 """
 
 import json
@@ -29,7 +29,7 @@ from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import visible
 from flows.run.record.run_record import now_text
 
-TRIES, WAIT_SECONDS = 3, 2.0  # of an address, and before each further try
+TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
 SECONDS = 45.0  # for all of it
 MESSAGE_CHARACTERS = 4_000
 SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
@@ -41,7 +41,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What somebody is told. event: failure, stall, bounds or approval; text: all of it, in words"""
+    """A notice that is sent. event: failure, stall, bounds or approval; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -55,16 +55,16 @@ class Notice:
     time: str = field(default_factory=now_text)
 
     def to_json(self) -> dict[str, Any]:
-        """The object that is sent."""
+        """Return the object that is sent."""
         shown = visible(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> None:
-    """Tell who is to be told. One way that hangs holds up neither the other nor the run.
+    """Send a notice. One way that hangs holds up neither the other nor the run.
 
     folder: of the recipe, in which the command runs
-    tell:   hears of each that could not be told
+    tell:   is called for each way that failed
     """
     if notice.event not in settings.on:
         return
@@ -86,11 +86,11 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
         thread.join(max(0.0, deadline - time.monotonic()))
     for way, why in failures.items():
         if why:
-            tell(f"Nobody could be told of this ({notice.event}) by {way}: {why}.")
+            tell(f"This notice could not be sent ({notice.event}) by {way}: {why}.")
 
 
 def post(variable: str, notice: Notice) -> str:
-    """Send a notice to the address that an environment variable holds; why it did not arrive, "" where it did."""
+    """Send a notice to the address in an environment variable; return why it did not arrive, "" if it did."""
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -105,11 +105,11 @@ def post(variable: str, notice: Notice) -> str:
         default_service_wait=WAIT_SECONDS,
     )
     fields = notice.to_json()
-    logging.getLogger("apprise").propagate = False  # what it says may name the address
+    logging.getLogger("apprise").propagate = False  # its messages may name the address
     with LogCapture(level=logging.WARNING) as log:
         target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
         if target is None:
-            return "what it holds is no address that Apprise knows"
+            return "its value is not an address that Apprise knows"
         sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
         status = re.search(r"error=(\d+)", log.getvalue())
     if sent:
@@ -118,7 +118,7 @@ def post(variable: str, notice: Notice) -> str:
 
 
 def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """An address as Apprise takes it: one of http with the fields of the object that is posted there."""
+    """Return an address as Apprise takes it: one of http with the fields of the object that is posted there."""
     try:
         url = urlsplit(address)
         if url.scheme not in SCHEMES:
@@ -138,7 +138,7 @@ def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, A
 
 
 def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command with a notice on its standard input; why nobody heard it, "" where somebody did."""
+    """Run the command with a notice on its standard input; return why it failed, "" if it did not."""
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         process = subprocess.Popen(settings.command, cwd=folder, process_group=0, **streams)
@@ -154,8 +154,8 @@ def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
 
 
 def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """What is said at the start of a run of a `[notify]` that can tell nobody."""
+    """Return warnings, at the start of a run, about a `[notify]` that can notify nobody."""
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"
-        return [f"{unset}: by it nobody is told of anything."]
+        return [f"{unset}: so it sends no notices."]
     return []

@@ -1,14 +1,14 @@
-"""Releases: names under which runs were promoted, and the history of each name, of which nothing is ever lost.
+"""Releases: names under which runs were promoted, and the history of each name, which loses nothing.
 
-    STORE/releases/NAME/000003-9f2c41d0.json     the third entry of a name: what it means since, who said so, and why
+    STORE/releases/NAME/000003-9f2c41d0.json     the third entry of a name: what it means since, who decided, and why
 
-The newest entry of a name is what the name means; there is no pointer that could say otherwise. An entry is a sealed
+The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a sealed
 file that appears in one step and is never changed: going back to an earlier release writes one more entry. Two people
-who release at once write two entries, and the one that comes later in order counts: on a disk each waits for its turn,
-on an object store, which knows no locks, two may have one number and are told apart by the digest in their names.
+who release at once write two entries, and the one that is later in order counts: on a disk each waits for its turn; on
+an object store, which has no locks, two may have the same number and differ by the digest in their names.
 
 `STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`store_address.py`). What an entry names stays in
-the store (`released_folders`). An entry that is damaged is never passed over: an older release would come back unasked.
+the store (`released_folders`). A damaged entry is never passed over: an older release would come back by accident.
 
 Cost: a listing of `releases/`, and a small file for each entry that is read.
 """
@@ -73,10 +73,10 @@ class Release:
     number:   its place in the history, from 1 up
     action:   release or rollback
     run:      the run that was promoted
-    who:      who said so, and on which machine
-    approved: how: "bounds" where they held, else "person"
+    who:      who decided, and on which machine
+    approved: how: "bounds" if they held, else "person"
     crossed:  the bounds that did not hold, in words
-    back_to:  of a rollback the number of the entry that holds again
+    back_to:  for a rollback, the number of the entry that is current again
     figures:  of the run
     """
 
@@ -95,12 +95,12 @@ class Release:
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """A form for the store, sealed."""
+        """Return a form for the store, sealed."""
         return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Release":
-        """What `to_bytes` wrote. path: in the store, for messages. Raises DamagedRelease."""
+        """Read what `to_bytes` wrote. path: in the store, for messages. Raises DamagedRelease."""
         try:
             fields: dict[str, Any] = unseal(data, path)
             artifacts = tuple(Released(**artifact) for artifact in fields["artifacts"])
@@ -113,16 +113,16 @@ class Release:
 
 
 def check_release_name(name: str) -> None:
-    """Raises InputError for what cannot name a release."""
+    """Raise InputError for what cannot name a release."""
     check_name("--name", name)
     if set(name) & set(NO_NAME) or name != name.strip():
         raise InputError(f"--name {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
 
 
 def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
-    """What a run made or reused that can be promoted: of each kind and name the last.
+    """Return what a run made or reused that can be promoted: the last of each kind and name.
 
-    Raises InputError where one is gone.
+    Raises InputError if one is gone.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if stage.kind in PROMOTED}
     if not last:
@@ -136,7 +136,7 @@ def released(manifest: Manifest) -> Released:
 
 
 def manifests_of(place: Place, release: Release) -> list[Manifest]:
-    """The manifests of what a release names. Raises InputError where one is gone, or is another by now."""
+    """The manifests of what a release names. Raises InputError if one is gone, or has changed."""
     manifests = []
     for artifact in release.artifacts:
         manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
@@ -154,8 +154,8 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     manifest = read_manifest(place, folder)
     if manifest is None:
         raise InputError(
-            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe once more, which builds the same "
-            "again; or go back with `cloze rollback`."
+            f"{place.at(folder)} is gone, which {named_by} names. Run its recipe again, which builds the same "
+            "artifact; or go back with `cloze rollback`."
         )
     return manifest
 
@@ -179,11 +179,11 @@ def history(place: Place, name: str) -> list[Release]:
 
 
 def current_release(place: Place, name: str, number: int | None = None) -> Release:
-    """What a name means: its newest entry, or the one of a number. Raises InputError where there is none."""
+    """Return the current meaning of a name: its newest entry, or one by number. Raises InputError if there is none."""
     entries = release_entries(place, name)
     if not entries:
-        known = ", ".join(names_of_releases(place)) or "none"
-        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {known}. `cloze release` makes one.")
+        names = ", ".join(names_of_releases(place)) or "none"
+        raise InputError(f"There is no release {name!r} in {place.at('')}; it has {names}. `cloze release` makes one.")
     if number is None:
         return read_release(place, entries[-1])
     chosen = [path for path in entries if _number(path) == number]
@@ -206,9 +206,9 @@ def released_runs(place: Place) -> set[str]:
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Put an entry at the end of its name's history; its number is what it gets there.
+    """Put an entry at the end of its name's history, which gives it its number.
 
-    Raises InputError where a clean-up of the store was faster, and what it names is gone.
+    Raises InputError if a clean-up of the store was faster, and what it names is gone.
     """
     check_release_name(entry.name)
     wait_for_clearing(place, to_stderr)
@@ -226,9 +226,9 @@ def add_release(place: Place, entry: Release) -> Release:
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Let a name mean once more what an earlier entry says: the one before what it means now, or that of a number.
+    """Give a name the meaning of an earlier entry: the one before its current meaning, or one by number.
 
-    Raises InputError where there is no such entry, or what it names is gone.
+    Raises InputError if there is no such entry, or what it names is gone.
     """
     now = current_release(place, name)
     target = _before(place, now) if to is None else current_release(place, name, to)
@@ -240,7 +240,7 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
 
 def _before(place: Place, now: Release) -> Release:
-    """The last entry before what a name means now that names other artifacts. Raises InputError where there is none."""
+    """Return the last entry before the current one that names other artifacts. Raises InputError if there is none."""
     meant = now.back_to or now.number
     earlier = [e for e in history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
@@ -252,7 +252,7 @@ def _before(place: Place, now: Release) -> Release:
 
 
 def this_user() -> str:
-    """Who runs this process, and where."""
+    """Return who runs this process, and on which host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -269,7 +269,7 @@ class ReleaseAddress(NamedTuple):
 
 
 def release_address(address: str) -> ReleaseAddress | None:
-    """What an address says of a release; None where it is that of a file or folder, or has no such form.
+    """Parse the address of a release; None if it is that of a file or folder, or has no such form.
 
     >>> release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
@@ -283,7 +283,7 @@ def release_address(address: str) -> ReleaseAddress | None:
 
 
 def release_at(address: str) -> tuple[Place, Release] | None:
-    """The release at an address, with its store; None where the address is none of a release. Raises InputError."""
+    """Return the release at an address, with its store; None if it is not a release's address. Raises InputError."""
     if (wanted := release_address(address)) is None:
         return None
     place = Place(wanted.store)
@@ -295,7 +295,7 @@ def _number(path: str) -> int:
 
 
 def read_release(place: Place, path: str) -> Release:
-    """The entry in a file. Raises DamagedRelease."""
+    """Read the entry in a file. Raises DamagedRelease."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:
@@ -308,7 +308,7 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _turn(place: Place, name: str) -> Iterator[None]:
-    """The turn to write to a name's history, on a disk that knows locks."""
+    """Wait for the turn to write to a name's history, on a disk that has locks."""
     with ExitStack() as stack:
         if place.is_local:
             file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))

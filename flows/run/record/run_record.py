@@ -1,8 +1,7 @@
-"""Runs: what happened when, on which machine. Everything that manifests must not say is here.
+"""Runs: what happened when, on which machine. Everything that manifests must not contain is here.
 
-`runs/<run id>/` in the store holds the run's record, its recipe and lock, where the raw files lay, and the
-report. Record, lock and whereabouts are sealed. A run of which one is damaged is passed over by who looks for a run,
-and named.
+`runs/<run id>/` in the store holds the run's record, its recipe and lock, the paths of the raw files, and the report.
+Record, lock and paths are sealed. A search for runs passes over a run with a damaged file, and names it.
 """
 
 import json
@@ -35,22 +34,22 @@ class DamagedRun(Damaged):
     def __str__(self) -> str:
         return (
             f"{self.path} is damaged: {self.what}. Nothing makes the record of a run again, and no artifact depends on "
-            "it: name another run, or run the recipe once more."
+            "it: name another run, or run the recipe again."
         )
 
 
 def to_stderr(line: str) -> None:
-    """Say a line aside, where it is not taken for output."""
+    """Print a line to stderr, where it is not taken for output."""
     print(line, file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run has cost.
+    """The cost of a run.
 
     cpu_seconds:   processor time of its process and of all that it started, the orchestrator's server included
-    bytes_written: of the files of the parts that it built, as far as their stages came to their end
-    peak_bytes:    the most memory that all these processes had together, looked at once a second
+    bytes_written: of the files of the parts that it built, if their stages were finished
+    peak_bytes:    the most memory that all these processes had together, measured once a second
     """
 
     cpu_seconds: float
@@ -60,7 +59,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """The run as the orchestrator has it. page: its address there; "" where that is not known"""
+    """The run as the orchestrator has it. page: its address there; "" if that is unknown"""
 
     id: str
     page: str = ""
@@ -70,7 +69,7 @@ class FlowRun:
 class StageRecord:
     """One stage of a run: whether it was built or reused, why, and how long it took.
 
-    bytes_built: of the files of the parts that it built; 0 in records of earlier versions
+    bytes_built: size of the files of the parts that it built; 0 in records of earlier versions
     """
 
     kind: str
@@ -86,7 +85,7 @@ class StageRecord:
 
 @dataclass(kw_only=True)
 class StageHistory:
-    """One stage over a run, which may follow its page more than once: what was missing of it at any time, and why."""
+    """One stage during a run, which may go through its stages more than once: what was ever missing, and why."""
 
     reasons: list[str] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
@@ -94,7 +93,7 @@ class StageHistory:
     record: StageRecord | None = None
 
     def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
-        """The run looks at the stage. damaged: whether that is why it is not whole"""
+        """Note that the run looks at the stage. damaged: whether that is why it is not whole"""
         if survey.manifest is not None:
             self.whole = reason
             return
@@ -103,7 +102,7 @@ class StageHistory:
         self.missing |= {plan.name for plan in survey.missing}
 
     def end(self, manifest: Manifest, seconds: float) -> StageRecord:
-        """The stage is whole now, after some seconds more: its record."""
+        """Return the record of the stage, which is whole now, after some more seconds."""
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
         self.record = StageRecord(
@@ -124,11 +123,11 @@ class StageHistory:
 class RunRecord:
     """A whole run. `state` is completed, failed or interrupted.
 
-    inputs: by source, how many raw files it had and what else was there (`flows.run.inputs.unread_files`)
-    names:  what the artifacts are called that it may have used or built; none in records of earlier versions
+    inputs: by source, how many raw files it had and what else it contained (`flows.run.inputs.unread_files`)
+    names:  of the artifacts that it may have used or built; none in records of earlier versions
     cost:   None in records of earlier versions
     crossed: the bounds of the recipe that its figures cross, in words
-    flow_run: in the orchestrator; None in records of earlier versions, and of a run that did without it
+    flow_run: in the orchestrator; None in records of earlier versions, and of a run without one
     error:  what ended a run that failed; "" in records of earlier versions
     """
 
@@ -151,12 +150,12 @@ class RunRecord:
     error: str = ""
 
     def to_bytes(self) -> bytes:
-        """A form for the store, sealed."""
+        """Return a form for the store, sealed."""
         return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "RunRecord":
-        """The record that `to_bytes` wrote. path: in the store, for messages. Raises DamagedRun."""
+        """Read the record that `to_bytes` wrote. path: in the store, for messages. Raises DamagedRun."""
         fields = _fields_of(data, path)
         try:
             stages = tuple(StageRecord(**stage) for stage in fields["stages"])
@@ -169,9 +168,9 @@ class RunRecord:
 
 
 def new_run_id(place: Place, recipe: str) -> str:
-    """A name for a run: when it began, and of which recipe; it comes after those of all runs that the store has.
+    """Return a name for a run: when it began, and its recipe. It sorts after the names of all runs in the store.
 
-    Where the clock of an earlier run was ahead of this one, the moment in the name is the second after that run's.
+    If the clock of an earlier run was ahead of this one, the moment in the name is one second after that run's.
     """
     now = datetime.now(UTC)
     newest = max((moment for path in place.sizes("runs") if (moment := moment_of(path.split("/")[1]))), default=now)
@@ -181,7 +180,7 @@ def new_run_id(place: Place, recipe: str) -> str:
 
 
 def moment_of(run_id: str) -> datetime | None:
-    """The moment that is in the name of a run; None where there is none.
+    """Return the moment that is in the name of a run; None if there is none.
 
     >>> moment_of("20261122T201500123456-small").isoformat(), moment_of("old-run")
     ('2026-11-22T20:15:00.123456+00:00', None)
@@ -193,28 +192,28 @@ def moment_of(run_id: str) -> datetime | None:
 
 
 def now_text() -> str:
-    """This moment, in UTC, ISO 8601 to the second."""
+    """Return the current time, in UTC, ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def machine_versions() -> dict[str, str]:
-    """Versions that a person wants to know when two runs differ."""
+    """Return the versions that matter when two runs differ."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
-    """Put the recipe of a run that begins: a store that cannot be written is found out before anything starts."""
+    """Write the recipe of a run that begins; a store that cannot be written is detected before anything starts."""
     place.write(recipe_file(run_id), recipe.text.encode())
 
 
 def recipe_file(run_id: str) -> str:
-    """Where the recipe of a run is on record."""
+    """Return the path of a run's recorded recipe."""
     return f"runs/{run_id}/recipe.toml"
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Put the record, the lock, the raw files' whereabouts and the report of a run."""
+    """Write the record, the lock, the paths of the raw files and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
     place.write(f"{folder}/raw.json", raw_document(raw_paths(lock)))
@@ -224,23 +223,23 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
 
 
 def raw_document(paths: Mapping[str, str]) -> bytes:
-    """sha256 -> path of raw files in a form for the store, sealed."""
+    """Return sha256 -> path of raw files in a form for the store, sealed."""
     return seal(json.dumps({"paths": dict(paths)}, indent=1).encode())
 
 
 def raw_paths(lock: "Lock") -> dict[str, str]:
-    """sha256 -> path of every raw file that is here."""
+    """Return sha256 -> path of every raw file that exists here."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
 
 def list_runs(place: Place) -> list[str]:
-    """Ids of all recorded runs, oldest first."""
+    """List the ids of all recorded runs, oldest first."""
     return sorted(path.split("/")[1] for path in place.sizes("runs") if path.endswith("/run.json"))
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
-    """The record of one run. Raises FileNotFoundError and DamagedRun."""
+    """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
     record = RunRecord.from_bytes(place.read(path), path)
     if record.run_id != run_id:
@@ -249,9 +248,9 @@ def read_run(place: Place, run_id: str) -> RunRecord:
 
 
 def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterator[RunRecord]:
-    """The recorded runs, newest first. Those whose record is damaged are passed over.
+    """Yield the recorded runs, newest first. Those whose record is damaged are passed over.
 
-    tell: hears of those, and of runs that began when it is not yet by this clock: others may be newer
+    tell: is called for those, and for runs whose start is still in the future here: others may be newer
     """
     for run_id in reversed(list_runs(place)):
         try:
@@ -265,17 +264,17 @@ def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterat
 
 
 def is_ahead(record: RunRecord) -> bool:
-    """Whether a run began when it is not yet by this machine's clock: one that came after it may be named before it."""
+    """Tell whether a run's start is in the future by this machine's clock: a later run may be named before it."""
     return record.started > (datetime.now(UTC) + CLOCKS_DIFFER).isoformat()
 
 
 def ahead_of_clock(record: RunRecord) -> str:
-    """What is said of such a run."""
+    """Return the words about such a run."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
 def passed_over(fault: DamagedRun) -> str:
-    """What is said of a damaged file of a run by who goes on to another run."""
+    """Return the line about a run that is passed over for its damaged file."""
     return f"{fault.path} is damaged: {fault.what}. That run is passed over."
 
 
@@ -289,7 +288,7 @@ def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
 
 
 def _there(place: Place, path: str) -> bytes:
-    """A file without which no run is recorded. Raises DamagedRun."""
+    """Read a file that every recorded run has. Raises DamagedRun."""
     try:
         return place.read(path)
     except FileNotFoundError as error:
@@ -304,9 +303,9 @@ def _fields_of(data: bytes, path: str) -> dict[str, Any]:
 
 
 def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_stderr) -> tuple[RunRecord, Path] | None:
-    """The newest run that read a raw file with this content, and where it lies, if it is still there.
+    """Return the newest run that read a raw file with this content, and the file's path, if it still exists.
 
-    tell: hears of runs that are damaged, and passed over
+    tell: is called for runs that are damaged, and passed over
     """
     for record in newest_runs(place, tell):
         try:
@@ -320,7 +319,7 @@ def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_st
 
 
 def recorded_lock(place: Place, run_id: str) -> "Lock":
-    """The lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
+    """Return the lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
     from flows.recipes.lock import Lock
 
     path = f"runs/{run_id}/recipe.lock"
@@ -329,12 +328,12 @@ def recorded_lock(place: Place, run_id: str) -> "Lock":
     try:
         lock = Lock.from_bytes(data, Path(run_id))
     except InputError as error:
-        raise DamagedRun(path, "it is no lock that this program can read") from error
+        raise DamagedRun(path, "it is not a lock that this program can read") from error
     return lock.with_paths(recorded_raw_paths(place, run_id))
 
 
 def recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """The recipe that a run recorded, with the store where it is found now."""
+    """Return the recipe that a run recorded, with the store where it is now."""
     from flows.recipes.recipe import parse_recipe  # with all sources and steps
 
     return parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides, store)

@@ -1,7 +1,7 @@
-"""What goes on in a store now: the runs under way, what waits, and what wants a person.
+"""The status of a store: the runs under way, what waits, and what needs a person.
 
 Everything is read from files that runs and schedules write themselves (`heartbeat.py`, `schedules/`), so it is the same
-from any machine, and no server is asked. Cost: a listing of `runs/`, and a few small files.
+on every machine, and no server is asked. Cost: a listing of `runs/`, and a few small files.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ WAITING = "waiting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """What goes on in a store.
+    """Holds the status of a store.
 
     running:    runs under way, newest first; what each does is in its `present`
-    lost:       the newest run of a recipe, where its process is gone without a word
-    schedules:  what the processes say that keep a recipe on a schedule
-    waiting:    what the processes say that wait for a person who approves a release
+    lost:       the newest run of a recipe, if its process ended without a record
+    schedules:  reports of the processes that run a recipe on a schedule
+    waiting:    reports of the processes that wait for a person to approve a release
     quarantine: records that the newest run of a recipe passes over, by recipe
     """
 
@@ -35,7 +35,7 @@ class StoreStatus:
     quarantine: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return a form for scripts."""
         return {
             "running": [_running_json(state) for state in self.running],
             "lost": [state.run_id for state in self.lost],
@@ -55,12 +55,12 @@ def _process_json(present: Present) -> dict[str, Any]:
 
 
 def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> StoreStatus:
-    """What goes on in a store now. tell: hears of damaged records"""
+    """Return the status of a store. tell: is called for damaged records"""
     files = files_of_runs(place)
     newest = {recipe_of(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
-    found = [state_of_run(place, run_id, files[run_id], tell) for run_id in sorted(asked, reverse=True)]
-    states = [state for state in found if state is not None]
+    listed = [state_of_run(place, run_id, files[run_id], tell) for run_id in sorted(asked, reverse=True)]
+    states = [state for state in listed if state is not None]
     of_newest = [state for state in states if state.run_id in newest.values()]
     return StoreStatus(
         running=tuple(state for state in states if state.state == "running"),
@@ -72,7 +72,7 @@ def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> Store
 
 
 def _in_quarantine(place: Place, state: ListedRun, tell: Callable[[str], None]) -> int:
-    """Records that a run has passed over, as its lock says."""
+    """Count the records that a run has passed over, according to its lock."""
     if state.record is None:  # it is under way, or was killed
         return 0
     try:
@@ -83,17 +83,17 @@ def _in_quarantine(place: Place, state: ListedRun, tell: Callable[[str], None]) 
 
 
 def schedule_path(name: str) -> str:
-    """Where a process that keeps a recipe on a schedule says so. name: of the recipe"""
+    """Return the path where a process reports that it runs a recipe on a schedule. name: of the recipe"""
     return f"{SCHEDULES}/{name}.json"
 
 
 def waiting_path(release: str) -> str:
-    """Where a process that waits for the approval of a release says so. release: its name"""
+    """Return the path where a process reports that it waits for approval of a release. release: its name"""
     return f"{WAITING}/{release}.json"
 
 
 def _present(place: Place, folder: str) -> tuple[Present, ...]:
-    """What living processes say in a folder."""
+    """Return the reports of live processes in a folder."""
     paths = sorted(path for path in place.sizes(folder) if path.endswith(".json"))
-    found = [read_presence(place, path) for path in paths]
-    return tuple(present for present in found if present is not None and not present.is_gone)
+    reports = [read_presence(place, path) for path in paths]
+    return tuple(present for present in reports if present is not None and not present.is_gone)

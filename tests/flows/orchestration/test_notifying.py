@@ -54,7 +54,7 @@ def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
     recipe = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
     with pytest.raises(InputError, match="No raw file"), failure_told(recipe, said.append):
         raise InputError("No raw file.")
-    assert len(said) == 1 and said[0].startswith("Nobody could be told of this (failure) by the command no-such")
+    assert len(said) == 1 and said[0].startswith("This notice could not be sent (failure) by the command no-such")
 
 
 @pytest.mark.parametrize(

@@ -394,7 +394,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
         reading.join()
         process.stdout.close()
     assert process.returncode == 0 and not held_up, said
-    assert [line for line in said if "The run goes on without" in line], said
+    assert [line for line in said if "The run continues without" in line], said
     assert not [line for line in said if "Traceback" in line or "ERROR" in line], said
     assert contents(Place(world.recipe().store)) == sorted(manifest.content for manifest in finished.manifests)
 

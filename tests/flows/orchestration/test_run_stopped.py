@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 GONE_SECONDS = 10.0
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 NOISE = ("Traceback", "Logging error", "Error logging", "Exception", "WorkerDied")
-KEPT = "What is finished is kept: the same command goes on from there."
+KEPT = "What is finished is kept: the same command resumes from there."
 
 
 def gone(shown: Terminal, number: signal.Signals, said: str = "") -> None:

@@ -238,7 +238,7 @@ def test_failures_are_told_once_each(story: Story) -> None:
 def test_a_server_and_a_runner_that_go_are_started_again(story: Story) -> None:
     """Fails where a namesake can be served, or the end of the service that has the server is the end of another."""
     assert f"is on a schedule already: {story.world.recipe_path}" in story.refused
-    assert "The Prefect server is gone; the schedule goes on with the next one." in story.said[1]
+    assert "The Prefect server is gone; the schedule continues with the next one." in story.said[1]
     assert "The orchestrator's runner has ended (its log is " in story.said[1]
 
 

@@ -77,7 +77,7 @@ def test_what_is_due_is_told_in_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert store_status(place).schedules == ()
     (tmp_path / "schedules").write_bytes(b"no folder")
     with said_in_store(place, schedule_path("small"), lambda: tend.due, "schedule", said.append):
-        assert said[-1].startswith("`cloze status` will not tell of this schedule: ")
+        assert said[-1].startswith("`cloze status` will not show this schedule: ")
 
 
 def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

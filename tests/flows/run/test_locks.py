@@ -69,7 +69,7 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
     told: list[str] = []
     with recipe_held(tmp_path / "r.lock", told.append):
         pass
-    assert told == [f"The file system of {tmp_path} knows no locks: run this recipe once at a time."]
+    assert told == [f"The file system of {tmp_path} has no locks: run this recipe only once at a time."]
     assert list(tmp_path.iterdir()) == []
 
 

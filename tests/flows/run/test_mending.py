@@ -140,7 +140,7 @@ def test_a_flipped_bit_of_a_manifest_costs_no_part(whole: Run, kind: str) -> Non
     [entry] = [stage for stage in mended.stages if not stage.reused]
     assert (state, reason) == ("mend", entry.reason)
     assert entry.reason.startswith(f"damaged ({MANIFEST}: it")
-    assert entry.reason.endswith(f"; goes on from {len(manifest.parts)} finished parts")
+    assert entry.reason.endswith(f"; resumes from {len(manifest.parts)} finished parts")
     assert mended.place.read(path) == finished_bytes(whole, path)
 
 
@@ -201,7 +201,7 @@ def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pyte
         return manifest
 
     monkeypatch.setattr("small_recipe.publish", publish_and_lose)
-    with pytest.raises(InputError, match=r"was built again, and is damaged once more: .*disk or the memory") as caught:
+    with pytest.raises(InputError, match=r"was built again, and is damaged again: .*disk or the memory") as caught:
         again(whole)
     assert path in str(caught.value)
 

@@ -103,7 +103,7 @@ def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[
     lines = sent(tmp_path, webhook="HOOK")
     assert len(receiver.heard) == heard
     assert set(receiver.paths) == {f"/hook/{SECRET}"}
-    assert lines == ([f"Nobody could be told of this (failure) by the webhook of HOOK: {said}."] if said else [])
+    assert lines == ([f"This notice could not be sent (failure) by the webhook of HOOK: {said}."] if said else [])
 
 
 def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_an_address_that_is_none(
     """Fails where another scheme is tried, a mistake or a refused connection ends the run, or the value is shown."""
     monkeypatch.setenv("HOOK", address)
     [line] = sent(tmp_path, webhook="HOOK")
-    assert line.startswith("Nobody could be told of this (failure) by the webhook of HOOK: ")
+    assert line.startswith("This notice could not be sent (failure) by the webhook of HOOK: ")
     shown = line + "".join(capfd.readouterr())
     assert not address or (address not in shown and SECRET not in shown)
     assert bool(settings_at_work(NotifySettings(webhook="HOOK"), {"HOOK": address})) == (not address)

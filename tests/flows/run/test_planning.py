@@ -123,5 +123,5 @@ def test_an_interrupted_stage(built: World, first: Run) -> None:
     planned = plan(built)
     [entry] = [e for e in planned if e.state not in ("reuse", "follows")]
     assert (entry.stage, entry.state, entry.missing, entry.parts) == ("tokens/small", "go on", 1, 5)
-    assert entry.reason == "new; goes on from 4 finished parts"
+    assert entry.reason == "new; resumes from 4 finished parts"
     agrees(planned, built.run())

@@ -148,4 +148,4 @@ def test_an_interrupted_build_goes_on_where_it_stopped(world: World, finished: R
     assert last.bytes() == finished.bytes()
     left_over = sum(len(stage.built) for stage in last.stages)
     assert left_over == sum(len(stage.built) for stage in finished.stages) - (3 + 4 + 2 + 5)
-    assert any("goes on from" in stage.reason for stage in last.stages)
+    assert any("resumes from" in stage.reason for stage in last.stages)

@@ -151,7 +151,7 @@ def test_settings_and_vocabulary_are_those_of_the_start(world: StartedWorld) -> 
         ('start = "start"', 'start = ""', r"model\.start is empty"),
         ('start = "start"', 'start = "begin"', r"model\.start = 'begin': there is no folder .*/begin\. Give"),
         ('start = "start"', 'start = "raw"', r"raw has no config\.json, but a training starts from a model"),
-        ('start = "start"', 'start = "models/gone"', r"the store .* has no such model, nor is there a folder"),
+        ('start = "start"', 'start = "models/gone"', r"the store .* has no such model, and there is no such folder"),
         ('start = "start"', 'start = "models/retrained"', "is the model that this recipe trains, so each run"),
         ("[model]", "[vocabulary]\nsize = 400\n[model]", r"\[vocabulary\] is to be trained, and model"),
         ("[model]", '[vocabulary]\npath = "other"\n[model]', r"\[vocabulary\] is neither .* The token 'a' has"),
