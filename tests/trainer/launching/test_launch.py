@@ -105,7 +105,7 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
         planned(store, model=short)
     assert planned(store, micro_batch_tokens=32).parts
     with pytest.raises(
-        InputError, match=r"up to 32 tokens, .* training.micro_batch_tokens = 31 at once: raise it to 32"
+        InputError, match=r"up to 32 tokens, .* training.micro_batch_tokens = 31 at once: raise it to at least 32"
     ):
         planned(store, micro_batch_tokens=31)
 
