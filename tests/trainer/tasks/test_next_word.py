@@ -206,7 +206,7 @@ def test_a_model_that_was_pretrained_so_goes_on(tmp_path: Path) -> None:
     for name, tensor in loaded.model.masked_head.state_dict().items():  # type: ignore[union-attr]
         assert torch.equal(tensor, whole[f"next_head.{name}"])  # type: ignore[arg-type]
     assert len(generate(folder, ["the film"], Drawing(tokens=5, seed=1))[0]) > 0
-    with pytest.raises(InputError, match="is of no task"):
+    with pytest.raises(InputError, match="has no task"):
         generate(write_model(tmp_path / "right", objective={"kind": "next", "direction": "right"}), ["the"], Drawing())
 
 

@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint of another: its weights, its optimiser, its place in the shards."""
+"""A run that goes on from a checkpoint of another: its weights, its optimizer, its place in the shards."""
 
 import shutil
 from dataclasses import replace
