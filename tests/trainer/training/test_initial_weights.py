@@ -181,8 +181,8 @@ def test_a_start_that_is_none_is_refused_when_it_is_planned(
     for said, told in (
         ({"family": "roberta"}, r"model\.family = 'roberta', but the model in .* has 'bert': leave it out"),
         ({"size": "base"}, r"model\.size = 'base', but the model in .* has 'layers = 2, hidden_size = 32, heads = 2"),
-        ({"layers": 3}, r"model\.layers = 3, and .* has 2"),
-        ({"max_length": 512}, r"model\.max_length = 512, and .* has 32"),
+        ({"layers": 3}, r"model\.layers = 3, but .* has 2"),
+        ({"max_length": 512}, r"model\.max_length = 512, but .* has 32"),
     ):
         refused(told, said=said)
     assert planned_from(store, start, said={"layers": 2, "dropout": 0.3}).parts[0].job.model.dropout == 0.3
