@@ -129,7 +129,7 @@ def smaller(settings: TrainingSettings, processes: int) -> str:
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> smaller(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
-    'set training.micro_batch = 64 (now a process takes its whole share of a step, 128 examples)'
+    'set training.micro_batch = 64 (a process now takes its whole share of a step, 128 examples)'
     """
     if settings.micro_batch_tokens is not None:
         now = settings.micro_batch_tokens

@@ -64,7 +64,7 @@ def kept_share(documents: float, sampled: int, removed: int) -> float:
     >>> kept_share(1_000, 1_000, 100)
     0.9
     >>> round(kept_share(10_000, 1_000, 50), 2), kept_share(10_000, 1_000, 0)
-    (0.66, 1.0)
+    (0.52, 1.0)
     """
     if not sampled:
         return 1.0

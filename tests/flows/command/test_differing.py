@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
+from corpora.store.damage import seal
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.diff import find_run
@@ -101,7 +102,7 @@ def test_a_run_that_kept_no_figures_and_has_lost_its_artifacts_is_refused(store:
     fields = json.loads(store.read(path))
     fields["stages"] = [{**stage, "seconds": 1.0, "parts": 1, "parts_built": 1}]
     del fields["digest"]
-    store.write(path, json.dumps(fields).encode())
+    store.write(path, seal(json.dumps(fields).encode()))
     store.write(f"runs/{run_id}/figures.json", b"{}")
     with pytest.raises(InputError, match=r"has kept no figures, and its artifacts are not all in"):
         run_command_line(["diff", "20260106"], Path())

@@ -253,11 +253,11 @@ def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_
     place.write("runs/1/recipe.toml", b"name = 'one'")
     sight = Sight.of(place, "runs/1/recipe.toml", {"notes": [raw]})
     here.write_text("{} {}\n")  # another machine has another file there
-    with pytest.raises(InputError, match=r"2 of 2 workers .* not the raw file .*notes.jsonl \(6 bytes there, 3 here\)"):
+    with pytest.raises(InputError, match=r"2 of 2 workers .* the raw file .*notes.jsonl \(6 bytes there, 3 here\)"):
         Cluster(cluster.address, TIGHT, print).connect(sight)
     here.unlink()
-    with pytest.raises(InputError, match=r"not the raw file .*notes.jsonl \(No such file"):
+    with pytest.raises(InputError, match=r"not see the raw file .*notes.jsonl \(No such file"):
         Cluster(cluster.address, TIGHT, print).connect(sight)
     place.delete("runs/1/recipe.toml")
-    with pytest.raises(InputError, match=r"not the store .*store \(it has nothing there\)"):
+    with pytest.raises(InputError, match=r"not see the store .*store \(it has nothing there\)"):
         Cluster(cluster.address, TIGHT, print).connect(sight)

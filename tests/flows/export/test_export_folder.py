@@ -41,7 +41,7 @@ def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds something"), new_folder(tmp_path / "a") as folder:
+    with pytest.raises(InputError, match="is not empty"), new_folder(tmp_path / "a") as folder:
         (folder / "file").write_text("new")
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "other").write_text("old")

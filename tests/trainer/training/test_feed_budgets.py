@@ -136,5 +136,5 @@ def test_bad_budgets(store: SmallStore, tmp_path: Path) -> None:
         TrainingSettings(phase=PHASES, micro_batch_tokens=0)
     with pytest.raises(InputError, match=r"micro_batch = 8 and training.micro_batch_tokens = 512 both bound"):
         TrainingSettings(phase=PHASES, micro_batch=8, micro_batch_tokens=512)
-    with pytest.raises(InputError, match=r"shards/small/.* up to 32 tokens, .* raise it to 32 at least"):
+    with pytest.raises(InputError, match=r"shards/small/.* up to 32 tokens, .* raise it to at least 32"):
         Feed(small_job(store, tmp_path, micro_batch_tokens=31), 0, as_rank(0, 1))
