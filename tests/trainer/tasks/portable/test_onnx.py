@@ -252,7 +252,7 @@ def check_damaged(folder: Path) -> None:
     for changed, message in [
         ({"files": {"float32": ["model.onnx"], "int8": []}}, "no eight-bit weights"),
         ({"special_ids": {}}, "special_ids"),
-        ({"sha256": None}, "does not tell"),
+        ({"sha256": None}, "lacks what an answer needs"),
         ({"task": None}, "an encoder without a task"),
     ]:
         table.write_text(json.dumps(told | changed), encoding="utf-8")
