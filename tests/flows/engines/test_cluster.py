@@ -204,12 +204,12 @@ def test_a_scheduler_that_comes_again_goes_on(
         for thread in threads:
             thread.join(60.0)
         assert len(ends) == 1 and ends != lost and isinstance(ends[0], int)
-    assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "ther"]
+    assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "back"]
 
 
 @pytest.mark.long
 def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: Path) -> None:
-    """One that joins is passed over and told of; one that is there ends the run before it begins."""
+    """One that joins is skipped and reported; one that is there already ends the run before it begins."""
     unlike = tmp_path / "unlike.py"
     unlike.write_text("import platform\nplatform.machine = lambda: 'riscv64'\n")
     told: list[str] = []
@@ -229,7 +229,7 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
             )
         finally:
             cluster.kill("other")
-    assert [line for line in told if "is passed over" in line and "it has processor riscv64" in line]
+    assert [line for line in told if "is skipped" in line and "it has processor riscv64" in line]
 
 
 def test_a_plan_and_the_doctor_say_what_the_cluster_is(cluster: DaskCluster) -> None:
