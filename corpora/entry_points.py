@@ -1,7 +1,7 @@
 """Entry points: what installed packages add to Cloze, found by name and loaded only when needed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -16,7 +16,7 @@ def load_point(point: EntryPoint) -> Any:
     except (ImportError, AttributeError, SyntaxError) as error:
         raise InputError(
             f"The entry point {point.name} = {point.value} ({point.group}) of {package_of(point)} cannot be loaded: "
-            f"{error}. Mend or remove that package."
+            f"{error}. Fix or remove that package."
         ) from error
 
 
@@ -33,7 +33,8 @@ class Kinds:
     key:     of the recipe that has the name
     group:   of entry points, under which packages add theirs
     ours:    by name
-    members: what the dataclass that a package adds must have
+    members: what the frozen dataclass that a package adds must have, besides its `kind`
+    types:   of some of them
     """
 
     what: str
@@ -41,6 +42,11 @@ class Kinds:
     group: str
     ours: Mapping[str, Any]
     members: tuple[str, ...] = ()
+    types: Mapping[str, type] = field(default_factory=lambda: {"version": int})
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name, those of installed packages included; no package is imported."""
+        return tuple(dict.fromkeys((*self.ours, *sorted(entry_points(group=self.group).names))))
 
     def find(self, name: str) -> Any:
         """Return what a name refers to. Raises InputError for an unknown name, and for a package that is broken."""
@@ -48,20 +54,38 @@ class Kinds:
             return self.ours[name]
         point = self.point(name)
         loaded = load_point(point)
-        lacking = next((member for member in self.members if not hasattr(loaded, member)), None)
-        if lacking is not None or not is_dataclass(loaded):
-            wrong = "is no dataclass" if lacking is None else f"has no {lacking!r}"
+        if fault := self._fault(loaded, name):
             raise InputError(
-                f"The {self.what} {name!r} of {package_of(point)} {wrong}: that is a fault in its package."
+                f"The {self.what} {name!r}, {point.value} of {package_of(point)}, {fault}. Fix or remove that package."
             )
         return loaded
 
     def point(self, name: str) -> EntryPoint:
-        """The entry point that adds a name. Raises InputError where there is none."""
-        points = {point.name: point for point in entry_points(group=self.group)}
-        check_choice(self.key, name, (*self.ours, *points))
-        return points[name]
+        """Return the entry point that adds a name. Raises InputError where there is none, or two packages have one."""
+        points = {(point.value, package_of(point)): point for point in entry_points(group=self.group, name=name)}
+        if len(points) > 1:
+            packages = " and ".join(sorted(f"{package} ({value})" for value, package in points))
+            raise InputError(f"The {self.what} {name!r} comes from {packages}. Remove all of these packages but one.")
+        if not points:
+            check_choice(self.key, name, self.names())
+        return next(iter(points.values()))
 
     def package(self, name: str) -> str:
-        """The package that a name comes from, with its version; empty for one of ours."""
+        """Return the package that a name comes from, with its version; "" for one of ours."""
         return "" if name in self.ours else package_of(self.point(name))
+
+    def _fault(self, loaded: Any, name: str) -> str:
+        """Return why an object cannot be used under this name; "" if it can."""
+        if not (isinstance(loaded, type) and is_dataclass(loaded)):
+            return "is not a dataclass"
+        if not loaded.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            return "is not frozen"
+        if getattr(loaded, "kind", None) != name:
+            return f"has the `kind` {getattr(loaded, 'kind', None)!r}"
+        own = {each.name for each in fields(loaded)}
+        if lacking := [member for member in self.members if member not in own and not hasattr(loaded, member)]:
+            return f"has no `{lacking[0]}`"
+        for member, kind in self.types.items():
+            if not isinstance(getattr(loaded, member, None), kind):
+                return f"has no `{member}` of the type {kind.__name__}"
+        return ""

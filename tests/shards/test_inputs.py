@@ -59,7 +59,7 @@ def test_an_input_of_a_package_makes_shards(tmp_path: Path) -> None:
     ("table", "said"),
     [
         ({"input": "whole"}, "must be one of 'segment-pair', .*'halves'"),
-        ({"input": "plain"}, "input 'plain' of half-inputs 1.2 has no 'version': that is a fault in its package"),
+        ({"input": "plain"}, "input 'plain', .* of half-inputs 1.2, is not a dataclass"),
         ({"input": "gone"}, "gone = halves_input:Gone .* cannot be loaded"),
         ({"input": "halves", "share": 2.0}, "shards.share = 2.0 is out of range"),
         ({"input": "halves", "shear": 1.0}, "shards has no key 'shear': did you mean 'share'"),

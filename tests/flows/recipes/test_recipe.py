@@ -250,7 +250,7 @@ def test_a_phase_reads_a_mixture() -> None:
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
         (SOURCE.replace('path = "raw"', 'path = "https://u:abc@h/x"'), "source 1: https://... is not a path"),
         ('[[source]]\nkind = "files"\npath = "x"', "source 1: source (files) lacks the key 'name'"),
-        ('[[source]]\nname = "x"', "source 1: A [[source]] has no `kind`"),
+        ('[[source]]\nname = "x"', "source 1: A [[source]] does not name its `kind`"),
         ('[[source]]\nkind = "wikpedia"', "source 1: source.kind = 'wikpedia' is not known: it must be one of"),
         (SOURCE + "pth = 'x'", "source 1: source (files) has no key 'pth': did you mean 'path'?"),
         (SOURCE.replace("own", "a/b"), "source 1: name = 'a/b' must be a text without slashes"),

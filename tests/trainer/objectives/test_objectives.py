@@ -78,7 +78,7 @@ def test_an_objective_and_a_family_of_a_package_are_trained(store: SmallStore, t
     [
         ({"kind": "words"}, "must be one of 'masked', .*'smoothed'"),
         ({"kind": "gone"}, "gone = smoothed_masks:Gone .* cannot be loaded"),
-        ({"kind": "plain"}, "objective 'plain' of smoothed-masks-example 1.0 has no 'version'"),
+        ({"kind": "plain"}, "objective 'plain', .* of smoothed-masks-example 1.0, is not a dataclass"),
         ({"kind": "smoothed", "smooth": 1.0}, "model.objective has no key 'smooth': did you mean 'smoothing'"),
         ({"kind": "smoothed", "smoothing": 1.0}, "model.objective.smoothing = 1.0 is out of range"),
         ({"kind": "masked", "smoothing": 0.1}, "model.objective has no key 'smoothing'"),

@@ -71,7 +71,7 @@ def test_a_task_of_a_package_is_learnt(tmp_path: Path) -> None:
     ("table", "told"),
     [
         ({"kind": "gone"}, "gone = ordered_classes:Gone .* cannot be loaded"),
-        ({"kind": "plain"}, "The task 'plain' of ordered-classes-example 1.0 has no 'version'"),
+        ({"kind": "plain"}, "The task 'plain', .* of ordered-classes-example 1.0, is not a dataclass"),
         ({"kind": "ordered", "label": []}, "task has no key 'label': did you mean 'labels'"),
         ({"kind": "order"}, "task = 'order' is not known"),
     ],
