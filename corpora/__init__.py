@@ -15,5 +15,6 @@ The rooms, from the ground up:
     samples/      a little of each source, written for Cloze
 
 `build.py` is the page of the stage `corpora`. `schema.py` has the columns of documents; `tombstones.py` keeps what was
-forgotten forgotten; `entry_points.py` loads what other packages add; `errors.py` has the errors that a user can fix.
+forgotten forgotten; `entry_points.py` loads what other packages add; `errors.py` has the errors that a user can
+fix; `lean_process.py` starts a process without what it does not need.
 """

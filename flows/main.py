@@ -11,8 +11,9 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from corpora.errors import InputError
+from corpora.lean_process import collect_rarely
 from flows.environment import prepare
-from flows.process_exit import collect_rarely, leave
+from flows.process_exit import leave
 from flows.signals import answer_signals, give_way, stop
 
 

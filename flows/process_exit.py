@@ -1,9 +1,6 @@
-"""Starts and ends a command's process without walking through everything that was imported.
+"""Ends a command's process without walking through everything that was imported, in search of garbage.
 
-Python looks for garbage after every 700 new objects, and once more through everything when a process ends: a
-fifth of what importing a large library costs, to find nothing. Here it looks rarely, and at the end not at all.
-
-At the end libraries do what they have to, unless they would wait for something that is gone.
+Libraries do what they have to at the end, unless they would wait for something that is gone.
 """
 
 import gc
@@ -13,14 +10,7 @@ import threading
 import traceback
 from types import TracebackType
 
-NEW_OBJECTS = 50_000  # some 5 MB
-
 _at_once = threading.Event()
-
-
-def collect_rarely() -> None:
-    """Collect garbage when there are many new objects, instead of after every few."""
-    gc.set_threshold(NEW_OBJECTS)
 
 
 def leave_garbage() -> None:

@@ -27,6 +27,7 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from corpora.kernels.sealed import read_sealed, write_sealed
@@ -150,7 +151,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             arguments, native = tuple(arguments), not Kernel._under_way
             form = self._forms.get((arguments, native))
             if form is None:
-                self.targetctx.refresh()
+                rtsys.initialize(self.targetctx)
                 form = self._forms[arguments, native] = self._read_or_make(arguments, native)
                 if native:
                     Kernel.called.append((self, arguments))
@@ -200,6 +201,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _make(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form:
         """Compile, and keep the result where there is room."""
         self._cache_misses[arguments] += 1
+        self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
         Kernel._under_way += 1
         self._tell(1)

@@ -117,10 +117,11 @@ def run(
     from flows.orchestration.runs.run_recipe import execute
     from flows.recipes.recipe import with_engine
 
-    loaded = load_recipe(recipe, source, store, overrides)
-    loaded = with_engine(loaded, engine) if engine else loaded
-    with compiled_meanwhile(_say), RunProgress(console) as progress:
-        finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
+    with compiled_meanwhile(_say):  # a folder's recipe is guessed by kernels, too
+        loaded = load_recipe(recipe, source, store, overrides)
+        loaded = with_engine(loaded, engine) if engine else loaded
+        with RunProgress(console) as progress:
+            finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
+from corpora.lean_process import arrays_without_pandas
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
     """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    arrays_without_pandas()
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
     from flows.recipes.tables import resolved_store
 

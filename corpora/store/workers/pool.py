@@ -39,6 +39,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from corpora.errors import InputError
 from corpora.kernels.compiling import tell_compiling
+from corpora.lean_process import arrays_without_pandas, collect_rarely
 from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
 from corpora.store.settings import check_range
 from corpora.store.workers.processes import cpu_seconds, family, resident_bytes, wants_to_run
@@ -403,6 +404,8 @@ def _interrupts_kept_away() -> Iterator[None]:
 
 def _work(pipe: Connection, sheet: Any) -> None:
     """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
+    collect_rarely()
+    arrays_without_pandas()
     watch_over(sheet)
     tell_compiling(compiling)
     # An interrupt from the keyboard reaches every process of the terminal; the one that started us answers it.

@@ -28,11 +28,12 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
+from corpora.lean_process import collect_rarely
 from corpora.store.places.locks import held
 from flows.environment import LOOPBACK
 from flows.orchestration.server.database import check_database, shrink_database
 from flows.orchestration.server.history import keep_history
-from flows.process_exit import collect_rarely, leave_garbage
+from flows.process_exit import leave_garbage
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 FULL = "full"  # the argument that asks for the UI and the services

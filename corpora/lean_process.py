@@ -1,0 +1,38 @@
+"""Starts a process of the command, or a worker, without what costs time and brings nothing.
+
+Python looks for garbage after every 700 new objects, a tenth of what importing a large library costs. And pyarrow
+imports pandas when it makes its first array from a list, 0.2 s of a core, only to learn whether the list is a Series.
+"""
+
+import gc
+import sys
+
+NEW_OBJECTS = 50_000  # some 5 MB
+
+
+def collect_rarely() -> None:
+    """Collect garbage when there are many new objects, instead of after every few."""
+    gc.set_threshold(NEW_OBJECTS)
+
+
+def arrays_without_pandas() -> None:
+    """Let pyarrow make arrays without importing pandas; whatever asks pyarrow for pandas' own objects gets them."""
+    import pyarrow as pa  # not above: the command lists its options without it
+
+    if "pandas" not in sys.modules:
+        hidden = _Hidden("pandas")
+        sys.meta_path.insert(0, hidden)
+        pa.array([0])  # pyarrow looks for pandas once
+        sys.meta_path.remove(hidden)
+
+
+class _Hidden:
+    """Finds no module of one name, and leaves others to the next finder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Raise ModuleNotFoundError for the name."""
+        if name == self._name:
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
