@@ -155,7 +155,7 @@ def test_a_command_that_fails(tmp_path: Path) -> None:
     """Fails where a command's end is taken for success, or it outlives its time."""
     [line] = sent(tmp_path, command=("sh", "-c", "exit 3"))
     assert line.endswith("by the command sh: it ended with exit code 3.")
-    [line] = sent(tmp_path, command=("no-such-program",))
+    [line] = sent(tmp_path, command=(str(tmp_path / "no-such-program"),))
     assert "it cannot be started (No such file or directory)" in line
     begun = time.monotonic()
     [line] = sent(tmp_path, command=("sh", "-c", "sleep 600 & sleep 600"), command_seconds=0.2)
