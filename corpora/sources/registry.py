@@ -12,37 +12,26 @@ documents. A worker process imports it by its name, as this one did.
 
 import dataclasses
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from corpora.entry_points import Kinds
 from corpora.errors import InputError
-from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.contract import Defaults, Source
-from corpora.sources.files.source import FilesSource
-from corpora.sources.openwebtext import OpenWebTextSource
-from corpora.sources.python_docs.source import PythonDocsSource
-from corpora.sources.stories import StoriesSource
-from corpora.sources.web.source import CcNewsSource
-from corpora.sources.wiki.source import WikipediaSource
-from corpora.sources.xml.source import XmlSource
 from corpora.store.manifest import Json
 from corpora.store.settings import bind
 
 GROUP = "cloze.sources"
-SOURCES: dict[str, Any] = {
-    source.kind: source
-    for source in (
-        BookCorpusSource,
-        CcNewsSource,
-        FilesSource,
-        OpenWebTextSource,
-        PythonDocsSource,
-        StoriesSource,
-        WikipediaSource,
-        XmlSource,
-    )
+SOURCES = {  # imported when a recipe names them
+    "bookcorpus": "corpora.sources.books.source:BookCorpusSource",
+    "cc-news": "corpora.sources.web.source:CcNewsSource",
+    "files": "corpora.sources.files.source:FilesSource",
+    "openwebtext": "corpora.sources.openwebtext:OpenWebTextSource",
+    "python-docs": "corpora.sources.python_docs.source:PythonDocsSource",
+    "stories": "corpora.sources.stories:StoriesSource",
+    "wikipedia": "corpora.sources.wiki.source:WikipediaSource",
+    "xml": "corpora.sources.xml.source:XmlSource",
 }
-
 _KINDS = Kinds(
     what="source",
     key="source.kind",
@@ -51,7 +40,7 @@ _KINDS = Kinds(
     members=("name", "version", "libraries", "settings", "files", "slices", "records", "raw_record"),
     types={"version": int, "libraries": tuple},
 )
-OBJECT_KINDS = tuple(kind for kind in SOURCES if kind != PythonDocsSource.kind)  # read raw files in object stores, too
+OBJECT_KINDS = tuple(kind for kind in SOURCES if kind != "python-docs")  # read raw files in object stores, too
 
 
 def make_source(table: Mapping[str, Json]) -> Source:
@@ -75,7 +64,7 @@ def kinds() -> tuple[str, ...]:
 
 def source_class(kind: str) -> Any:
     """Return the dataclass of a kind. Raises InputError for an unknown kind and for a broken package."""
-    return _KINDS.find(kind)
+    return EntryPoint(kind, SOURCES[kind], GROUP).load() if kind in SOURCES else _KINDS.find(kind)
 
 
 def defaults_of(source: Source) -> Defaults:

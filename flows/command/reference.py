@@ -20,7 +20,7 @@ from cyclopts import App
 from corpora.acquire.wanted import AcquireSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.registry import SOURCES
+from corpora.sources.registry import SOURCES, source_class
 from flows.command.cli import app
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
@@ -142,9 +142,9 @@ def _recipe() -> Iterator[str]:
     common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
     overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
     yield table(("key", "type", "default", "meaning"), [*common, overrides])
-    for kind, source in sorted(SOURCES.items()):
+    for kind in sorted(SOURCES):
         yield f'#### kind = "{kind}"'
-        yield table(("key", "type", "default", "meaning"), settings_rows(source))
+        yield table(("key", "type", "default", "meaning"), settings_rows(source_class(kind)))
     yield "#### fetch"
     yield summary(AcquireSettings)
     yield table(("key", "type", "default", "meaning"), settings_rows(AcquireSettings))

@@ -101,12 +101,7 @@ def greet(name: str) -> int:
 EDITS: dict[str, list[tuple[str, str, str]]] = {
     "a source that comes with Cloze": [
         ("corpora/sources/cards.py", "", CARDS),
-        (
-            REGISTRY,
-            "from corpora.sources.contract",
-            "from corpora.sources.cards import CardsSource\nfrom corpora.sources.contract",
-        ),
-        (REGISTRY, "        CcNewsSource,\n", "        CardsSource,\n        CcNewsSource,\n"),
+        (REGISTRY, '    "cc-news"', '    "cards": "corpora.sources.cards:CardsSource",\n    "cc-news"'),
     ],
     "a quality rule": [
         (

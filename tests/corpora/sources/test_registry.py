@@ -8,6 +8,7 @@ import pytest
 from installed_source import GOOD, Site, installed_at
 
 from corpora.errors import InputError
+from corpora.sources.files.source import FilesSource
 from corpora.sources.registry import SOURCES, defaults_of, kinds, make_source, origin, source_class
 
 
@@ -74,4 +75,4 @@ def test_two_packages_with_one_kind_are_refused(site: Site) -> None:
 
 def test_a_kind_of_ours_is_never_taken_over(site: Site) -> None:
     site.install("taker", "taker_one", GOOD.replace('"good"', '"files"'), "files = taker_one:Good")
-    assert source_class("files") is SOURCES["files"] and kinds().count("files") == 1
+    assert source_class("files") is FilesSource and kinds().count("files") == 1

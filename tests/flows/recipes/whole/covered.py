@@ -21,7 +21,7 @@ from corpora.acquire.wanted import AcquireSettings
 from corpora.errors import InputError
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.registry import SOURCES
+from corpora.sources.registry import SOURCES, source_class
 from flows.command.reference import STEP_KEYS, TOP_KEYS, toml_text
 from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import SOURCE_KEYS, SourceEntry, parse_recipe
@@ -76,7 +76,11 @@ def _all() -> Iterator[tuple[str, Any]]:
             yield f"source.{field.name}", field.default
     for key in STEP_TABLES:
         yield f"source.{key}", None
-    kinds = {"source": SOURCES, "shards": INPUTS, "model.objective": OBJECTIVES}
+    kinds = {
+        "source": dict(zip(SOURCES, map(source_class, SOURCES), strict=True)),
+        "shards": INPUTS,
+        "model.objective": OBJECTIVES,
+    }
     for table, found in kinds.items():
         for kind, own in found.items():
             yield from _keys(own, f"{table} {kind}")
@@ -92,7 +96,7 @@ def keys_of(table: Table) -> set[str]:
         found |= {f"step.{key}" for key, *_ in STEP_KEYS if key in step}
     for source in table["source"]:
         found |= {f"source.{key}" for key in SOURCE_KEYS if key in source}
-        found |= {*_changed(SOURCES[source["kind"]], source, f"source {source['kind']}")}
+        found |= {*_changed(source_class(source["kind"]), source, f"source {source['kind']}")}
         found |= {*_changed(AcquireSettings, source.get("fetch", {}), "source.fetch")}
     for bound in table.get("bounds", {}).values():
         found |= {*_changed(BoundSettings, bound, "bounds")}
