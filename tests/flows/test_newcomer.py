@@ -159,7 +159,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
 }
 REASON = {
-    "a reason to build a stage again": [
+    "a reason to rebuild a stage": [
         (
             STAGE,
             "            settings=self.settings,\n            parents",
