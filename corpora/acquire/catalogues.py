@@ -72,7 +72,7 @@ def _dump_job(status: bytes, where: str) -> dict[str, Any]:
         jobs = _table(_table(json.loads(status), where).get("jobs"), where)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{where} is not what Wikimedia publishes there ({error}). Mend the date or the mirror."
+            f"{where} is not what Wikimedia publishes there ({error}). Fix the date or the mirror."
         ) from error
     return _table(jobs.get(DUMP_JOB, {}), where)
 
@@ -86,7 +86,7 @@ def _table(value: Any, where: str) -> dict[str, Any]:
 def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> RemoteFile:
     facts = _table(facts, where)
     if not name.startswith(f"{wiki}-{date}-"):
-        raise InputError(f"{where} names {name[:100]!r}, which is no file of this dump. Use another mirror.")
+        raise InputError(f"{where} names {name[:100]!r}, which is not part of this dump. Use another mirror.")
     size = facts.get("size")
     if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
         raise InputError(f"{where}: the size of {name} is {size!r}, which is no number of bytes.")
@@ -232,7 +232,7 @@ def _fact(word: str, where: str) -> tuple[str, str | int]:
         return kind, value
     if word.isascii() and word.isdigit() and len(word) < 19:
         return "size_bytes", int(word)
-    raise InputError(f"{where}: {word[:100]!r} is no digest, no size in bytes and no name=... Leave it out or mend it.")
+    raise InputError(f"{where}: {word[:100]!r} is neither a digest, a size in bytes nor name=...: remove or fix it.")
 
 
 def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:

@@ -98,7 +98,7 @@ class _Download:
                     raise InputError(
                         f"{self._url}: {error}; it was downloaded again, and at first {mismatch}. Either the publisher "
                         "replaced the file, or this server has a wrong copy: fetch with --refresh, use another mirror, "
-                        "or mend what the list says."
+                        "or fix what the list says."
                     ) from error
                 mismatch = error
                 self._hosts.sleep(self._hosts.patience.step(1))

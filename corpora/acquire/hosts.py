@@ -34,7 +34,7 @@ REFUSALS = {
     401: "it asks for a password: name an address that is open to all, or download the file by hand",
     403: "it does not let this client in: set fetch.user_agent to a name with an address to write to, lower "
     "fetch.connections_per_host, or use another mirror",
-    404: "there is no such file: mend the address, the date or the mirror",
+    404: "there is no such file: fix the address, the date or the mirror",
     410: "the file is gone for good: choose a newer one",
 }
 
@@ -112,7 +112,7 @@ class Hosts:
                     yield reply
                     return
             url = target
-        raise InputError(f"{url}: the server sends this request round in circles. Mend the address or the mirror.")
+        raise InputError(f"{url}: the server sends this request round in circles. Fix the address or the mirror.")
 
     def document(self, url: str) -> bytes:
         """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
@@ -133,7 +133,7 @@ class Hosts:
                 body += chunk
                 if len(body) > DOCUMENT_BYTES:
                     raise InputError(
-                        f"{url} is longer than {DOCUMENT_BYTES} bytes: that is no catalogue. Mend the mirror."
+                        f"{url} is longer than {DOCUMENT_BYTES} bytes, so it is not a catalogue. Fix the mirror."
                     )
         return bytes(body)
 
@@ -163,7 +163,7 @@ class Hosts:
         if status in REFUSALS:
             raise Absent(f"{url}: the server answers {status}: {REFUSALS[status]}.")
         if status not in (200, 206, 416):
-            raise InputError(f"{url}: the server answers {status}, which is no file. Mend the address or the mirror.")
+            raise InputError(f"{url}: the server answers {status}, which is not a file. Fix the address or the mirror.")
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity") and status != 416:
             raise InputError(
@@ -237,7 +237,7 @@ def _translated(url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
-        raise InputError(f"{url!r} cannot be asked for: {error}. Mend the address.") from error
+        raise InputError(f"{url!r} cannot be asked for: {error}. Fix the address.") from error
     except NotPublic as error:
         raise InputError(
             f"{url}: {error}. A list or a redirect could lead this machine to services that trust it, so none of them "
@@ -249,7 +249,7 @@ def _translated(url: str) -> Iterator[None]:
         causes = _causes(error)
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             raise InputError(
-                f"{url}: the server's certificate is not valid here ({error}). Mend this machine's clock or "
+                f"{url}: the server's certificate is not valid here ({error}). Fix this machine's clock or "
                 "certificates (SSL_CERT_FILE), or use another mirror."
             ) from error
         unknown = any(isinstance(cause, socket.gaierror) for cause in causes)

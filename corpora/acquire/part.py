@@ -198,5 +198,5 @@ def writable(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         elsewhere = "set fetch.folder to another place"
-        remedy = disk_refusal(error, elsewhere) or f"{error.strerror or error}: mend that, or {elsewhere}"
+        remedy = disk_refusal(error, elsewhere) or f"{error.strerror or error}: fix that, or {elsewhere}"
         raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error

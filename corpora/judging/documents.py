@@ -260,13 +260,13 @@ def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) 
     if damaged > settings.max_damaged_share * total:
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
-        mend = "Mend the source's settings"
+        remedy = "Fix the source's settings"
         if NOT_THAT_ENCODING.match(detail):
-            mend = f'Say which encoding the files have, as in source.{manifest.name}.encoding = "shift_jis"'
+            remedy = f'Say which encoding the files have, as in source.{manifest.name}.encoding = "shift_jis"'
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
             f"max_damaged_share = {settings.max_damaged_share} allows{f' (the first: {detail})' if detail else ''}. "
-            f"{mend}, get the raw files again, or raise the bound; "
+            f"{remedy}, get the raw files again, or raise the bound; "
             f"`cloze inspect {quote(place.at(manifest.folder))}` shows the damaged records."
         )
 

@@ -51,7 +51,7 @@ def checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[memoryv
         except OSError as error:
             if place.is_local and not isinstance(error, PermissionError):
                 raise Damaged(path, f"it cannot be read ({error.strerror})") from error
-            raise InputError(f"Cannot read {place.at(path)}: {error}. Mend that, then try again.") from error
+            raise InputError(f"Cannot read {place.at(path)}: {error}. Fix that, then try again.") from error
         size = os.fstat(image.fileno()).st_size
         if size != file.size_bytes:
             raise Damaged(path, f"it has {size} bytes instead of {file.size_bytes}")

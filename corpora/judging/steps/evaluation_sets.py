@@ -152,7 +152,7 @@ def _table(path: Path, fields: Sequence[str]) -> _Numbered:
             if places is None:
                 places = _columns(row, fields, path)
             if row and places and max(places) >= len(row):
-                raise InputError(f"contamination.sets: row {number} of {path} has {len(row)} columns only. Mend it.")
+                raise InputError(f"contamination.sets: row {number} of {path} has {len(row)} columns only. Fix it.")
             if row and not heading:
                 yield from ((number, row[place]) for place in places or range(len(row)))
 

@@ -186,7 +186,7 @@ class TextTable:
         try:
             return self._fields_of(first) if first.data is not None else []
         except BadRecord as error:
-            raise InputError(f"{path}: its header cannot be read: {error}. Mend it, or set `encoding`.") from error
+            raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
 
     def _check_named(self, columns: list[str], path: Path) -> None:
         """Raise InputError where a column that `fields` names is not there once."""

@@ -92,7 +92,7 @@ def local_path(text: str) -> str:
         raise InputError(f"{text!r} is not the path of a folder or file.")
     if long:
         raise InputError(
-            f"{text[:60]!r}... has a name of more than {NAME_BYTES} bytes, which no file system takes: mend the path."
+            f"{text[:60]!r}... has a name of more than {NAME_BYTES} bytes, which no file system takes: fix the path."
         )
     return str(Path(text).expanduser()) if text == "~" or text.startswith("~/") else text
 

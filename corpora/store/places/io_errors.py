@@ -13,17 +13,17 @@ from corpora.store.places.files import disk_refusal
 _ELSEWHERE = "choose another store, then run the same command again; finished parts are kept"
 _MADE_NOWHERE = "nothing can be made there, or its folder was removed meanwhile: choose another store"
 _FORBIDDEN = "you may not: change its permissions or choose another store"
-_UNREADABLE = "mend that, or choose another store"
+_UNREADABLE = "fix that, or choose another store"
 _SILENT = (
-    "the object store does not answer, or not well, and it was asked again for a while: mend its address, or wait "
+    "the object store does not answer properly, even to repeated requests: fix its address, or wait "
     "until it does and run the same command again; finished parts are kept"
 )
-_OTHERWISE = "the object store refuses: mend the store's address, its region or the credentials"
+_OTHERWISE = "the object store refuses: fix the store's address, its region or the credentials"
 _REFUSALS = {
-    "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
+    "NO_SUCH_BUCKET": "there is no such bucket: make it, or fix the store's address",
     "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
-    "INVALID_ACCESS_KEY_ID": "the access key is not known there: mend AWS_ACCESS_KEY_ID",
-    "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: mend AWS_SECRET_ACCESS_KEY",
+    "INVALID_ACCESS_KEY_ID": "the access key is not known there: fix AWS_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH": "the secret does not fit the access key: fix AWS_SECRET_ACCESS_KEY",
 }
 
 # curlCode 60 is a certificate that is not valid: that does not pass.

@@ -243,7 +243,7 @@ def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[s
     """Return the error for the end of a worker. activity: its last report. apart: batches it was to take apart"""
     over = f" over {activity}" if str(activity) else ""
     if end.stalled:
-        return _Stalled(f"A worker process stood still while it ran {purpose}{over}: {end}.")
+        return _Stalled(f"A worker process hung while it ran {purpose}{over}: {end}.")
     message = f"A worker process ended while it ran {purpose}{over} ({end})."
     if not end.blamed:
         return WorkerDied(message)

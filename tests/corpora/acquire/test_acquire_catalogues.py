@@ -209,7 +209,7 @@ def test_addresses_stand_with_what_is_known_of_them() -> None:
         (["https://example.org/a%00"], "cannot be the name"),
         (["https://example.org/a name=../a"], "cannot be the name"),
         (["https://example.org/a 12 13"], "size_bytes is given twice"),
-        (["https://example.org/a zwölf"], "no digest"),
+        (["https://example.org/a zwölf"], "neither a digest"),
         (["https://example.org/a", "https://example.org/b/a"], "would both be called a"),
     ],
 )

@@ -66,9 +66,9 @@ def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> Non
 
 @pytest.mark.usefixtures("strict_server")
 def test_credentials_that_are_not_known_are_the_users_to_mend(s3_store: Place) -> None:
-    with pytest.raises(InputError, match=r"Cannot write s3://cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
+    with pytest.raises(InputError, match=r"Cannot write s3://cloze-tests/.*: .*fix AWS_ACCESS_KEY_ID"):
         s3_store.write("data.bin", b"data")
-    with pytest.raises(InputError, match=r"Cannot read s3://cloze-tests/.*: .*mend AWS_ACCESS_KEY_ID"):
+    with pytest.raises(InputError, match=r"Cannot read s3://cloze-tests/.*: .*fix AWS_ACCESS_KEY_ID"):
         survey_stage(s3_store, toy_stage())
 
 

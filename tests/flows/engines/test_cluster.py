@@ -121,7 +121,7 @@ def test_a_worker_that_stands_still_is_the_fault_of_no_record(cluster: DaskClust
     told: list[str] = []
     with (
         connected(cluster.address, tmp_path, Limits(stall_seconds=1.0), told) as client,
-        pytest.raises(InputError, match=r"stood still while it ran sleep_in: .*That was 3 times"),
+        pytest.raises(InputError, match=r"hung while it ran sleep_in: .*That was 3 times"),
     ):
         client.run(sleep_in, tmp_path, 600.0)
     assert len(started_in(tmp_path, 3)) == 3

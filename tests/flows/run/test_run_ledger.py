@@ -231,7 +231,7 @@ def test_damage_above_the_bound_stops_the_run(tmp_path: Path) -> None:
     world = damaged_world(tmp_path, damaged=3, whole=17)
     said = (
         r"Source 'notes': 3 of 20 records are damaged, more than documents\.max_damaged_share = 0\.1 allows "
-        r"\(the first: not JSON: .*\)\. Mend the source's settings, get the raw files again, or raise the bound; "
+        r"\(the first: not JSON: .*\)\. Fix the source's settings, get the raw files again, or raise the bound; "
         r"`cloze inspect .*/store/documents/notes/\w+'?`"
     )
     with pytest.raises(InputError, match=said):
