@@ -157,7 +157,10 @@ def as_nobody(folder: Path) -> Iterator[None]:
     if os.geteuid():
         yield
         return
-    os.chown(folder, NOBODY, -1)
+    try:
+        os.chown(folder, NOBODY, -1)
+    except OSError:
+        pytest.skip("root of a user namespace in which there is nobody else: it may read everything")
     os.seteuid(NOBODY)
     try:
         yield
