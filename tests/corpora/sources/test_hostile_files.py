@@ -20,7 +20,7 @@ from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files, quarantine_place
-from corpora.sources.registry import make_source
+from corpora.sources.registry import SOURCES, make_source, source_class
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 
@@ -157,6 +157,8 @@ def as_nobody(folder: Path) -> Iterator[None]:
     if os.geteuid():
         yield
         return
+    for kind in SOURCES:
+        source_class(kind)  # imported while its libraries can be read
     try:
         os.chown(folder, NOBODY, -1)
     except OSError:
