@@ -19,7 +19,7 @@ forward and backward.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -113,8 +113,3 @@ def peak_flops(device: str) -> float | None:
     words = set(re.findall(r"[A-Z0-9]+", device.upper()))
     rows = [row for row in PEAKS if words.issuperset(row)]
     return None if not rows or words & PARTS else PEAKS[max(rows, key=len)] * 1e12
-
-
-def utilisation(flops: float, seconds: float, peaks: Sequence[float]) -> float:
-    """MFU: FLOPs as a share of what these devices could have done in the time."""
-    return flops / max(seconds, 1e-9) / sum(peaks)

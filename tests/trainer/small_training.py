@@ -16,9 +16,11 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import torch
 from safetensors.torch import load_file
 from small_shards import put_shards
 from torch import Tensor
@@ -122,6 +124,18 @@ def on_ranks(does: Callable[[Any], Any], job: Any, count: int) -> None:
         for each in ranks:
             each.join(RANK_SECONDS)
     assert [each.exitcode for each in ranks] == [0] * count
+
+
+def as_rank(rank: int, count: int, device: str = "cpu", times: int = 1) -> Any:
+    """A process among others that do not exist; a step is counted as if every process had read so many times this."""
+    return SimpleNamespace(
+        rank=rank, count=count, device=torch.device(device), count_up=lambda numbers: times * numbers
+    )
+
+
+def read_by(feed: Any, first: int = 0, slot: int = 0) -> list[Any]:
+    """The micro-batches of every step of a feed from one on."""
+    return [step.micro_batches for step in feed.steps(first, slot, 0)]
 
 
 def kill(job: TrainingJob, step: int) -> None:

@@ -14,13 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trainer.families.contract import EncoderShape
 from trainer.flops import (
-    PEAKS,
     Macs,
     attended_pairs,
     class_head_macs,
     encoder_macs,
     peak_flops,
-    utilisation,
     vocabulary_head_macs,
 )
 from trainer.model.objective import build_model
@@ -124,12 +122,6 @@ def test_windows_are_of_their_layers() -> None:
 def test_a_device_is_known_by_its_name(device: str, peak: float | None) -> None:
     """Fails where a device is taken for another, or a part of one for the whole."""
     assert peak_flops(device) == (None if peak is None else peak * 1e12)
-
-
-def test_utilisation_is_a_share_of_all_devices() -> None:
-    """Fails where devices are not added up; and the table has no row in small letters, which no name would match."""
-    assert utilisation(1e12, 2.0, [1e12, 1e12]) == 0.25
-    assert all(word == word.upper() for row in PEAKS for word in row)
 
 
 def test_published_figures() -> None:

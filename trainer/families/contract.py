@@ -186,7 +186,7 @@ class Family:
     position_from_pad: positions begin at the row after the id of the padding token, as fairseq counts them; the
                        row of that id, of words and of positions, begins as zeros
     pairs:             has a pooler and a pair head where the examples have pair labels
-    first_weights:     how they are drawn, by name (`trainer.model.first_weights`)
+    first_weights:     how they are drawn, by name (`trainer.model.encoder`)
     scales_by_depth:   whether they are smaller the more layers there are
     shared_layers:     one set of weights for all layers
     shape:             further fields of `EncoderShape` that are other than BERT's

@@ -25,8 +25,7 @@ from trainer.families.contract import Family, ModelInputs
 from trainer.flops import Macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.heads import MaskedHead, logits_of
-from trainer.model.masked import MaskedModel
+from trainer.model.masked import MaskedHead, MaskedModel, logits_of
 from trainer.model.objective import JudgedBatch, sum_loss, sum_loss_of_words
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective

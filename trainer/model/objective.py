@@ -17,8 +17,7 @@ from corpora.kernels.arrays import Float64s, Int64s
 from trainer.families.contract import Family, ModelInputs
 from trainer.flops import Macs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
-from trainer.model.first_weights import init_weights
+from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.objectives.contract import IGNORED, Term
 from trainer.settings.model import ModelSettings
 

@@ -19,7 +19,7 @@ from trainer.families.contract import EncoderShape, Family, ModelInputs
 from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
-from trainer.model.heads import MaskedHead
+from trainer.model.masked import MaskedHead
 from trainer.model.objective import JudgedBatch, Objective, added, guessed, in_stretches
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.masked import MASKED

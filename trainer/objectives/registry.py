@@ -25,17 +25,12 @@ _MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "r
 _KINDS = Kinds(what="objective", key="model.objective.kind", group=GROUP, ours=OBJECTIVES, members=_MEMBERS)
 
 
-def objective_class(kind: str) -> Any:
-    """Return the dataclass of an objective. Raises InputError for an unknown name and for a broken package."""
-    return _KINDS.find(kind)
-
-
 def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
     """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    settings: ObjectiveSettings = bind(objective_class(str(table["kind"])), own, where)
+    settings: ObjectiveSettings = bind(_KINDS.find(str(table["kind"])), own, where)
     return settings
 
 

@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-import pyarrow as pa
+from text_columns import column
 
 from corpora.judging.steps.language import KNOWN, LanguageSettings, detect, language_reasons
 
 ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
 GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
 HEBREW = "הוועדה תיפגש שוב ביום חמישי כדי לדון בעלות הגשר החדש מעל הנהר ובמועד תחילת העבודות."
-
-
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def test_languages_are_told_apart_and_short_text_is_unknown() -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from text_columns import column
 from tiers import examples
 
 from corpora.judging.steps.lines import LINE_RULES, LineSettings, edit_lines, edit_text, line_hash, line_hashes
@@ -33,10 +33,6 @@ SETTINGS = st.builds(
     drop_policy=st.booleans(),
     strip_citations=st.booleans(),
 )
-
-
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -1,9 +1,9 @@
 """The counts: the kernels count what the definition counts, and that is what a person counts."""
 # ruff: noqa: RUF001 - typographic marks are part of the subject here
 
-import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from text_columns import column
 
 from corpora.text.counts.definition import Counts, measure
 from corpora.text.counts.kernels import count
@@ -12,10 +12,6 @@ WORDS = ["the", "The", "of,", "(and)", "lorem", "Lorem", "ipsum", "ipsum.", "7",
 MARKS = ["#", "##", "...", "..", "....", "…", ".", "?”", "'", '"', ")", "{", "}", "-", "•", "*", "\x01"]
 PIECES = st.sampled_from([*WORDS, *MARKS, " ", "  ", "\n", "\n\n", "\n \n", "\t"])
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join), st.lists(PIECES, max_size=40).map(" ".join))
-
-
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def rows(counts: Counts) -> list[tuple[int, ...]]:

@@ -251,23 +251,6 @@ def test_positions_are_ascending_and_never_special(unit: str) -> None:
     assert len(masks.positions) > 1000
 
 
-def test_every_position_is_masked_equally_often() -> None:
-    batch = batch_of([63] * 20_000, special_share=0)
-    masks = batch.masks(0, MaskSettings())
-    ordinary = FACTS.is_special[batch.ids] == 0
-    for half in (slice(1, 31), slice(31, 62)):
-        rows = np.zeros(63, bool)
-        rows[half] = True
-        share = (ordinary & np.tile(rows, 20_000)).sum() / ordinary.sum()
-        inside = int(rows[masks.positions].sum())
-        assert deviation(inside, len(masks.positions), float(share)) < 3
-    counts = np.bincount(masks.positions, minlength=63)[1:62]
-    chances = np.bincount(np.flatnonzero(ordinary) % 63, minlength=63)[1:62]
-    expected = len(masks.positions) * chances / ordinary.sum()
-    # without replacement the counts scatter less than a multinomial's: 1 - 9/60 of the chi-square
-    assert ((counts - expected) ** 2 / expected).sum() < 60 + 3 * np.sqrt(2 * 60)
-
-
 @pytest.mark.parametrize("shares", [(0.8, 0.1), (0.0, 1.0), (0.5, 0.25)])
 def test_shares_of_mask_random_and_kept(shares: tuple[float, float]) -> None:
     batch = batch_of([128] * 4000, special_share=0)

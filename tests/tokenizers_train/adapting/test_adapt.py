@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import table
 from tiers import examples
 from tokenizers import AddedToken, models, pre_tokenizers
 
@@ -32,7 +32,6 @@ from tokenizers_train.vocabularies.vocabulary import (
     load_vocabulary,
     roberta_vocabulary,
 )
-from tokenizers_train.words.table import COUNTS, WordCounts
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,"
@@ -55,11 +54,6 @@ def gpt2(*merges: tuple[str, str], more: Sequence[str] = ()) -> Vocabulary:
 def albert(scores: dict[str, float]) -> Vocabulary:
     """Pieces and their scores."""
     return albert_vocabulary([*scores.items()])
-
-
-def table(counts: dict[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
 def num_tokens(vocabulary: Vocabulary, counts: dict[str, int]) -> int:

@@ -1,6 +1,5 @@
 """Encoding: the ids of the reference for every sentence, from first call to last."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from tokenizers_train.encoding.encoder import Encoder, encode_plainly
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
-from tokenizers_train.vocabularies.roberta import SPECIAL_TOKENS as ROBERTA_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 from tokenizers_train.words.bert import BertWords
@@ -160,22 +158,6 @@ def test_a_large_vocabulary_has_four_byte_ids() -> None:
     encoded = Encoder(bert_vocabulary(tokens)).encode_sentences(*rows_as_sentences(["w65535"]))
     assert encoded.ids.dtype == np.uint32
     assert encoded.ids.tolist() == [65535 + len(SPECIALS)]
-
-
-def test_ids_of_gpt2_are_those_of_its_own_encoder(shared: Path) -> None:
-    gold = shared / "data/gold"
-    ids = json.loads((gold / "vocab/gpt2-encoder.json").read_text(encoding="utf-8"))
-    added = {token: len(ids) + number for number, token in enumerate(ROBERTA_TOKENS.values())}
-    merges = (gold / "vocab/gpt2-vocab.bpe").read_bytes()
-    vocabulary = Vocabulary.from_files({"vocab.json": json.dumps({**ids, **added}).encode(), "merges.txt": merges})
-    lines = (gold / "tokenization/gpt2.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    sentences = rows_as_sentences([record["text"] for record in records])
-    encoded = Encoder(vocabulary).encode_sentences(*sentences)
-    assert len(records) > 400
-    assert encoded.ids.tolist() == [number for record in records for number in record["ids"]]
-    assert np.diff(encoded.offsets).tolist() == [len(record["ids"]) for record in records]
-    assert_equal(encoded, encode_plainly(vocabulary, *sentences))
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])

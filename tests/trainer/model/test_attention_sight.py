@@ -95,6 +95,14 @@ def test_lengths_around_every_edge(way: str, window: int) -> None:
         assert_as_defined(way, [length], window, None, torch.float64)
 
 
+def test_no_sequence_at_all() -> None:
+    """Fails where a process without a share of a step has no gradient."""
+    qkv, boundaries = tensors([0])
+    made = attend(qkv, boundaries, 0, 0.0)
+    made.sum().backward()
+    assert made.shape == (0, 2, 4) and qkv.grad is not None and qkv.grad.shape == qkv.shape
+
+
 def test_the_window_is_as_wide_as_said() -> None:
     """Fails unless 128 means 64 to each side and no more; held to transformers' own mask in `test_rotary.py`."""
     qkv, boundaries = tensors([300])

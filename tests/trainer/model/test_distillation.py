@@ -1,13 +1,11 @@
 """Distillation: terms as torch computes them on whole logits, chunk by chunk; a student that begins as its teacher."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from small_batches import small_batch, small_inputs, small_model, small_settings
 from torch import Tensor
@@ -262,13 +260,6 @@ def test_layers_that_a_teacher_shares_are_begun_with() -> None:
     assert begin_with(own, teacher) == (0, 3)
     widen = teacher.encoder.layers[0].widen.weight
     assert all(torch.equal(layer.widen.weight, widen) for layer in own.encoder.layers)
-
-
-@pytest.fixture
-def one_process() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 def test_sharded_it_has_the_same_gradients(one_process: None) -> None:

@@ -21,7 +21,7 @@ from shards.reading.loader import GatheredExamples
 from trainer.huggingface.checkpoints import export, load
 from trainer.model import objective
 from trainer.model.batches import Batch
-from trainer.model.next_token import NextTokenModel, build_next_token
+from trainer.model.masked import NextTokenModel, build_next_token
 from trainer.model.objective import sum_loss
 from trainer.objectives.next_token import NextTokenObjective
 

@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from tiers import examples
 from torch import Tensor
 
-from trainer.model.attention import attend
-from trainer.model.rotary import rotate, rotation
+from trainer.model.attention import attend, rotate, rotation
 
 BASES = (160_000.0, 10_000.0)
 PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])
@@ -38,24 +34,6 @@ def random_qkv(tokens: int, heads: int = 2, size: int = 64, seed: int = 0) -> Te
     return torch.randn(tokens, 3, heads, size, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("size", [8, 64, 80])
-def test_angles_and_turns_are_those_of_transformers(modernbert: ModuleType, size: int) -> None:
-    """Fails where one of the two bases differs, at places up to the last; gradients too."""
-    angles = modernbert.ModernBertRotaryEmbedding(reference_config(2, size))
-    qkv = random_qkv(len(PLACES), size=size).requires_grad_()
-    for layer_type, base in zip(("full_attention", "sliding_attention"), BASES, strict=True):
-        made = rotation(PLACES, size, base)
-        cosines, sines = angles(qkv, PLACES[None], layer_type)
-        torch.testing.assert_close(made, torch.cat([cosines, sines])[..., : size // 2], atol=1e-6, rtol=0)
-        q, k = modernbert.apply_rotary_pos_emb(*(qkv[None, :, part].transpose(1, 2) for part in (0, 1)), cosines, sines)
-        wanted = torch.stack([q[0].transpose(0, 1), k[0].transpose(0, 1), qkv[:, 2]], 1)
-        turned = rotate(qkv, made)
-        torch.testing.assert_close(turned, wanted, atol=1e-6, rtol=1e-6)
-        gradients = [torch.autograd.grad(out.square().sum(), qkv, retain_graph=True)[0] for out in (turned, wanted)]
-        torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
-        assert not torch.allclose(turned[1:, :2], qkv[1:, :2], atol=1e-2), "nothing was turned"
-
-
 @pytest.mark.parametrize("layer", [0, 1])
 def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -> None:
     """A layer that sees all and one with a window, over sequences on both sides of its edge, to 1e-5."""
@@ -77,26 +55,6 @@ def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -
         boundaries = torch.tensor([0, length], dtype=torch.int32)
         made = theirs.Wo(attend(qkv, boundaries, length, 0.0, window).flatten(1))
         torch.testing.assert_close(made, wanted, atol=1e-5, rtol=1e-5)
-
-
-@given(
-    first=st.integers(0, 8191),
-    second=st.integers(0, 8191),
-    shifted=st.integers(0, 8191),
-    size=st.sampled_from([2, 16, 64]),
-    base=st.sampled_from(BASES),
-)
-@examples(60)
-def test_scores_depend_on_the_distance_alone(first: int, second: int, shifted: int, size: int, base: float) -> None:
-    """Scores of unit vectors, within what float32 angles at place 8,191 allow."""
-    pairs = torch.tensor([first, second])
-    moved = pairs - pairs.min()
-    moved += min(shifted, 8191 - int(moved.max()))
-    qkv = torch.nn.functional.normalize(random_qkv(2, 3, size), dim=-1)
-    there, here = (rotate(qkv, rotation(places, size, base)) for places in (pairs, moved))
-    scores = [torch.einsum("ad,ad->a", turned[0, 0], turned[1, 1]) for turned in (there, here)]
-    torch.testing.assert_close(*scores, atol=2e-3, rtol=0)
-    torch.testing.assert_close(there.norm(dim=-1), qkv.norm(dim=-1), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -12,8 +12,7 @@ from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
-from trainer.reading.batches import PaddedBatches
-from trainer.reading.datasets import ExampleDataset
+from trainer.reading.datasets import ExampleDataset, PaddedBatches
 
 
 @pytest.mark.parametrize("kind", ["BertForPreTraining", "BertForMaskedLM"])

@@ -1,4 +1,11 @@
-"""Health: checks of a run's first steps. A run that cannot succeed stops, and says why.
+"""Reports of steps: a line of the log, and what the first steps show. A run that cannot succeed stops, and says why.
+
+    tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
+    wait_seconds       for examples, and `wait_share`: the part of the time that this was
+    mfu                model FLOPs (`trainer.flops`) as a share of what the devices could do; if their peak is known
+    memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
+
+On a GPU the numbers are copied while the next step is computed, and the line is written when they arrive.
 
     stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
               of pairs that are all the same; texts of which most tokens are [UNK]; shards of another vocabulary
@@ -14,24 +21,32 @@ Cost: two numbers of each of the first `FIRST_STEPS` steps are read at once, and
 """
 
 import math
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from shlex import quote
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import ModelInputs, SpecialIds
+from corpora.store.workers.processes import resident_bytes
+from trainer.families.contract import SpecialIds
+from trainer.flops import peak_flops
 from trainer.jobs.job import TrainingJob
 from trainer.objectives.contract import Term
+from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Step
-from trainer.training.log_lines import Noted
+from trainer.training.learner import NonFinite, StepOutcome
 from trainer.training.parallel import Ranks
 
+Item = TypeVar("Item")
 FIRST_STEPS = 8
 TOKEN_TERMS, PAIR_TERMS = ("masked", "next"), ("pair", "replaced")  # with V answers, and with two
 FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
@@ -46,6 +61,155 @@ PAIR = "pair"
 OF_TEACHER = {"soft", "cosine"}
 RECENT = 5  # lines of the log that a loss is averaged over
 OFF = "If this is intended, set training.health_checks = false."
+
+
+class Arriving:
+    """Numbers of a device on their way to main memory; of a processor they are there."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._here, self._event = numbers, None
+        if numbers.is_cuda:
+            self._here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._here.copy_(numbers, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types for it
+            self._event.record()
+
+    def read(self) -> list[float]:
+        """The numbers, when they are there."""
+        if self._event is not None:
+            self._event.synchronize()
+        numbers: list[float] = self._here.tolist()
+        return numbers
+
+
+class Totals(NamedTuple):
+    """Totals of what was learned from since this trainer was started."""
+
+    tokens: int
+    flops: int
+
+    def after(self, step: Step) -> "Totals":
+        """And of one more step."""
+        return Totals(self.tokens + int(step.counts[STEP_COUNTS.index("tokens")]), self.flops + step.flops)
+
+
+class Numbers(NamedTuple):
+    """A step's results over all processes. nonfinite: whether one of them has met such a number by now"""
+
+    sums: list[list[float]]
+    norm: float
+    nonfinite: bool
+
+
+def on_their_way(outcome: StepOutcome, nonfinite: NonFinite, ranks: Ranks) -> Arriving:
+    """Add up a step's results over all processes. All of them must call it."""
+    mine = torch.cat([outcome.sums.flatten(), nonfinite.noted.double().reshape(1)])
+    return Arriving(torch.cat([ranks.sum(mine), outcome.norm.double().reshape(1)]))
+
+
+class Noted(NamedTuple):
+    """A step to report.
+
+    numbers:  of `on_their_way`
+    totals:   up to its end
+    has_line: whether it has a line in the log; else it is only looked at
+    """
+
+    rate: float
+    step: Step
+    numbers: Arriving
+    totals: Totals
+    has_line: bool
+
+    def read(self) -> Numbers:
+        """Its numbers, when they are there."""
+        *sums, nonfinite, norm = self.numbers.read()
+        return Numbers([list(pair) for pair in zip(sums[::2], sums[1::2], strict=True)], norm, nonfinite > 0)
+
+    def losses(self, numbers: Numbers, terms: Sequence[Term]) -> dict[str, float]:
+        """As `losses_of`."""
+        return losses_of(numbers.sums, self.step.counts[len(STEP_COUNTS) :].tolist(), terms)
+
+
+class Speed:
+    """Measures how fast a run is between two lines of its log."""
+
+    def __init__(self, settings: TrainingSettings, ranks: Ranks) -> None:
+        self.totals = Totals(0, 0)
+        self._ranks = ranks
+        self._peak = known_peak(settings, ranks.device)
+        self._reported = self.totals
+        self._waited = 0.0
+        self._since = time.monotonic()
+
+    def waiting(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield the same items, and count the time until each arrives as waiting."""
+        while True:
+            began = time.monotonic()
+            item = next(items, None)
+            self._waited += time.monotonic() - began
+            if item is None:
+                return
+            yield item
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the time of the block out of the speed, for work that is not training."""
+        began = time.monotonic()
+        yield
+        self._since += time.monotonic() - began
+
+    def figures(self, totals: Totals) -> dict[str, float]:
+        """Return the speed since the last line, up to a step that is done."""
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        tokens, flops = totals.tokens - self._reported.tokens, totals.flops - self._reported.flops
+        figures: dict[str, float] = {
+            "tokens_per_second": round(tokens / seconds, 1),
+            "wait_seconds": round(self._waited, 4),
+            "wait_share": round(min(self._waited / seconds, 1.0), 4),
+        }
+        if self._peak is not None and flops:
+            figures["mfu"] = round(flops / seconds / (self._peak * self._ranks.count), 4)
+        self._reported, self._waited, self._since = totals, 0.0, time.monotonic()
+        return {**figures, "memory_bytes": memory_bytes(self._ranks.device)}
+
+
+def known_peak(settings: TrainingSettings, device: torch.device) -> float | None:
+    """Return a device's peak FLOPs a second, from the settings or by its name; None if unknown."""
+    if settings.peak_tflops is not None:
+        return settings.peak_tflops * 1e12
+    return peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+
+
+def memory_bytes(device: torch.device) -> int:
+    """Return the memory this process takes: the most until now on a GPU, the present amount on a processor."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident_bytes(os.getpid())
+
+
+def named(counts: list[int]) -> dict[str, int]:
+    """STEP_COUNTS by name; what follows them is left out."""
+    return dict(zip(STEP_COUNTS, counts, strict=False))
+
+
+def line_counts(counts: dict[str, int]) -> dict[str, int]:
+    """The counts that a line of the log holds."""
+    names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if counts["dummy_tokens"] else ()))
+    return {name: counts[name] for name in names}
+
+
+def losses_of(sums: list[list[float]], divisors: list[int], terms: Sequence[Term]) -> dict[str, float]:
+    """Return the means of a step or an evaluation, natural logarithms; `loss` is what is minimized.
+
+    >>> losses_of([[6.0, 1.0], [2.0, 1.0]], [2, 4], (Term("masked"), Term("pair", 2.0)))
+    {'loss': 4.0, 'masked_loss': 3.0, 'masked_accuracy': 0.5, 'pair_loss': 0.5, 'pair_accuracy': 0.25}
+    """
+    means, loss = dict[str, float](), 0.0
+    for term, (summed, right), divisor in zip(terms, sums, divisors, strict=True):
+        means[f"{term.name}_loss"] = summed / max(divisor, 1)
+        if term.has_rights:
+            means[f"{term.name}_accuracy"] = right / max(divisor, 1)
+        loss += term.weight * means[f"{term.name}_loss"]
+    return {"loss": loss, **means}
 
 
 class Symptom(NamedTuple):
@@ -73,6 +237,7 @@ class Health:
     """
 
     vocab_size: int
+    special_ids: SpecialIds
     terms: Sequence[str]
     new_weights: bool
     warmup: int = 0
@@ -140,26 +305,15 @@ class Health:
                 )
 
 
-@dataclass(kw_only=True)
-class FirstTexts:
-    """Labels and tokens of the examples of the first steps, as one process reads them.
-
-    counts: int64: pairs, those of label 1, ordinary tokens, [UNK] among them
-    """
-
-    special_ids: SpecialIds
-    counts: Int64s = field(default_factory=lambda: np.zeros(4, np.int64))
-
-    def add(self, ids: npt.NDArray[np.int64], labels: npt.NDArray[np.int64] | None) -> None:
-        """Count examples as the model reads them: masked tokens are left out, and so are labels below 0."""
-        special = self.special_ids
-        ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
-        some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
-        self.counts += np.array([len(some), (some == 1).sum(), ordinary, (ids == special.unk).sum()])
+def counted_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int64s:
+    """Return the counts of examples as the model reads them: masked tokens are left out, and so are labels below 0."""
+    ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
+    some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
+    return np.array([len(some), (some == 1).sum(), ordinary, (ids == special.unk).sum()])
 
 
 def judged_texts(counts: Sequence[int]) -> list[Symptom]:
-    """Return the symptoms that the counts of all processes' `FirstTexts`, added up, show."""
+    """Return the symptoms that the counts of all processes, added up, show."""
     pairs, ones, tokens, unknown = counts
     return [*_balance(pairs, ones), *_unknown(tokens, unknown)]
 
@@ -225,41 +379,40 @@ def examples_said(store: str, examples: Mapping[str, Sequence[int]], of_loss: bo
 
 
 class FirstSteps:
-    """The first steps of a run, looked at by all processes together; nothing where `training.health_checks` is off."""
+    """The first steps of a run, looked at by all processes together; nothing without `health`.
 
-    def __init__(self, ranks: Ranks, health: Health | None, texts: FirstTexts, judged_at: int) -> None:
-        self._ranks = ranks
-        self._health = health
-        self._texts = texts
-        self._judged_at = judged_at
+    counts: int64, of the examples that this process read: pairs, those of label 1, ordinary tokens, [UNK] among them
+    """
+
+    def __init__(self, ranks: Ranks, health: Health | None = None, judged_at: int = 0) -> None:
+        self._ranks, self._health, self._judged_at = ranks, health, judged_at
+        self.counts: Int64s = np.zeros(4, np.int64)
 
     @staticmethod
     def of(job: TrainingJob, terms: Sequence[Term], ranks: Ranks) -> "FirstSteps":
         """Make the checks of a job's run."""
+        if not job.training.health_checks:
+            return FirstSteps(ranks)
         health = Health(
             vocab_size=job.inputs.vocab_size,
+            special_ids=job.inputs.special_ids,
             terms=[term.name for term in terms],
             new_weights=has_new_weights(job, terms),
             warmup=job.training.warmup_steps,
         )
-        texts = FirstTexts(special_ids=job.inputs.special_ids)
-        judged_at = min(FIRST_STEPS, job.training.steps)
-        return FirstSteps(ranks, health if job.training.health_checks else None, texts, judged_at)
-
-    @staticmethod
-    def unseen(inputs: ModelInputs, ranks: Ranks) -> "FirstSteps":
-        """Return checks that look at nothing."""
-        return FirstSteps(ranks, None, FirstTexts(special_ids=inputs.special_ids), 0)
+        return FirstSteps(ranks, health, min(FIRST_STEPS, job.training.steps))
 
     def wants(self, step: int) -> bool:
         """True if a step is to be checked, whether or not it has a line in the log."""
-        return self._health is not None and step <= self._judged_at
+        return step <= self._judged_at
 
     def read(self, step: Step) -> None:
-        """The examples of a step, if it is one of the first."""
-        for micro_batch in step.micro_batches if self.wants(step.number) else ():
-            labels = micro_batch.batch.targets.get(PAIR)
-            self._texts.add(micro_batch.batch.ids.numpy(), None if labels is None else labels.numpy())
+        """Count the examples of a step, if it is one of the first."""
+        if self._health is not None and self.wants(step.number):
+            for micro_batch in step.micro_batches:
+                labels = micro_batch.batch.targets.get(PAIR)
+                ids = micro_batch.batch.ids.numpy()
+                self.counts += counted_texts(self._health.special_ids, ids, None if labels is None else labels.numpy())
 
     def look(self, noted: Noted, losses: Mapping[str, float], norm: float) -> Iterator[str]:
         """Yield warnings about a step. Raises InputError where the run cannot succeed. All must call it.
@@ -272,7 +425,7 @@ class FirstSteps:
         of_terms = {name: losses[f"{name}_loss"] for name in self._health.terms}
         findings = self._health.look(number, of_terms, dict(zip(of_terms, counts, strict=True)), norm)
         if number == self._judged_at:
-            findings += judged_texts(self._ranks.total(self._texts.counts.tolist()))
+            findings += judged_texts(self._ranks.total(self.counts.tolist()))
         yield from stop_or_tell(findings)
 
 
