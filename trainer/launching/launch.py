@@ -18,7 +18,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.places.io_errors import remedied
+from corpora.store.places.files import remedied
 from corpora.store.places.locks import held
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import files_of, first_damage

@@ -92,26 +92,6 @@ def sides(reach: int, causal: Side | None) -> tuple[int, int]:
     return (0 if causal == "right" else reach, 0 if causal == "left" else reach)
 
 
-def attend_plainly(
-    qkv_T3AD: Tensor, boundaries: Tensor, window: int | None = None, causal: Side | None = None
-) -> Tensor:
-    """The definition, one sequence after another, without dropout."""
-    attended = []
-    for first, end in zip(boundaries[:-1].tolist(), boundaries[1:].tolist(), strict=True):
-        q_LAD, k_LAD, v_LAD = qkv_T3AD[first:end].unbind(1)
-        scores_ALL = torch.einsum("qad,kad->aqk", q_LAD, k_LAD) * q_LAD.shape[-1] ** -0.5
-        places_L = torch.arange(end - first, device=qkv_T3AD.device)
-        steps_LL = places_L - places_L[:, None]  # from the query to the key
-        hidden_LL = torch.zeros_like(steps_LL, dtype=torch.bool)
-        if window is not None:
-            hidden_LL |= steps_LL.abs() > window // 2
-        if causal is not None:
-            hidden_LL |= steps_LL > 0 if causal == "left" else steps_LL < 0
-        weights_ALL = scores_ALL.masked_fill(hidden_LL, float("-inf")).softmax(-1)
-        attended.append(torch.einsum("aqk,kad->qad", weights_ALL, v_LAD))
-    return torch.cat([qkv_T3AD.new_empty(0, *qkv_T3AD.shape[2:]), *attended])
-
-
 def attend_padded(
     qkv_T3AD: Tensor,
     boundaries: Tensor,

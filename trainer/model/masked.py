@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
 from trainer.families.contract import ClassHeadShape, EncoderShape, Family, MaskedHeadShape, ModelInputs
-from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
-from trainer.model.objective import JudgedBatch, Objective, sum_loss, sum_loss_of_words
+from trainer.model.objective import JudgedBatch, Macs, Objective, sum_loss, sum_loss_of_words
 from trainer.objectives.contract import Term
 from trainer.settings.model import ModelSettings, encoder_shape
 
@@ -135,8 +134,8 @@ class MaskedModel(Objective):
     def macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of the encoder and its heads."""
         shape = self.encoder.shape
-        pairs = 0 if self.pair_head is None else class_head_macs(shape, len(lengths))
-        return Macs(encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places) + pairs)
+        pairs = 0 if self.pair_head is None else shape.class_head_macs(len(lengths))
+        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places) + pairs)
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the tokens at the points: [M, V]."""
@@ -183,7 +182,7 @@ class NextTokenModel(Objective):
     def macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of the encoder and its head."""
         shape = self.encoder.shape
-        return Macs(encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places))
+        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places))
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the next tokens at the points: [M, V]."""

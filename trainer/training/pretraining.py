@@ -38,7 +38,7 @@ from shards.reading.loader import TALLIES
 from trainer.complete_folders import described, finish, names_in
 from trainer.huggingface.checkpoints import export
 from trainer.jobs.job import TrainingJob, readings
-from trainer.metrics import MetricsListener, MetricsLog, line, speak
+from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
 from trainer.tensorboard import TensorBoard
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, whole_state
@@ -122,7 +122,8 @@ def pretraining(job: TrainingJob, ranks: Ranks) -> TrainingLoop:
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    log = MetricsLog(work, ranks.rank == 0, listeners(job, ranks))
+    shows = [TensorBoard(work)] if job.training.tensorboard and ranks.rank == 0 else []
+    log = MetricsLog(work, ranks.rank == 0, shows)
     checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
     newest = checkpoints.newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
     settings, choice, computes = settle(job.training, job.model, ranks, newest.choice)
@@ -253,7 +254,12 @@ class Phases(Course):
         right, words = judged.words.tolist()
         of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
         losses = losses_of(judged.sums.tolist(), divisors, self.learner.terms)
-        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **line_counts(judged.named)}
+        return {
+            **losses,
+            **self.learner.model.figures(judged.measures),
+            **of_words,
+            **line_counts(named(judged.counts.tolist())),
+        }
 
     def wait(self, step: int) -> None:
         """Wait until the shards are verified."""
@@ -306,11 +312,6 @@ class Phases(Course):
         self.log.say("done", step, parameters=parameters, **counts)
 
 
-def listeners(job: TrainingJob, ranks: Ranks) -> list[MetricsListener]:
-    """Return the listeners of a run's events, in addition to its log."""
-    return [TensorBoard(Path(job.work))] if job.training.tensorboard and ranks.rank == 0 else []
-
-
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
     """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
     phases, done = job.training.phase, step
@@ -336,11 +337,6 @@ class EvaluationSums(NamedTuple):
     guessed: Int64s
     words: Int64s
     measures: Float64s
-
-    @property
-    def named(self) -> dict[str, int]:
-        """The counts by name."""
-        return named(self.counts.tolist())
 
 
 def cross_entropy(targets: Int64s, weights: Int64s) -> float:

@@ -2,7 +2,7 @@
 
     tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
     wait_seconds       for examples, and `wait_share`: the part of the time that this was
-    mfu                model FLOPs (`trainer.flops`) as a share of what the devices could do; if their peak is known
+    mfu                model FLOPs (`Macs`) as a share of what the devices could do; if their peak is known
     memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
 
 On a GPU the numbers are copied while the next step is computed, and the line is written when they arrive.
@@ -38,8 +38,8 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.workers.processes import resident_bytes
 from trainer.families.contract import SpecialIds
-from trainer.flops import peak_flops
 from trainer.jobs.job import TrainingJob
+from trainer.model.objective import peak_flops
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Step
