@@ -28,11 +28,10 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
-from trainer.families.registry import family_of
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
-from trainer.settings.model import ModelSettings, part_settings
+from trainer.settings.model import ModelSettings, family_of, part_settings
 
 _LAYER = re.compile(r"layers\.(\d+)\.")
 WEIGHTS = "model.safetensors"

@@ -18,8 +18,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import stored_files
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
-from trainer.families.registry import FAMILIES, family_of
-from trainer.settings.model import POOLINGS, ModelSettings, encoder_shape
+from trainer.settings.model import FAMILIES, POOLINGS, ModelSettings, encoder_shape, family_of
 
 CONFIG = "config.json"
 

@@ -1,10 +1,10 @@
-"""The `[model]` table: which encoder, and by what it is pre-trained, an objective by its name. No torch.
+"""The `[model]` table: which encoder, a family by its name, and by what it is pre-trained, an objective. No torch.
 
 Every field enters the fingerprint of the model.
 
-What an objective is, is in `trainer.objectives.contract`. A package of your own adds one under the entry point
-`cloze.objectives`, which is looked for only where a name is not one of ours. Its `version` and its package's enter the
-fingerprint of its models.
+What a family is, is in `trainer.families.contract`, and what an objective in `trainer.objectives.contract`. A package
+of your own adds one under the entry point `cloze.families` or `cloze.objectives`, which is looked for only where a name
+is not one of ours. An objective's `version` and the package's enter the fingerprint of its models.
 """
 
 from collections.abc import Mapping
@@ -12,23 +12,35 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from corpora.entry_points import Kinds
+from corpora.entry_points import Kinds, load_point, package_of
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json
+from trainer.families.albert import ALBERT
+from trainer.families.bert import BERT
 from trainer.families.contract import DEVIATION, EncoderShape, Family, ModelInputs, Size
-from trainer.families.registry import family_of, family_package
+from trainer.families.distilbert import DISTILBERT
+from trainer.families.electra import ELECTRA
+from trainer.families.modernbert import MODERNBERT
+from trainer.families.roberta import ROBERTA
 from trainer.objectives.contract import ModelPart, ObjectiveSettings
 from trainer.objectives.distillation import DistillationObjective
 from trainer.objectives.masked import MaskedObjective
 from trainer.objectives.next_token import NextTokenObjective
 from trainer.objectives.replaced import ReplacedObjective
 
-GROUP = "cloze.objectives"
+FAMILY_GROUP = "cloze.families"
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.name: family for family in (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, MODERNBERT)}
+)
+_FAMILY_KINDS = Kinds(what="family", key="model.family", group=FAMILY_GROUP, ours=FAMILIES)
+OBJECTIVE_GROUP = "cloze.objectives"
 _OURS = (MaskedObjective, ReplacedObjective, NextTokenObjective, DistillationObjective)
 OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
 _MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
-_KINDS = Kinds(what="objective", key="model.objective.kind", group=GROUP, ours=OBJECTIVES, members=_MEMBERS)
+_OBJECTIVE_KINDS = Kinds(
+    what="objective", key="model.objective.kind", group=OBJECTIVE_GROUP, ours=OBJECTIVES, members=_MEMBERS
+)
 USUAL_WIDTH = 0.25  # of a generator, where the family's row does not give the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 BOUNDS = {
@@ -46,18 +58,36 @@ ROW = {
 POOLINGS = ("cls", "mean")
 
 
+def family_of(name: str) -> Family:
+    """Return a family. Raises InputError for an unknown name and for a broken package."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    point = _FAMILY_KINDS.point(name)
+    family = load_point(point)
+    if not isinstance(family, Family) or family.name != name:
+        raise InputError(
+            f"The family {name!r} of {package_of(point)} is not a `Family` of that name: this is a bug in its package."
+        )
+    return family
+
+
+def family_package(name: str) -> str:
+    """The package that a family comes from, with its version; empty for one of ours."""
+    return _FAMILY_KINDS.package(name)
+
+
 def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
     """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    settings: ObjectiveSettings = bind(_KINDS.find(str(table["kind"])), own, where)
+    settings: ObjectiveSettings = bind(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
     return settings
 
 
 def objective_package(kind: str) -> str:
     """The package that an objective comes from, with its version; empty for one of ours."""
-    return _KINDS.package(kind)
+    return _OBJECTIVE_KINDS.package(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

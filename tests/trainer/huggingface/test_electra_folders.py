@@ -22,13 +22,12 @@ from small_batches import (
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import export, load
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
-from trainer.settings.model import ModelSettings
+from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.building import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.prediction.fill import fill_masks

@@ -16,9 +16,9 @@ from torch import Tensor
 from corpora.errors import InputError
 from tokenizers_train.adapting.adapt import Choice, new_vocabulary, pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
 from trainer.huggingface.embeddings import adapt_checkpoint, has_rows, with_rows
+from trainer.settings.model import FAMILIES
 
 WORDS = [
     Choice(token="films", count=5, pieces=("f",), saved=5),

@@ -18,14 +18,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from corpora.errors import InputError
 from shards.reading.budgets import BatchShape
-from trainer.families.registry import FAMILIES
 from trainer.model.batches import Batch, filled
 from trainer.model.distillation import DistilledModel, begin_with, divergence
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.objectives.contract import Target
 from trainer.objectives.distillation import DistillationObjective, same_vocabulary, spread
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
 TARGETS = {
     "masked": Target(np.empty(0, np.int64), "point"),

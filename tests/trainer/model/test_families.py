@@ -13,11 +13,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from trainer.families.contract import ModelInputs
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.config import config_json, settings_of
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
 CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), ("distilbert", False)]
 

@@ -12,8 +12,7 @@ from small_training import SmallStore, of, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from trainer.families.registry import FAMILIES
-from trainer.settings.model import ModelSettings, model_json, read_objective
+from trainer.settings.model import FAMILIES, ModelSettings, model_json, read_objective
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "smoothed_masks"

@@ -15,10 +15,10 @@ from small_training import (
     train_here,
 )
 
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.model.objective import build_model
+from trainer.settings.model import FAMILIES
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints.exporting import export_checkpoint
 
