@@ -190,12 +190,18 @@ class Checkpoints:
         """Begin to write the state; the one before must be reported as written (`written`).
 
         kept:   steps whose checkpoints are kept in addition to the newest ones
-        copies: whether a copy is written; else the state itself, which must not change until that is done
+        copies: whether a copy is written by the thread; else the state itself, before this returns
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         began = time.monotonic()
-        state = self._staging.copied(self._state(learner)) if copies else self._state(learner)
-        self._writing = self._thread.submit(self._write, state, saved, kept, began, time.monotonic() - began)
+        state = self._state(learner)
+        if copies:
+            copy = self._staging.copied(state)
+            self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
+        else:
+            written = self._write(state, saved, kept, began, 0.0)
+            self._writing = Future()
+            self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
     def written(self, wait: bool) -> WrittenCheckpoint | None:
         """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
