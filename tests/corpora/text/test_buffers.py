@@ -89,3 +89,12 @@ def test_text_between_the_first_and_the_last_is_looked_at() -> None:
     check_texts(data, np.array([1]), np.array([3]))
     with pytest.raises(InputError, match="must be valid UTF-8"):
         check_texts(data, np.array([1, 3]), np.array([2, 4]))
+
+
+def test_nothing_is_copied() -> None:
+    column = pa.array(["one", "two", "three"], pa.large_string())
+    for part in (column, column[1:]):
+        buffers = text_buffers(part)
+        assert buffers.data.ctypes.data == column.buffers()[2].address
+        assert buffers.offsets.ctypes.data == column.buffers()[1].address + 8 * part.offset
+        assert not buffers.data.flags.writeable and not buffers.offsets.flags.writeable

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.kernels import array_cache as kept_arrays
+from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.text.buffers import read_only
 from corpora.text.word_kernels import behind_words, hash_words, most_words
 from corpora.text.words import (
     ALONE,
+    EMPTY_WORD,
     HIDDEN,
     INSIDE,
     MARK,
@@ -154,3 +156,12 @@ def test_many_marks_out_of_order_are_sorted_whatever_their_number() -> None:
     chance = random.Random(4)
     text = "a" + "".join(chance.choice("\u0301\u0323\u0327\u0345\u05b0") for _ in range(30_000))
     assert hashed([text.encode()]) == [hashes(text)]
+
+
+@given(word=st.binary(min_size=1, max_size=8).filter(lambda word: 0 not in word))
+def test_words_of_up_to_eight_bytes_can_be_read_back_from_their_hash(word: bytes) -> None:
+    """So no two of them share one."""
+    state = word_hash(word)
+    state ^= state >> 32
+    state = state * pow(int(GOLDEN_RATIO), -1, 2**64) % 2**64 ^ int(EMPTY_WORD)
+    assert state.to_bytes(8, "little").rstrip(b"\x00") == word

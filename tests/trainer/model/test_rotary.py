@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor
 
 from trainer.model.attention import attend, rotate, rotation
@@ -81,3 +84,23 @@ def test_turned_in_float32_whatever_the_precision(precision: torch.dtype) -> Non
     )
     with pytest.raises(AssertionError, match="bfloat16 has lost the places"):
         rotate(qkv, angles.bfloat16())
+
+
+@given(
+    first=st.integers(0, 8191),
+    second=st.integers(0, 8191),
+    shifted=st.integers(0, 8191),
+    size=st.sampled_from([2, 16, 64]),
+    base=st.sampled_from(BASES),
+)
+@examples(60)
+def test_scores_depend_on_the_distance_alone(first: int, second: int, shifted: int, size: int, base: float) -> None:
+    """Scores of unit vectors, within what float32 angles at place 8,191 allow."""
+    pairs = torch.tensor([first, second])
+    moved = pairs - pairs.min()
+    moved += min(shifted, 8191 - int(moved.max()))
+    qkv = torch.nn.functional.normalize(random_qkv(2, 3, size), dim=-1)
+    there, here = (rotate(qkv, rotation(places, size, base)) for places in (pairs, moved))
+    scores = [torch.einsum("ad,ad->a", turned[0, 0], turned[1, 1]) for turned in (there, here)]
+    torch.testing.assert_close(*scores, atol=2e-3, rtol=0)
+    torch.testing.assert_close(there.norm(dim=-1), qkv.norm(dim=-1), atol=1e-5, rtol=0)

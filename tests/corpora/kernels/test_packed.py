@@ -1,0 +1,107 @@
+"""Eight bytes at a time: what is done to all of them is what is meant for each."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from corpora.kernels.arrays import Bytes, UInt16s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import (
+    ascii_digits,
+    ascii_letters,
+    ascii_marks,
+    ascii_spaces,
+    bytes_before,
+    first_flagged,
+    keep_bytes,
+    load8,
+    load_up_to,
+    lowered,
+    not_alphanumeric,
+    store8,
+    tail8,
+)
+
+EIGHT = st.binary(min_size=8, max_size=8)
+
+
+@kernel
+def loaded(data: Bytes, index: int) -> np.uint64:
+    return load8(data, index)
+
+
+@kernel
+def stored(array: UInt16s, index: int, value: np.uint64) -> None:
+    store8(array, index, value)
+
+
+def word(data: bytes) -> np.uint64:
+    return np.uint64(int.from_bytes(data, "little"))
+
+
+def bytes_of(value: int) -> bytes:
+    return int(value).to_bytes(8, "little")
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=8, max_size=40), st.data())
+def test_loads_at_every_place(data: bytes, draw: st.DataObject) -> None:
+    array = np.frombuffer(data, np.uint8)
+    index = draw.draw(st.integers(0, len(data) - 8))
+    assert bytes_of(loaded(array, index)) == data[index : index + 8]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=12), st.integers(0, 12), st.integers(0, 12))
+def test_the_tail_stops_at_the_end(data: bytes, index: int, end: int) -> None:
+    array = np.frombuffer(data, np.uint8)
+    expected = data[min(index, len(data)) : min(end, len(data), index + 8)]
+    for load in (tail8, load_up_to):
+        assert bytes_of(load(array, min(index, len(data)), min(end, len(data)))) == expected.ljust(8, b"\0")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_a_store_counts_in_elements_and_writes_eight_bytes(dtype: npt.DTypeLike) -> None:
+    array = np.zeros(20, dtype)
+    stored(array, 3, word(bytes(range(1, 9))))
+    size = array.itemsize
+    assert array.tobytes() == (bytes(3 * size) + bytes(range(1, 9))).ljust(20 * size, b"\0")
+
+
+@settings(deadline=None)
+@given(EIGHT, st.integers(0, 9))
+def test_low_bytes_are_kept(data: bytes, num_bytes: int) -> None:
+    assert bytes_of(keep_bytes(word(data), num_bytes)) == data[:num_bytes].ljust(8, b"\0")
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=8, max_size=8))
+def test_the_first_flag_is_found(flagged: list[bool]) -> None:
+    flags, first = word(bytes(0x80 * flag for flag in flagged)), [*flagged, True].index(True)
+    assert first_flagged(flags) == first
+    if first < 8:
+        assert bytes_of(bytes_before(flags)) == (b"\xff" * first).ljust(8, b"\0")
+
+
+def check_questions(data: bytes) -> None:
+    def flags(told: Callable[[bytes], bool]) -> bytes:
+        return bytes(0x80 if told(data[at : at + 1]) else 0 for at in range(len(data)))
+
+    assert bytes_of(not_alphanumeric(word(data))) == flags(lambda byte: not byte.isalnum())
+    assert bytes_of(ascii_marks(word(data))) == flags(lambda byte: byte.isascii() and not byte.isalnum())
+    assert bytes_of(ascii_letters(word(data))) == flags(bytes.isalpha)
+    assert bytes_of(ascii_digits(word(data))) == flags(bytes.isdigit)
+    assert bytes_of(ascii_spaces(word(data))) == flags(bytes.isspace)
+    assert bytes_of(lowered(word(data))) == data.lower()
+
+
+@settings(deadline=None)
+@given(EIGHT)
+@example(b"@AZ[`az{")
+@example(b"/09:\x80\xc1\xda\xff")
+def test_questions_about_eight_bytes(data: bytes) -> None:
+    check_questions(data)
