@@ -60,6 +60,10 @@ assert "torch" not in sys.modules
 """
 
 
+ONE_STEP = TrainingSettings(phase=(PhaseSettings(steps=1),))
+TWICE = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
+
+
 def planned(store: SmallStore, model: ModelSettings | None = None, **training: Any) -> Stage:
     """The stage of a model of four steps in two phases."""
     phases = (PhaseSettings(steps=3, batch=8), PhaseSettings(steps=1, batch=4))
@@ -86,27 +90,22 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
     """Fails where a model would be trained on ids of another vocabulary, or on positions that it does not have."""
     place = Place(str(tmp_path))
     other = put_shards(place, ShardSettings(length=32), vocabulary_size=120)
-    training = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
     with pytest.raises(InputError, match="'small' of phase 2 have a different vocabulary"):
-        plan_model(place, "small", [store.shards, other.shards], store.vocabulary, small_model(), training)
+        plan_model(place, "small", [store.shards, other.shards], store.vocabulary, small_model(), TWICE)
     with pytest.raises(InputError, match="'small' of phase 1 have a different vocabulary"):
-        plan_model(place, "small", [store.shards, store.shards], other.vocabulary, small_model(), training)
-    short = replace(small_model(), max_length=16)
+        plan_model(place, "small", [store.shards, store.shards], other.vocabulary, small_model(), TWICE)
     with pytest.raises(InputError, match="examples of up to 32 tokens, and the model has 16 positions"):
-        planned(store, model=short)
+        planned(store, model=replace(small_model(), max_length=16))
     assert planned(store, micro_batch_tokens=32).parts
-    with pytest.raises(
-        InputError, match=r"up to 32 tokens, .* training.micro_batch_tokens = 31 at once: raise it to at least 32"
-    ):
+    with pytest.raises(InputError, match=r"to 32 tokens, .* training.micro_batch_tokens = 31 at once: raise it to at"):
         planned(store, micro_batch_tokens=31)
 
 
 def test_shards_without_masks_are_refused(store: SmallStore) -> None:
     """Fails where a model of masked tokens would be trained on examples of which it must guess nothing."""
     causal = replace(store.shards, facts={**store.shards.facts, "masking": "none"})
-    training = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1)))
     with pytest.raises(InputError, match=r"'small' of phase 2 mask nothing .* Leave masking.kind out"):
-        plan_model(store.place, "small", [store.shards, causal], store.vocabulary, small_model(), training)
+        plan_model(store.place, "small", [store.shards, causal], store.vocabulary, small_model(), TWICE)
 
 
 @pytest.mark.slow
@@ -121,10 +120,7 @@ def test_a_model_is_built_and_published(store: SmallStore) -> None:
     assert account.total == 28 and dict(account.outcomes) == {"deleted": 0, "read": 28}
     assert manifest.ledger.figures["steps"] == 4 and manifest.ledger.figures["parameters"] > 20_000
     metrics = [row for batch in open_table(store.place, "models/small", part, "metrics") for row in batch.to_pylist()]
-    assert [(row["event"], row["step"]) for row in metrics] == [
-        ("step", 1), ("step", 2), ("evaluation", 2), ("step", 3), ("evaluation", 3), ("step", 4),
-        ("evaluation", 4),
-    ]  # fmt: skip
+    assert "".join(f"{row['event'][0]}{row['step']}" for row in metrics) == "s1s2e2s3e3s4e4"
     assert all(row["masked_loss"] > 0 and row["tokens"] > 0 for row in metrics)
     survey = survey_stage(store.place, stage)
     assert survey.manifest == manifest and not survey.damaged
@@ -183,9 +179,8 @@ def test_what_is_damaged_after_training_is_not_published(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_published_model_opens_elsewhere(store: SmallStore) -> None:
+def test_a_published_model_opens_elsewhere(store: SmallStore, transformers: Any) -> None:
     """Fails where the artifact's folder is no model and tokeniser for transformers."""
-    transformers = pytest.importorskip("transformers")
     manifest = build_stage(store.place, planned(store, evaluate_every=2))
     folder = store.place.full_path(manifest.folder)
     model = transformers.AutoModelForPreTraining.from_pretrained(folder)
@@ -227,9 +222,7 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
     with pytest.raises(TrainingFailed) as failed:
         train(replace(job, model=replace(job.model, max_length=8)))
     *words, end, again = str(failed.value).splitlines()[1:]
-    assert (
-        again == GO_ON and len(words) == LOG_LINES - 1 and words[-1].endswith("IndexError: index out of range in self")
-    )
+    assert again == GO_ON and len(words) == LOG_LINES - 1 and words[-1].endswith("index out of range in self")
     rank = words[-1].split(":")[0].strip("[rank]")
     assert end == f"{ENDED}{rank} ended with exit code 1."
     assert all(word.startswith(f"[rank{rank}]:") for word in words)
@@ -238,14 +231,13 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
 @pytest.mark.parametrize("processes, threads", [(1, "8"), (2, "4"), (3, "2"), (8, "1"), (9, "1")])
 def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: int, threads: str) -> None:
     """Fails where the threads of all processes are more than there are cores, or fewer than there could be."""
-    settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
     monkeypatch.setattr(commands, "usable_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert environment(settings, processes)["OMP_NUM_THREADS"] == threads
-    assert "CUBLAS_WORKSPACE_CONFIG" not in environment(settings, processes)
-    assert environment(replace(settings, deterministic=True), 1)["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    told = environment(ONE_STEP, processes)
+    assert told["OMP_NUM_THREADS"] == threads and "CUBLAS_WORKSPACE_CONFIG" not in told
+    assert environment(replace(ONE_STEP, deterministic=True), 1)["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert environment(settings, processes)["OMP_NUM_THREADS"] == "5"
+    assert environment(ONE_STEP, processes)["OMP_NUM_THREADS"] == "5"
 
 
 @pytest.mark.parametrize("said, cores", [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1), (None, 8)])
@@ -254,18 +246,16 @@ def test_a_container_may_have_less_than_its_cores(
 ) -> None:
     """Fails where threads are started for cores whose time the container is not given."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
-    quota = tmp_path / "cpu.max"
     if said is not None:
-        quota.write_text(f"{said}\n")
-    assert usable_cores(quota) == cores
+        (tmp_path / "cpu.max").write_text(f"{said}\n")
+    assert usable_cores(tmp_path / "cpu.max") == cores
 
 
 def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where GPUs are left idle, or a training on the processor is cut by their number."""
     monkeypatch.setattr(commands, "num_gpus", lambda: 4)
-    settings = TrainingSettings(phase=(PhaseSettings(steps=1),))
-    assert [processes_of(replace(settings, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
-    assert processes_of(replace(settings, processes=3)) == 3
+    assert [processes_of(replace(ONE_STEP, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
+    assert processes_of(replace(ONE_STEP, processes=3)) == 3
 
 
 @pytest.mark.parametrize("code, last", [(1, f"{ENDED}1 was killed by signal 9."), (-9, "step 7"), (1, "Error: no")])
