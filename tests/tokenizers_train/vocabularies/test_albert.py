@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from encoded_texts import encoded
 from tokenizers import Tokenizer, normalizers
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.vocabularies.albert import (
     SPECIAL_IDS,
@@ -46,8 +45,7 @@ def save(folder: Path, words: SentencePieceWords) -> None:
 
 
 def our_ids(words: SentencePieceWords, texts: list[str]) -> list[list[int]]:
-    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
-    found = UnigramEngine(PIECES, UNKNOWN_ID, words, special=SPECIAL_IDS).encode(data, offsets[:-1], offsets[1:])
+    found = encoded(UnigramEngine(PIECES, UNKNOWN_ID, words, special=SPECIAL_IDS), texts)
     return [found.ids[found.offsets[s] : found.offsets[s + 1]].tolist() for s in range(len(texts))]
 
 
