@@ -1,7 +1,9 @@
-"""Columns of texts, and tables of words with their counts, as stages hand them on."""
+"""Columns of texts, and tables of words with their counts, as stages hand them on; whether columns are equal."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tokenizers_train.words.table import COUNTS, WordCounts
@@ -16,3 +18,10 @@ def table(counts: Mapping[str, int]) -> WordCounts:
     """Words with their counts, in order."""
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    """Fails where a column of two named tuples differs, in its type too."""
+    for name, one, other in zip(found._fields, found, expected, strict=True):
+        assert one is other is None or one.dtype == other.dtype, name
+        np.testing.assert_array_equal(one, other, err_msg=name)

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_documents import documents_of
+from text_columns import assert_equal
 from tiers import examples
 
 from benchmarks.google_bert import AuthorsScript, load_script
@@ -184,19 +186,9 @@ SMALL = ShardVocabulary(SIZE, {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4
 
 def drawn_columns(shapes: list[list[int]], continued: float, seed: int) -> DocumentTokens:
     """Documents given by the lengths of their sentences; ids of the upper half of SIZE continue words."""
-    drawn = np.random.default_rng(seed)
-    lengths = [length for shape in shapes for length in shape]
-    sentences = np.cumsum([0, *lengths], dtype=np.int64)
-    word_starts = (drawn.random(sentences[-1]) >= continued).astype(np.uint8)
-    word_starts[sentences[:-1]] = 1
-    ids = drawn.integers(5, SIZE // 2, len(word_starts)) + (1 - word_starts) * (SIZE // 2 - 5)
-    return DocumentTokens(
-        ids=np.where(ids < SIZE // 2, ids, np.maximum(ids, SIZE // 2)).astype(np.uint16),
-        word_starts=word_starts,
-        sentences=sentences,
-        documents=np.cumsum([0, *map(len, shapes)], dtype=np.int64),
-        keys=np.arange(1, len(shapes) + 1, dtype=np.uint64) * np.uint64(7919),
-    )
+    columns = documents_of(shapes, 1 - continued, seed)
+    ids = np.random.default_rng(seed).integers(5, SIZE // 2, len(columns.ids))
+    return columns._replace(ids=(ids + (1 - columns.word_starts) * (SIZE // 2 - 5)).astype(np.uint16))
 
 
 @given(
@@ -224,12 +216,8 @@ def test_kernels_equal_the_definition(
     assert surfaces is not None and surfaces.sum() == len(made.copy)
     plain, plain_ledgers, plain_masks, _ = google_bert_plain(columns, chosen, SMALL)
     assert ledgers == plain_ledgers
-    assert masks is not None and plain_masks is not None
-    pairs: list[tuple[Any, Any]] = [(made, plain), (masks, plain_masks)]
-    for one, other in pairs:
-        for name, left, right in zip(one._fields, one, other, strict=True):
-            assert left.dtype == right.dtype, name
-            np.testing.assert_array_equal(left, right, err_msg=name)
+    assert_equal(made, plain)
+    assert_equal(masks, plain_masks)
     assert len(np.unique(made.example_id)) == len(made.example_id)
 
 

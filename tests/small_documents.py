@@ -4,10 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
+from text_columns import assert_equal
 
+from corpora.kernels.arrays import Int64s
 from shards.builders.contract import BuiltExamples
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.pieces.plan import ExampleLayout
+from shards.builders.segments.plan import SegmentPairs
 
 CLS, SEP, FIRST_ID = 1, 2, 10
 SINGLE, PAIRED, LABELLED = (
@@ -20,11 +23,11 @@ shapes = st.lists(st.lists(st.integers(1, 14), min_size=1, max_size=6), min_size
 word_shares = st.sampled_from([0.0, 0.3, 1.0])
 
 
-def documents_of(lengths: list[list[int]], word_share: float = 1.0) -> DocumentTokens:
+def documents_of(lengths: list[list[int]], word_share: float = 1.0, seed: int = 0) -> DocumentTokens:
     """Documents given by the lengths of their sentences; the id of a token is FIRST_ID + its place."""
     flat = [length for document in lengths for length in document]
     sentences = np.cumsum([0, *flat], dtype=np.int64)
-    word_starts = (np.random.default_rng(0).random(sum(flat)) < word_share).astype(np.uint8)
+    word_starts = (np.random.default_rng(seed).random(sum(flat)) < word_share).astype(np.uint8)
     word_starts[sentences[:-1]] = 1
     return DocumentTokens(
         ids=np.arange(FIRST_ID, FIRST_ID + sum(flat), dtype=np.uint32),
@@ -33,6 +36,20 @@ def documents_of(lengths: list[list[int]], word_share: float = 1.0) -> DocumentT
         documents=np.cumsum([0, *map(len, lengths)], dtype=np.int64),
         keys=np.arange(1, len(lengths) + 1, dtype=np.uint64) * np.uint64(7919),
     )
+
+
+def many_documents(num: int, max_sentences: int, max_tokens: int) -> DocumentTokens:
+    """Documents of lengths drawn up to these; seven of ten tokens begin a word."""
+    random = np.random.default_rng(0)
+    sizes = random.integers(1, max_sentences + 1, num)
+    return documents_of([random.integers(1, max_tokens + 1, size).tolist() for size in sizes], 0.7)
+
+
+def segments(pairs: SegmentPairs, index: int) -> tuple[Int64s, Int64s]:
+    """Places of A's and B's tokens in the columns of `documents_of`."""
+    row = pairs.ids[pairs.offsets[index] : pairs.offsets[index + 1]].astype(np.int64) - FIRST_ID
+    boundary = int(pairs.boundary[index])
+    return row[1 : boundary - 1], row[boundary:-1]
 
 
 def rows(examples: Examples) -> list[list[int]]:
@@ -56,9 +73,7 @@ def held(examples: Examples) -> list[list[int]]:
 
 def assert_same(ours: BuiltExamples, plain: BuiltExamples) -> None:
     """Kernel and twin give the same columns, in the same types, and the same ledgers."""
-    for name, one, other in zip(Examples._fields, ours.examples, plain.examples, strict=True):
-        assert one is other is None or one.dtype == other.dtype, name
-        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert_equal(ours.examples, plain.examples)
     assert ours.ledgers == plain.ledgers
 
 
