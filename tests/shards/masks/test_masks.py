@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_columns import assert_equal
 from tiers import examples
 
 from corpora.errors import InputError
@@ -126,9 +127,7 @@ def test_kernel_equals_the_plain_twin(
     )
     epoch = seed % 7
     before = batch.ids.copy()
-    for left, right in zip(batch.masks(epoch, config), batch.plain(epoch, config), strict=True):
-        assert left.dtype == right.dtype
-        np.testing.assert_array_equal(left, right)
+    assert_equal(batch.masks(epoch, config), batch.plain(epoch, config))
     np.testing.assert_array_equal(batch.ids, before)
 
 
@@ -192,9 +191,7 @@ def test_masks_do_not_depend_on_how_many_are_drawn_at_once(unit: str, monkeypatc
     whole = draw_masks(*columns)
     for at_once in (1, 90, 600):
         monkeypatch.setattr(masking, "TOKENS_AT_ONCE", at_once)
-        for left, right in zip(draw_masks(*columns), whole, strict=True):
-            assert left.dtype == right.dtype
-            np.testing.assert_array_equal(left, right)
+        assert_equal(draw_masks(*columns), whole)
 
 
 def test_the_address_counts() -> None:

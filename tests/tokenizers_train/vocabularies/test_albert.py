@@ -30,12 +30,6 @@ RULES = [SentencePieceWords(lowercase=small, strip_accents=bare) for small in (T
 TEXTS = ["The cats' ``Th\xe9'' hat.", "caf\xe9 \ufdfa\xa8the\u2581cat", "", " \u0301", "x\u2603y THE  CAT\ttin"]
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    return pytest.importorskip("transformers")
-
-
 def save(folder: Path, words: SentencePieceWords) -> None:
     """The folder that a vocabulary of these pieces is kept in."""
     folder.mkdir()

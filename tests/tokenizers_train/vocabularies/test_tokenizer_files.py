@@ -57,9 +57,7 @@ def test_a_vocab_txt_alone_is_bert(tmp_path: Path) -> None:
     assert not load_vocabulary(path).lowercase, "a token with a capital letter is out of an uncased model's reach"
 
 
-def test_what_was_read_is_a_folder_that_transformers_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    transformers = pytest.importorskip("transformers")
+def test_what_was_read_is_a_folder_that_transformers_opens(tmp_path: Path, transformers: Any) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENS), encoding="utf-8")
     found = load_vocabulary(tmp_path / "vocab.txt")
     found.save(tmp_path / "folder")

@@ -1,6 +1,5 @@
 """Rotary positions: as transformers' ModernBERT makes them, of distances alone, right at the last place."""
 
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,33 +15,18 @@ BASES = (160_000.0, 10_000.0)
 PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])
 
 
-@pytest.fixture
-def modernbert(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    pytest.importorskip("transformers")
-    from transformers.models.modernbert import modeling_modernbert
-
-    module: ModuleType = modeling_modernbert
-    return module
-
-
-def reference_config(heads: int, size: int, **config: Any) -> Any:
-    from transformers import ModernBertConfig
-
-    sizes = {"hidden_size": heads * size, "num_attention_heads": heads, "num_hidden_layers": 3, "vocab_size": 9}
-    return ModernBertConfig(**sizes, pad_token_id=0, attn_implementation="eager", **config)
-
-
 def random_qkv(tokens: int, heads: int = 2, size: int = 64, seed: int = 0) -> Tensor:
     return torch.randn(tokens, 3, heads, size, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -> None:
+def test_attention_is_that_of_transformers(transformers: Any, layer: int) -> None:
     """A layer that sees all and one with a window, over sequences on both sides of its edge, to 1e-5."""
     from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 
-    config = reference_config(2, 16, local_attention=16)
+    modernbert = transformers.models.modernbert.modeling_modernbert
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 3, "vocab_size": 9, "pad_token_id": 0}
+    config = transformers.ModernBertConfig(**sizes, attn_implementation="eager", local_attention=16)
     theirs = modernbert.ModernBertAttention(config, layer_idx=layer).eval()
     angles = modernbert.ModernBertRotaryEmbedding(config)
     window, make_mask = (
