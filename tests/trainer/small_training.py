@@ -91,6 +91,16 @@ def small_job(
     )
 
 
+def small_bert(transformers: Any, kind: str, vocab_size: int) -> Any:
+    """A model of transformers for examples of 32 tokens, without dropout."""
+    torch.manual_seed(1)
+    config = transformers.BertConfig(
+        vocab_size=vocab_size, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return getattr(transformers, kind)(config)
+
+
 def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
     """The same job with other training settings."""
     return replace(job, training=replace(job.training, **training))

@@ -58,34 +58,32 @@ def said_there(reference: Any, batch: Batch, **labels: Tensor) -> Any:
     return reference.eval()(**padded_inputs(batch, 0, segments=True), **labels)
 
 
-def assert_equal_discriminators(model: ReplacedModel, reference: Any) -> None:
+def assert_equal_learning(model: Any, reference: Any, logits: Tensor, theirs: Tensor, loss: Tensor, there: Any) -> None:
     """Logits, and the gradient of the loss as far as the word embeddings, in float64 (the loss of ours is float32)."""
+    assert logits.std() > 0.1
+    torch.testing.assert_close(logits, theirs, atol=1e-9, rtol=1e-9)
+    model.zero_grad()
+    loss.backward()
+    there.loss.backward()
+    mine, given = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
+    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
+    torch.testing.assert_close(mine.grad, given.grad, atol=1e-9, rtol=1e-9)
+
+
+def assert_equal_discriminators(model: ReplacedModel, reference: Any) -> None:
     model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
     labels = torch.randint(0, 2, (len(batch.ids),), generator=torch.Generator().manual_seed(3))
     logits = model.replaced_head(model.encoder(batch))
     there = said_there(reference, batch, labels=padded_rows(labels, batch, 0))
-    assert logits.std() > 0.1
-    torch.testing.assert_close(logits, present_tokens(there.logits, batch), atol=1e-9, rtol=1e-9)
-    nn.functional.binary_cross_entropy_with_logits(logits, labels.double()).backward()
-    there.loss.backward()
-    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
-    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
-    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+    loss = nn.functional.binary_cross_entropy_with_logits(logits, labels.double())
+    assert_equal_learning(model, reference, logits, present_tokens(there.logits, batch), loss, there)
 
 
 def assert_equal_generators(model: Objective, guess: Any, reference: Any) -> None:
-    """The same of masked tokens."""
     model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
-    logits = guess(batch)
-    there = said_there(reference, batch, labels=padded_labels(batch))
-    assert logits.std() > 0.1
-    torch.testing.assert_close(logits, present_tokens(there.logits, batch)[batch.points], atol=1e-9, rtol=1e-9)
-    model.zero_grad()
-    nn.functional.cross_entropy(logits, batch.targets["masked"]).backward()
-    there.loss.backward()
-    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
-    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
-    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+    logits, there = guess(batch), said_there(reference, batch, labels=padded_labels(batch))
+    loss = nn.functional.cross_entropy(logits, batch.targets["masked"])
+    assert_equal_learning(model, reference, logits, present_tokens(there.logits, batch)[batch.points], loss, there)
 
 
 @pytest.mark.parametrize("embedding_size", [16, 32])
