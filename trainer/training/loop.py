@@ -33,8 +33,8 @@ import torch
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.randomness import stream
+from corpora.store.workers.processes import take_signals
 from trainer.auto_settings import Computing
-from trainer.launching.ending import take_signals
 from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.training import TrainingSettings, learning_rate
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Newest, Saved

@@ -320,9 +320,9 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 
 def test_a_process_leaves_without_finalisation() -> None:
     """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
-    leaving = "import atexit, trainer.launching.ending as ending; atexit.register(print, 'late'); print('said'); "
+    leaving = "import atexit; from corpora.store.workers.processes import leave; atexit.register(print, 'late'); "
     left = subprocess.run(
-        [sys.executable, "-c", f"{leaving}ending.leave(3)"], stdout=subprocess.PIPE, cwd=ROOT, check=False
+        [sys.executable, "-c", f"{leaving}print('said'); leave(3)"], stdout=subprocess.PIPE, cwd=ROOT, check=False
     )
     assert (left.returncode, left.stdout) == (3, b"said\n")
 
