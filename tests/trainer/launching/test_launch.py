@@ -75,7 +75,7 @@ def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None
     """Fails where limits rebuild a model, or settings and phases do not."""
     stage = planned(store)
     assert planned(store, processes=2, log_every=5, compile=True).fingerprint == stage.fingerprint
-    for other in (planned(store, seed=1), planned(store, model=replace(small_model(), dropout=0.2))):
+    for other in (planned(store, seed=1), planned(store, model=small_model(dropout=0.2))):
         assert other.fingerprint != stage.fingerprint
         assert other.part_fingerprint(other.parts[0]) != stage.part_fingerprint(stage.parts[0])
     assert {parent.role for parent in stage.parents} == {"shards", "vocabularies"} and len(stage.parents) == 2
@@ -209,8 +209,7 @@ def test_what_the_user_can_mend_is_an_input_error(
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match=r"Cannot write .*/file/work: .*: move it away, or choose another store"):
         train(replace(job, work=str(tmp_path / "file" / "work")))
-    broken = "raise ValueError('of ours')"
-    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", broken])
+    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", "raise ValueError('of ours')"])
     with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*ValueError: of ours"):
         train(replace(job, work=str(tmp_path / "b")))
 
@@ -321,9 +320,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 def test_a_process_leaves_without_finalisation() -> None:
     """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
     leaving = "import atexit; from corpora.store.workers.processes import leave; atexit.register(print, 'late'); "
-    left = subprocess.run(
-        [sys.executable, "-c", f"{leaving}print('said'); leave(3)"], stdout=subprocess.PIPE, cwd=ROOT, check=False
-    )
+    left = subprocess.run([sys.executable, "-c", f"{leaving}print('said'); leave(3)"], capture_output=True, check=False)
     assert (left.returncode, left.stdout) == (3, b"said\n")
 
 
@@ -426,10 +423,8 @@ def test_commands(tmp_path: Path) -> None:
     for processes in (1, 3):
         agent = command(tmp_path / "job.json", processes, two)
         assert agent[2] == "trainer.launching.agent" and Nodes.of(agent[-1]) == two
-    gone = subprocess.run(
-        [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"], cwd=ROOT, check=False
-    )
-    assert gone.returncode == 1  # its parent is not process 1
+    orphan = [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"]  # whose parent is not 1
+    assert subprocess.run(orphan, cwd=ROOT, check=False).returncode == 1
 
 
 @pytest.mark.parametrize(
