@@ -49,14 +49,14 @@ _REFUSALS = {
 _LEFT = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, *NO_LOCKS)
 _ELSEWHERE = "choose another store, then run the same command again; finished parts are kept"
 _MADE_NOWHERE = "nothing can be made there, or its folder was removed meanwhile: choose another store"
-_FORBIDDEN = "you may not: change its permissions or choose another store"
+_NOT_ALLOWED = "you may not: change its permissions or choose another store"
 _UNREADABLE = "mend that, or choose another store"
 _SILENT = (
     "the object store does not answer, or not well, and it was asked again for a while: mend its address, or wait "
     "until it does and run the same command again; finished parts are kept"
 )
 _OTHERWISE = "the object store refuses: mend the store's address, its region or the credentials"
-_REFUSALS = {
+_OF_OBJECT_STORES = {
     "NO_SUCH_BUCKET": "there is no such bucket: make it, or mend the store's address",
     "ACCESS_DENIED": "these credentials may not do that there: use others, or have them allowed to",
     "INVALID_ACCESS_KEY_ID": "the access key is not known there: mend AWS_ACCESS_KEY_ID",
@@ -226,7 +226,7 @@ def readable(path: str, act: str = "read") -> Iterator[None]:
     except (NotADirectoryError, IsADirectoryError) as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
     except OSError as error:
-        remedy = _refusal(error, path) or (_FORBIDDEN if isinstance(error, PermissionError) else _UNREADABLE)
+        remedy = _refusal(error, path) or (_NOT_ALLOWED if isinstance(error, PermissionError) else _UNREADABLE)
         raise InputError(f"Cannot {act} {path}: {remedy} ({error.strerror or error}).") from error
 
 
@@ -237,4 +237,4 @@ def _refusal(error: OSError, path: str) -> str | None:
     if passes(error):
         return _SILENT
     name = re.search(r"AWS Error (\w+)", str(error))
-    return _REFUSALS.get(name[1], _OTHERWISE) if name else _OTHERWISE
+    return _OF_OBJECT_STORES.get(name[1], _OTHERWISE) if name else _OTHERWISE
