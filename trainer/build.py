@@ -129,7 +129,7 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest) -> Stage:
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
-    begins = {name: job.identity[name] for name in ("origin", "start", "teacher") if name in job.identity}
+    begins: Json = {name: job.identity[name] for name in ("origin", "start", "teacher") if name in job.identity}
     return Stage(
         kind="models",
         name=job.name,
