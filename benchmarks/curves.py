@@ -43,8 +43,7 @@ from trainer.jobs.start import Start, start_of
 from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, Event, read_metrics
 from trainer.settings.model import ModelSettings
-from trainer.settings.phases import PhaseSettings
-from trainer.settings.schedules import Schedule
+from trainer.settings.phases import PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings
 
 TEXT = "data/domains/legal-contracts"

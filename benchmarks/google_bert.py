@@ -11,7 +11,7 @@ serialisation. Nothing of the script is kept here: the comparison needs a checko
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +23,6 @@ from shards.builders.google_bert.builder import ScriptSettings
 
 COMMIT = "eedf5716ce1268e56f0a50264a88cafad334ac61"
 SCRIPT, TOKENIZATION = "create_pretraining_data", "tokenization"
-
-
-@dataclass(frozen=True, slots=True)
-class SpacedTokens:
-    """A tokenizer for lines whose tokens are known: they are put down with a space between them."""
-
-    vocab: Mapping[str, int]
-
-    def tokenize(self, line: str) -> list[str]:
-        """Return the tokens of a line."""
-        return line.split(" ") if line else []
 
 
 @dataclass(frozen=True, slots=True)

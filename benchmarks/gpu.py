@@ -32,10 +32,9 @@ from shards.reading.budgets import fitting_shape
 from shards.reading.loader import GatheredExamples
 from trainer.auto_settings import compiler_lacks
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.flops import peak_flops
 from trainer.huggingface.checkpoints import export
 from trainer.model.batches import filled, to_batch
-from trainer.model.objective import Objective, build_model
+from trainer.model.objective import Objective, build_model, peak_flops
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings

@@ -31,8 +31,7 @@ from benchmarks.measuring import figure
 from benchmarks.sized_stores import Cost, SizedStore, metered, run_metered, sized_store
 from corpora.store.damage import digest_in
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Manifest, Part, RecordAddress
-from corpora.store.part_record import PartRecord, read_record, record_path
+from corpora.store.manifest import Manifest, Part, PartRecord, RecordAddress, read_record, record_path
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, read_manifest, survey_stage

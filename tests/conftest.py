@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import pyarrow.fs as pafs
@@ -103,6 +104,14 @@ def started_processes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join((str(STARTED), str(ROOT))), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture
+def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """transformers, which asks its hub for nothing; a test that needs it is skipped where it is not installed."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    module: ModuleType = pytest.importorskip("transformers")
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from benchmark_texts import prose
 from benchmarks import curves, first_contact, record
 from benchmarks.figures import PAGE, page_with
 from corpora.store.places.place import Place
-from trainer.families.registry import FAMILIES
 from trainer.jobs.start import Start
+from trainer.settings.model import FAMILIES
 
 
 def test_the_texts_of_the_first_contact_are_the_same_each_time(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import importlib
 import sys
 
 from corpora.errors import InputError
-from trainer.launching.ending import die_with, leave
+from corpora.store.workers.processes import die_with, leave
 
 COMMANDS = {
     "train": "trainer.training.pretraining",

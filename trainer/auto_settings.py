@@ -14,7 +14,6 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from corpora.errors import InputError
 from trainer.settings.training import TrainingSettings
@@ -54,11 +53,6 @@ class Computing:
     precision: str
     compile: bool
     tf32: bool
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Computing":
-        """Return what a checkpoint records."""
-        return Computing(**data)
 
 
 def weakest(machines: Iterable[Hardware]) -> Hardware:
@@ -104,11 +98,9 @@ def _refuse_without(before: Computing, machine: Hardware) -> None:
         )
 
 
-def choice_line(
-    training: TrainingSettings, choice: Computing, machine: Hardware, padded: str, gain: float | None
-) -> str:
-    """Return the choice as a line, with its gain. padded: why attention pads; gain: of bfloat16, measured here"""
-    parts = [_precision_text(training, choice, machine, gain)]
+def choice_line(training: TrainingSettings, choice: Computing, machine: Hardware, padded: str) -> str:
+    """Return the choice as a line. padded: why attention pads"""
+    parts = [_precision_text(training, choice, machine)]
     if choice.compile:
         parts.append("layers compiled")
     elif choice.device == "cuda":
@@ -118,10 +110,8 @@ def choice_line(
     return f"{machine.name or 'processor'}: {'; '.join(parts)}."
 
 
-def _precision_text(training: TrainingSettings, choice: Computing, machine: Hardware, gain: float | None) -> str:
+def _precision_text(training: TrainingSettings, choice: Computing, machine: Hardware) -> str:
     by = "chosen" if training.precision == "auto" else "as training.precision says"
-    if choice.precision == "bfloat16" and gain is not None:
-        return f"bfloat16, {by}: matrix products measured here at {gain:.1f} times the speed of float32"
     if choice.device == "cpu" and choice.precision in HALF:
         return f"{choice.precision}, {by}: on processors without units for it ten times as slow as float32"
     if choice.precision == "float32" and machine.has_bfloat16:

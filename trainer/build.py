@@ -14,7 +14,7 @@ slots = read + deleted, of all and of each phase and shard set. Memory: twice th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,11 @@ from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from trainer.complete_folders import described_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.huggingface.starting import check_special_ids, first_heads
-from trainer.huggingface.teaching import check_teacher
-from trainer.huggingface.tokenizers import tokenizer_files
-from trainer.jobs.data_counts import seen_ledger
+from trainer.huggingface.config import tokenizer_files
+from trainer.huggingface.starting import check_special_ids, check_teacher, first_heads
 from trainer.jobs.job import CACHE, JobInput, TrainingJob
-from trainer.jobs.origins import Origin, find_origin
-from trainer.jobs.phases import Settled, settle
+from trainer.jobs.origins import find_origin
+from trainer.jobs.phases import Settled, seen_ledger, settle
 from trainer.jobs.start import Start
 from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
@@ -107,47 +105,40 @@ def plan_model(
     )
     if teacher is not None:
         check_teacher(teacher, model, inputs, max(manifest.facts["length"] for manifest in settled.shards))
-    begins = _Begins(start=start, origin=origin, teacher=teacher)
-    stage = _stage(name, settled, vocabulary, model, inputs, begins)
-    job = _job(place, stage, settled, vocabulary, model, inputs, begins)
+    job = TrainingJob(
+        name=name,
+        store=place.address,
+        shards=tuple(JobInput(folder=manifest.folder, content=manifest.content) for manifest in settled.shards),
+        vocabulary=JobInput(folder=vocabulary.folder, content=vocabulary.content),
+        model=model,
+        training=settled.training,
+        inputs=inputs,
+        start=start,
+        teacher=teacher,
+        work="",
+        shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
+        origin=origin,
+    )
+    stage = _stage(job, settled, vocabulary)
+    job = replace(job, work=str(work_folder(place, stage)))
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begins:
-    """The weights that a training begins with in place of first ones, and the teacher that it learns from."""
-
-    start: Start | None
-    origin: Origin | None
-    teacher: Start | None
-
-    @property
-    def named(self) -> dict[str, Json]:
-        """Return this as a fingerprint names it."""
-        contents = {"start": self.start and self.start.content, "teacher": self.teacher and self.teacher.content}
-        return {
-            **({} if self.origin is None else {"origin": self.origin.identity}),
-            **{role: content for role, content in contents.items() if content is not None},
-        }
-
-
-def _stage(
-    name: str, settled: Settled, vocabulary: Manifest, model: ModelSettings, inputs: ModelInputs, begins: _Begins
-) -> Stage:
-    """The stage, without the job that builds it."""
-    shards, training = settled.shards, settled.training
+def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest) -> Stage:
+    """The stage of a job, without the folder that it works in."""
+    shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
-    start, teacher = begins.start, begins.teacher
+    begins: Json = {name: job.identity[name] for name in ("origin", "start", "teacher") if name in job.identity}
     return Stage(
         kind="models",
-        name=name,
+        name=job.name,
         build_version=BUILD_VERSION,
         settings={
             "model": model_json(model),
-            "training": settings_json(training),
+            "training": settings_json(job.training),
             "phases": phase_contents(settled),
-            **begins.named,
+            **begins,
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
         libraries={},
@@ -159,36 +150,10 @@ def _stage(
             "special_ids": shards[0].facts["special_ids"],
             "positions": model.positions,
             "pair_labels": inputs.pair_labels,
-            "steps": training.steps,
-            **({} if start is None else {"start": _start_facts(start, model, inputs)}),
-            **({} if teacher is None else {"teacher": teacher.content}),
+            "steps": job.training.steps,
+            **({} if job.start is None else {"start": _start_facts(job.start, model, inputs)}),
+            **({} if job.teacher is None else {"teacher": job.teacher.content}),
         },
-    )
-
-
-def _job(
-    place: Place,
-    stage: Stage,
-    settled: Settled,
-    vocabulary: Manifest,
-    model: ModelSettings,
-    inputs: ModelInputs,
-    begins: _Begins,
-) -> TrainingJob:
-    """Return the job for the processes that train the model."""
-    return TrainingJob(
-        name=stage.name,
-        store=place.address,
-        shards=tuple(JobInput(folder=manifest.folder, content=manifest.content) for manifest in settled.shards),
-        vocabulary=JobInput(folder=vocabulary.folder, content=vocabulary.content),
-        model=model,
-        training=settled.training,
-        inputs=inputs,
-        start=begins.start,
-        teacher=begins.teacher,
-        work=str(work_folder(place, stage)),
-        shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
-        origin=begins.origin,
     )
 
 

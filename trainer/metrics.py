@@ -23,7 +23,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,8 +37,8 @@ METRICS_FILE = "metrics.jsonl"
 class MetricsListener(Protocol):
     """A listener that receives what the log receives, and keeps it in a form of its own."""
 
-    def begin(self, step: int, events: Iterable[Event]) -> None:
-        """Discard what was reported of later steps; -1: all steps. events: those up to this one"""
+    def begin(self, step: int) -> None:
+        """Discard what was reported of later steps; -1: all steps."""
         ...
 
     def hear(self, event: Event) -> None:
@@ -64,7 +64,7 @@ class MetricsLog:
             with replaced_file(self._path, alone=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
             for listener in self._listeners:
-                listener.begin(step, read_metrics(self._path))
+                listener.begin(step)
 
     def say(self, event: str, step: int, **fields: Any) -> None:
         """Write one event to standard output and to the file."""

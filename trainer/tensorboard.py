@@ -3,12 +3,12 @@
     step/masked_loss, evaluation/masked_loss, "evaluation of wiki"/masked_loss, step/tokens_per_second, ...
 
 Promise: every step is shown once. A run that resumes from a checkpoint begins a file of its own, whose first event
-takes back what earlier ones hold of later steps. Where there is no file yet, it begins with earlier events.
+takes back what earlier ones hold of later steps.
 Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread of torch's writer.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,9 @@ class TensorBoard:
         self._find = find_writer()
         self._writer: Any = None  # once a run has begun
 
-    def begin(self, step: int, events: Iterable[Event]) -> None:
-        """Discard what was shown of later steps; -1: all steps. events: those up to this one"""
-        first = not self._folder.is_dir()
+    def begin(self, step: int) -> None:
+        """Discard what was shown of later steps; -1: all steps."""
         self._writer = self._find(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
-        for event in events if first else ():
-            self.hear(event)
 
     def hear(self, event: Event) -> None:
         """Write the numbers of an event, if it is one that is shown."""

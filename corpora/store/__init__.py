@@ -2,8 +2,8 @@
 
     1. A `Stage` (`stage.py`) says what is asked for: settings, parents and the parts it is cut into.
     2. Each missing part is built by a plain function; `part_writer.py` writes its tables as Arrow files.
-    3. A `PartRecord` (`part_record.py`) names the files of a finished part, with a digest for every column.
-    4. A `Manifest` (`manifest.py`) is written last and names all part records: then the artifact exists.
+    3. A `PartRecord` (`manifest.py`) names the files of a finished part, with a digest for every column.
+    4. A `Manifest` is written last and names all part records: then the artifact exists.
     5. `tables.py` reads the columns and rows that are asked for, and checks their digests before decoding.
 
 `ledger.py` proves that nothing was lost, `settings.py` says which settings decide bytes, `randomness.py` addresses

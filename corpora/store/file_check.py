@@ -25,8 +25,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks, check_table, find_lie
 from corpora.store.digests.content import Content, content_of
-from corpora.store.manifest import Part, StoredFile
-from corpora.store.part_record import PartRecord
+from corpora.store.manifest import Part, PartRecord, StoredFile
 from corpora.store.places.place import Place
 
 Item = TypeVar("Item")

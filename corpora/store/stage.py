@@ -29,14 +29,17 @@ from corpora.store.manifest import (
     ManifestAddress,
     Parent,
     Part,
+    PartRecord,
     RecordAddress,
     canonical,
     fingerprint,
     fingerprint_of,
+    is_record,
+    read_part,
+    record_path,
     stage_folder,
     uncollected,
 )
-from corpora.store.part_record import PartRecord, is_record, read_part, record_path
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 

@@ -24,8 +24,7 @@ import pyarrow as pa
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import MAGIC, Span, TableChecks, column_spans, digest_of
 from corpora.store.digests.content import Content, content_of
-from corpora.store.manifest import Manifest, Part, StoredFile
-from corpora.store.part_record import checks_of
+from corpora.store.manifest import Manifest, Part, StoredFile, checks_of
 from corpora.store.places.place import Place
 
 _GAP = 1 << 16  # bytes between two wanted pieces of an object that are read rather than asked for around

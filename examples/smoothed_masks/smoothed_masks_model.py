@@ -7,8 +7,7 @@ from torch import Tensor
 from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.heads import MaskedHead
-from trainer.model.masked import MaskedModel
+from trainer.model.masked import MaskedHead, MaskedModel
 from trainer.model.objective import sum_loss
 from trainer.objectives.contract import IGNORED
 from trainer.settings.model import ModelSettings, encoder_shape

@@ -28,8 +28,7 @@ from flows.recipes.recipe import SourceEntry
 from shards.inputs import INPUTS
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
-from trainer.settings.phases import PhaseSettings
-from trainer.settings.schedules import Schedule
+from trainer.settings.phases import PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings
 
 PAGE = ROOT / "docs" / "reference.md"

@@ -10,8 +10,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.file_check import check_file, is_table, side_by_side
-from corpora.store.manifest import Manifest
-from corpora.store.part_record import read_record
+from corpora.store.manifest import Manifest, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones

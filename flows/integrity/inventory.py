@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest, Part, fingerprint
-from corpora.store.part_record import is_record, read_record
+from corpora.store.manifest import Manifest, Part, fingerprint, is_record, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.run.pipeline import STAGES

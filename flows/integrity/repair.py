@@ -23,8 +23,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, digest_in
 from corpora.store.file_check import describe_part
-from corpora.store.manifest import Manifest, Part, RecordAddress
-from corpora.store.part_record import is_record, read_record, record_path
+from corpora.store.manifest import Manifest, Part, RecordAddress, is_record, read_record, record_path
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
 from flows.integrity.faults import check_claim, check_claims, check_figures

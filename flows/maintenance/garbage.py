@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from corpora.errors import InputError
-from corpora.store.manifest import Manifest
-from corpora.store.part_record import is_record
+from corpora.store.manifest import Manifest, is_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import Holdings, read_holdings

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ from shards.masks.plain import masks_plain, settings_at
 from shards.reading.files.columns import Columns
 from shards.reading.files.shard_cache import NearFiles, NearWindows
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.order.global_order import GlobalOrder, Order, example_plain
-from shards.reading.order.windowed_order import WindowedOrder
+from shards.reading.order import GlobalOrder, Order, WindowedOrder, example_plain
 from shards.schema import id_type
 
 Slots: TypeAlias = range | Int64s  # a stretch of them, or any
@@ -94,10 +93,34 @@ class GatheredExamples:
         return int(np.diff(self.offsets).max(initial=0))
 
 
+class SlotReader(Protocol):
+    """Examples by slot: what a training uses of a loader of one shard set, and of a mixture of several."""
+
+    def __len__(self) -> int:
+        """Slots in which no example comes twice, counted from the first one; 0 where there is no example."""
+        ...
+
+    def gather(self, slots: Slots) -> GatheredExamples:
+        """Read the content of these slots, in their order."""
+        ...
+
+    def lengths(self, slots: Slots) -> Int64s:
+        """Tokens of each slot's example; 0 where it is deleted: int64 [slots]."""
+        ...
+
+    def where(self, slots: Slots) -> tuple[UInt16s, Int64s]:
+        """The component of each slot, of which there may be one alone, and the number of its example in that."""
+        ...
+
+    def token_counts(self, most: int) -> Int64s:
+        """Count how often each ordinary token occurs in about `most` tokens: int64 [vocabulary]."""
+        ...
+
+
 class Loader:
     """Examples of one split by slot. `seed` decides their order; the masks' seed is in the shards' manifest.
 
-    window: shards whose examples are mixed (`windows.py`); None: examples of all
+    window: shards whose examples are mixed (`WindowedOrder`); None: examples of all
     near:   where the windows in use are kept, of a set that is in an object store
     words:  whether what is gathered says which targets begin a word
     mask_rate: share of tokens to guess, in place of that of dynamic masks in the shards' manifest

@@ -1,6 +1,6 @@
 """Mixtures: several shard sets read as one, each with its share of the slots.
 
-    slot  ─►  component, slot in it (interleave.py)  ─►  example (the component's own order)
+    slot  ─►  component, slot in it (`Interleave`)  ─►  example (the component's own order)
 
 Promise: what a slot holds is a pure function of the components, their shares and the slot. Each component is read as
 it is by itself, in its own order from its own first slot on: so every live example of it is read once in each of its
@@ -17,9 +17,8 @@ import numpy as np
 
 from corpora.kernels.arrays import Int32s, Int64s, UInt16s
 from corpora.kernels.compiling import kernel
-from shards.reading.loader import TALLIES, GatheredExamples, Slots, slot_numbers
-from shards.reading.order.interleave import Interleave
-from shards.reading.slots import SlotReader
+from shards.reading.loader import TALLIES, GatheredExamples, SlotReader, Slots, slot_numbers
+from shards.reading.order import Interleave
 
 
 class Mixture:

@@ -27,7 +27,7 @@ from corpora.store.manifest import Json, Manifest, fingerprint
 from corpora.store.settings import check_range
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader
-from shards.reading.order.global_order import examples_at
+from shards.reading.order import examples_at
 
 IGNORED = -100  # the label of a token that is not to be guessed
 Record: TypeAlias = dict[str, Any]

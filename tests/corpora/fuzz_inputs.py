@@ -31,7 +31,7 @@ from fuzz_readers import (
     reads_wikitext,
 )
 from fuzz_signs import BINARY, BOOKISH, CODE, DOCTYPE, HEADS, HTML_SIGNS, LINES, MAILISH, MARKUP, OPF, PAGE, WIKI
-from fuzzing import Target, Whole
+from fuzzing import CASES, Target, Whole
 
 SAMPLES = ROOT / "corpora" / "samples"
 
@@ -39,34 +39,14 @@ SAMPLES = ROOT / "corpora" / "samples"
 # Whole inputs.
 
 PROSE = "The tide came in at noon. The keeper counted seven boats, and nobody knew why one was missing. " * 6
-WIKITEXT = f"""{{{{Short description|A rise}}}}
-{{{{Infobox sea|name=Tide|height={{{{convert|3|to|5.5|ft|m|abbr=on}}}}|image=[[File:A.jpg|thumb|x [[b]] y]]}}}}
-[[File:Tide.jpg|thumb|left|alt=A tide|The '''tide''' of [[Hollin|the marsh]].]]
-'''Tide''' ({{{{lang-de|Gezeiten}}}}; {{{{IPA|/t/}}}}; born
-{{{{birth date and age|1950|2|3}}}}) is {{{{val|12.5|u=km}}}}
-of [[sea|water]]s.<ref name="a">{{{{cite web|url=http://x.org|title=T}}}}</ref><ref name=a /> See [http://x.org a
-site]. {PROSE}
 
-== History ==
-* one of six words in this list item, it is. [[Category:Tides]]
-** nested [[link]]
-# two; third
-: indented <math>x^2 {{y}}</math> and <nowiki>'''[[</nowiki> &nbsp; &#233; &amp;lt;
-{{| class="wikitable"
-! head
-|-
-| cell || {{{{nowrap|b {{{{c|d}}}}}}}}
-|{{|
-| inner
-|}}
-|}}
-<gallery>
-File:A.jpg|words
-</gallery>
-<!-- hidden --> {PROSE} -{{zh-hans:a;zh-hant:b}}- __TOC__ ~~~~ {{{{DEFAULTSORT:Tide}}}}
-=== See also ===
-{{{{main|Sea}}}}<div style="x">{{{{circa|1200}}}} {{{{reign|1|2}}}}</div><br/>{{{{frac|1|2}}}} {{{{sfn|A|1}}}}
-"""
+
+def _whole(name: str) -> bytes:
+    """A file of `cases/whole`, with prose in it."""
+    return (CASES.parent / "whole" / name).read_bytes().replace(b"PROSE", PROSE.encode())
+
+
+WIKITEXT = _whole("tide.wiki").decode()
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en"><siteinfo>
 <sitename>W</sitename><base>https://en.wikipedia.org/wiki/Main</base><namespaces><namespace key="0" />
 <namespace key="10">Template</namespace><namespace key="6">File</namespace></namespaces></siteinfo>
@@ -116,12 +96,7 @@ def _utf16(data: bytes) -> bytes:
     return data.decode(errors="replace").encode("utf-16")
 
 
-HTML = f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tide</title>
-<meta property="article:published_time" content="2026-01-02T03:04:05Z"><link rel="canonical" href="http://example.org/t">
-<script type="application/ld+json">{{"@type":"NewsArticle","datePublished":"2026-01-02","headline":"Tide"}}</script>
-</head><body><nav><a href="/">x</a></nav><article><h1>Tide</h1><p>{PROSE}</p><ul><li>one<li>two</ul><blockquote>q
-</blockquote><pre>a  b</pre><table><tr><td>{PROSE}</td></tr></table><p>a<br>b<i>c</i>&amp;&eacute;&#x41;</p></article>
-<script>var a = "</p>";</script><!-- c --><footer>f</footer></body></html>""".encode()
+HTML = _whole("tide.html")
 
 
 def _chunked(data: bytes) -> bytes:
@@ -184,23 +159,8 @@ HTTP_CODINGS = (
 )
 BODIES = tuple(Whole(HTML, partial(_coded, coding, pack)) for coding, pack in HTTP_CODINGS)
 
-START = b"""The Project Gutenberg eBook of Repairs
-
-Title: Repairs
-
-Author: A. B.
-
-Release date: May 1, 2003 [eBook #12]
-                Most recently updated: June 2, 2021
-
-Language: English
-
-*** START OF THE PROJECT GUTENBERG EBOOK REPAIRS ***
-
-"""
-MATTER = b"CONTENTS\n\n  I. One ..... 5\n  II. Two ..... 9\n\nCHAPTER I\n\nIt began.[1]\n\n[1] A note.\n\n"
 END = b"\n\n*** END OF THE PROJECT GUTENBERG EBOOK REPAIRS ***\n"
-BOOK = START + MATTER + (SAMPLES / "books" / "small-repairs.txt").read_bytes() + END
+BOOK = _whole("front.txt") + (SAMPLES / "books" / "small-repairs.txt").read_bytes() + END
 EPUB = (SAMPLES / "books" / "the-map-of-hollin-marsh.epub").read_bytes()
 
 
@@ -264,29 +224,11 @@ def _nested(pages: bytes) -> bytes:
 
 
 XML_START = b'<?xml version="1.0" encoding="utf-8"?>'
-PUBMED = f"""<!DOCTYPE PubmedArticleSet SYSTEM "http://127.0.0.1:9/p.dtd">
-<PubmedArticleSet><PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">12</PMID><DateRevised><Year>2024
-</Year><Month>01</Month><Day>05</Day></DateRevised><Article><Journal><JournalIssue><PubDate><Year>1999</Year><Month>Aug
-</Month></PubDate></JournalIssue></Journal><ArticleTitle>On <i>tides</i><![CDATA[ & ]]></ArticleTitle><Abstract>
-<AbstractText Label="AIM">{PROSE}</AbstractText><AbstractText>x<sub>2</sub></AbstractText></Abstract></Article>
-</MedlineCitation></PubmedArticle><PubmedArticle><MedlineCitation><PMID Version="2">13</PMID><Article><ArticleTitle>
-Two</ArticleTitle></Article></MedlineCitation></PubmedArticle><DeleteCitation><PMID Version="1">9</PMID>
-</DeleteCitation></PubmedArticleSet>""".encode()
-JATS = f"""<?xml version="1.0"?><!DOCTYPE article PUBLIC "-//NLM//DTD JATS 1.3//EN" "JATS.dtd"><article
-xmlns:xlink="http://www.w3.org/1999/xlink"><front><article-meta><article-id pub-id-type="pmc">PMC1</article-id>
-<title-group><article-title>On tides</article-title></title-group><pub-date pub-type="epub"><day>3</day><month>2</month>
-<year>2020</year></pub-date><permissions><license xlink:href="http://creativecommons.org/"><license-p>Free</license-p></license>
-</permissions><abstract><p>{PROSE}</p></abstract></article-meta></front><body><sec><title>One</title><p>a<xref
-ref-type="bibr" rid="b">1</xref><list><list-item><p>{PROSE}</p></list-item></list></p><table-wrap><table/>
-</table-wrap></sec></body></article>""".encode()
-PATENT = f"""<us-patent-grant><us-bibliographic-data-grant><publication-reference><document-id>
-<doc-number>1</doc-number><date>20200101</date></document-id>
-</publication-reference><invention-title>A pump</invention-title>
-</us-bibliographic-data-grant><description><p>{PROSE}</p></description><claims><claim><claim-text>x</claim-text></claim>
-</claims></us-patent-grant>""".encode()
+PUBMED = _whole("pubmed.xml")
+JATS = _whole("article.nxml")
+PATENT = _whole("patent.xml")
 OWN_XML = {"record": "entry", "fields": {"text": ["title", "body//p[@a='b']", "note/@x"], "key": "@id", "date": "day"}}
-ENTRIES = f"""<all xmlns:n="u"><entry id="1"><title>A</title><day>2020-01-02</day><body><n:p a='b'>{PROSE}</n:p></body>
-</entry><entry id="2"><note x="y"/><body/></entry></all>""".encode()
+ENTRIES = _whole("entries.xml")
 
 ROWS = [
     {"text": PROSE, "id": str(n), "n": n, "meta": {"url": "u", "date": "2026-01-01", "a": [1.5, None]}}
@@ -331,21 +273,8 @@ PARQUETS = (
     Whole(PROSE.encode(), _text_parquet),
 )
 MAIL = (ROOT / "examples" / "mbox_source" / "sample" / "list.mbox").read_bytes()
-MODULE = f"""'''A module. {PROSE}
-
-    >>> f(1)
-    2
-'''
-class Tide:
-    '''A class. {PROSE}
-
-    :param a: b
-    '''
-    def f(self, a: int = (1, [2, {{3: "x"}}])) -> int:
-        r'''{PROSE}'''
-        return f"{{a!r:>{{a}}}}" if a else -~a
-""".encode()
-METADATA = f"Metadata-Version: 2.1\nName: tide\nVersion: 1\nDescription-Content-Type: text/markdown\n\n# A\n\n{PROSE}\n"
+MODULE = _whole("module")
+METADATA = _whole("metadata")
 SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": PROSE, "qas": [{"question": "Why?", "id": "1"}]}]}]}
 DUMP_NAMES = ("multistream1.xml-p1p40.bz2", "multistream-index1.txt-p1p40.bz2", "multistream10.xml-p41p90.bz2")
 DUMP_FILES = {f"testwiki-20261101-pages-articles-{name}": {"size": 5, "sha1": "a" * 40} for name in DUMP_NAMES}
@@ -471,9 +400,7 @@ TARGETS: dict[str, Target] = {
     "xml": Target(_wholes(ENTRIES, b"\xef\xbb\xbf" + ENTRIES), MARKUP, reads("a.xml", kind="xml", **OWN_XML)),
     "mail": Target(_wholes(MAIL), MAILISH, partial(reads_mail, example_source())),
     "python-module": Target(_wholes(MODULE), CODE, partial(reads_module, "stdlib/tide.py")),
-    "python-package": Target(
-        _wholes(METADATA.encode()), MAILISH, partial(reads_module, "tide-1/tide-1.dist-info/METADATA")
-    ),
+    "python-package": Target(_wholes(METADATA), MAILISH, partial(reads_module, "tide-1/tide-1.dist-info/METADATA")),
     "items-txt": Target(_wholes(PROSE.encode()), LINES, partial(reads_items, ".txt")),
     "items-jsonl": Target(_wholes(JSONL), LINES, partial(reads_items, ".jsonl", fields=("text",))),
     "items-json": Target(

@@ -4,7 +4,6 @@ import json
 import pickle
 from collections import Counter
 from dataclasses import fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,15 +131,6 @@ def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
     ]
     keys = shuffle_keys([row["id"] for row in rows], 7).tolist()
     return [{**row, "shuffle": key} for row, key in zip(rows, keys, strict=True)]
-
-
-def test_ranges_cover_all_hashes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a rounding leaves a gap at either end or between two shards."""
-    monkeypatch.setattr("shards.build.SMALL_GENERATION", 1)
-    plans = [plan for plan in bench.plan(target_tokens=1_000).parts if plan.name.startswith("train-g001")]
-    ranges = [(plan.job.first, plan.job.last) for plan in plans]
-    assert ranges[0][0] == 0 and ranges[-1][1] == (1 << 64) - 1
-    assert all(after[0] == before[1] + 1 for before, after in pairwise(ranges))
 
 
 def test_the_cut_into_token_parts_changes_no_example(bench: Bench, tmp_path: Path) -> None:

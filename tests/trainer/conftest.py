@@ -1,13 +1,24 @@
 """Fixtures of the trainer's tests."""
 
-from types import ModuleType
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Shards with pairs, and their vocabulary: those of one file of tests."""
+    from small_training import put_store
+
+    return put_store(tmp_path_factory.mktemp("store"))
+
+
 @pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """transformers, which asks its hub for nothing; a test that needs it is skipped where it is not installed."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("transformers")
-    return module
+def one_process() -> Iterator[None]:
+    """A process group of this process, for a while."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()

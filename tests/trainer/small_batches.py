@@ -1,6 +1,7 @@
 """Small models and batches of random tokens, and the same batches in padded rows, as the reference takes them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.families.contract import ModelInputs, SpecialIds
+from trainer.huggingface.checkpoints import huggingface_names
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
@@ -32,16 +34,21 @@ def small_inputs(family: str, pair_labels: bool = False) -> ModelInputs:
     return ModelInputs(vocab_size=VOCAB_SIZE, special_ids=ids, pair_labels=pair_labels)
 
 
-def small_model(settings: ModelSettings, inputs: ModelInputs, seed: int = 0) -> MaskedModel:
-    """A model whose weights, biases and LayerNorms included, are far enough from zero to be told apart."""
-    model = build_model(settings, inputs)
-    assert isinstance(model, MaskedModel)
+def far_from_zero(model: Any, seed: int = 0, std: float = 0.2) -> Any:
+    """A model of ours or of theirs with weights, biases and norms that are far enough from zero to be told apart."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.normal_(std=0.2, generator=generator)
-            if name.endswith("norm.weight"):
+            parameter.normal_(std=std, generator=generator)
+            if name.endswith(("norm.weight", "Norm.weight")):
                 parameter.add_(1)
+    return model
+
+
+def small_model(settings: ModelSettings, inputs: ModelInputs, seed: int = 0) -> MaskedModel:
+    """A model whose weights are far from zero."""
+    model = far_from_zero(build_model(settings, inputs), seed)
+    assert isinstance(model, MaskedModel)
     return model
 
 
@@ -90,6 +97,29 @@ def padded_labels(batch: Batch) -> Tensor:
     flat = torch.full_like(batch.ids, -100)
     flat[batch.points] = batch.targets["masked"]
     return padded_rows(flat, batch, -100)
+
+
+def opened(automatic: Any, folder: Path, **options: Any) -> Any:
+    """A folder as a class of transformers opens it, with no tensor missing or left over; in float64."""
+    reference, info = automatic.from_pretrained(folder, output_loading_info=True, **options)
+    assert not any(info.values()), info
+    return reference.eval().double()
+
+
+def assert_gradients_are_theirs(
+    model: MaskedModel, reference: Any, settings: ModelSettings, inputs: ModelInputs
+) -> None:
+    """Each parameter's, after both have gone backward; and every parameter of theirs is one of ours."""
+    wanted = dict(reference.named_parameters())
+    [part] = settings.objective_settings.parts(settings.of_family, inputs)
+    names = huggingface_names(model.state_dict(), model.family, part)
+    assert {theirs for parts in names.values() for theirs in parts} == wanted.keys()
+    for name, parameter in model.named_parameters():
+        gradient = torch.cat([wanted[theirs].grad for theirs in names[name]])
+        assert parameter.grad is not None and gradient.abs().max() > 1e-7, name
+        if name == "encoder.embeddings.word.weight":
+            gradient[inputs.special_ids.pad] = parameter.grad[inputs.special_ids.pad]  # theirs learns none as an input
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-5, msg=name)
 
 
 def present_tokens(rows: Tensor, batch: Batch) -> Tensor:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
+from small_batches import far_from_zero
 from small_training import SmallStore, small_model
 from torch import Tensor
 
@@ -37,16 +37,11 @@ def write_start(
         vocab_size=rows or vocabulary.size, special_ids=SpecialIds.of(vocabulary.special_ids), pair_labels=pairs
     )
     settings = replace(small_model(), family=family)
-    model = build_model(settings, inputs)
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(std=0.1, generator=generator)
-            if name.endswith("norm.weight"):
-                parameter.add_(1)
+    model = far_from_zero(build_model(settings, inputs), seed=5, std=0.1)
     vocabulary.save(folder)
     export(folder, model.state_dict(), settings, inputs)
-    return model.state_dict()
+    state: dict[str, Tensor] = model.state_dict()
+    return state
 
 
 def edit(folder: Path, change: Any) -> None:

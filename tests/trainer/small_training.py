@@ -16,9 +16,11 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import torch
 from safetensors.torch import load_file
 from small_shards import put_shards
 from torch import Tensor
@@ -89,6 +91,16 @@ def small_job(
     )
 
 
+def small_bert(transformers: Any, kind: str, vocab_size: int) -> Any:
+    """A model of transformers for examples of 32 tokens, without dropout."""
+    torch.manual_seed(1)
+    config = transformers.BertConfig(
+        vocab_size=vocab_size, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return getattr(transformers, kind)(config)
+
+
 def with_training(job: TrainingJob, **training: Any) -> TrainingJob:
     """The same job with other training settings."""
     return replace(job, training=replace(job.training, **training))
@@ -122,6 +134,18 @@ def on_ranks(does: Callable[[Any], Any], job: Any, count: int) -> None:
         for each in ranks:
             each.join(RANK_SECONDS)
     assert [each.exitcode for each in ranks] == [0] * count
+
+
+def as_rank(rank: int, count: int, device: str = "cpu", times: int = 1) -> Any:
+    """A process among others that do not exist; a step is counted as if every process had read so many times this."""
+    return SimpleNamespace(
+        rank=rank, count=count, device=torch.device(device), count_up=lambda numbers: times * numbers
+    )
+
+
+def read_by(feed: Any, first: int = 0, slot: int = 0) -> list[Any]:
+    """The micro-batches of every step of a feed from one on."""
+    return [step.micro_batches for step in feed.steps(first, slot, 0)]
 
 
 def kill(job: TrainingJob, step: int) -> None:

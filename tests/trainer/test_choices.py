@@ -61,9 +61,6 @@ def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, ex
 def test_what_was_chosen_is_kept(before: Computing, machine: Hardware, expected: Computing) -> None:
     """Fails where a training that goes on elsewhere goes on in another precision, and so as another model."""
     assert choose(settings(precision="auto"), machine, before) == expected
-    assert Computing.from_json({"device": "cpu", "precision": "float32", "compile": False, "tf32": False}) == choice(
-        "cpu", "float32", False, False
-    )
 
 
 def test_a_card_that_cannot_go_on_is_refused() -> None:
@@ -108,17 +105,14 @@ def test_padding_says_why(precision: str, machine: Hardware, dropout: float, siz
     assert reason in found and bool(found) == bool(reason)
 
 
-def test_the_line_says_what_was_chosen_and_what_it_is_worth() -> None:
-    """Fails where a line tells a gain that was not measured, or hides why something slow is done."""
+def test_the_line_says_what_was_chosen() -> None:
+    """Fails where a line hides why something slow is done."""
     auto = settings(precision="auto")
-    line = choice_line(auto, choose(auto, H100), H100, "", 7.25)
-    assert line == (
-        "H100: bfloat16, chosen: matrix products measured here at 7.2 times the speed of float32; layers compiled; "
-        "attention without padding."
-    )
-    assert choice_line(auto, choose(auto, PROCESSOR), PROCESSOR, "", None) == "processor: float32, chosen."
+    line = choice_line(auto, choose(auto, H100), H100, "")
+    assert line == "H100: bfloat16 with TF32, chosen; layers compiled; attention without padding."
+    assert choice_line(auto, choose(auto, PROCESSOR), PROCESSOR, "") == "processor: float32, chosen."
     exact = settings(compile=False)
-    line = choice_line(exact, choose(exact, H100), H100, "heads", None)
+    line = choice_line(exact, choose(exact, H100), H100, "heads")
     assert "float32, as training.precision says: bfloat16 is several times as fast" in line
     assert "layers not compiled (training.compile); attention padded to the longest row (heads)" in line
 

@@ -12,18 +12,8 @@ from small_batches import small_batch, small_inputs, small_settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainer.families.contract import EncoderShape
-from trainer.flops import (
-    PEAKS,
-    Macs,
-    attended_pairs,
-    class_head_macs,
-    encoder_macs,
-    peak_flops,
-    utilisation,
-    vocabulary_head_macs,
-)
-from trainer.model.objective import build_model
+from trainer.families.contract import EncoderShape, attended_pairs
+from trainer.model.objective import Macs, build_model, peak_flops
 
 
 def counted(run: Any) -> int:
@@ -74,13 +64,13 @@ def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
     count once.
     """
     lengths = np.array([5, 2])
-    plain = encoder_macs(shape(), lengths)
-    assert encoder_macs(shape(feed_forward="glu"), lengths) - plain == 7 * 3 * 8 * 16
-    assert encoder_macs(shape(embedding_size=4), lengths) - plain == 7 * 8 * 4
-    assert encoder_macs(shape(layer_groups=1), lengths) == plain
-    assert encoder_macs(shape(projects=True), lengths) - plain == 7 * 8 * 8
-    assert vocabulary_head_macs(shape(embedding_size=4), 2) == 2 * (8 * 4 + 4 * 50)
-    assert class_head_macs(shape(), 7, 1) == 7 * (8 * 8 + 8)
+    plain = shape().macs(lengths)
+    assert shape(feed_forward="glu").macs(lengths) - plain == 7 * 3 * 8 * 16
+    assert shape(embedding_size=4).macs(lengths) - plain == 7 * 8 * 4
+    assert shape(layer_groups=1).macs(lengths) == plain
+    assert shape(projects=True).macs(lengths) - plain == 7 * 8 * 8
+    assert shape(embedding_size=4).vocabulary_head_macs(2) == 2 * (8 * 4 + 4 * 50)
+    assert shape().class_head_macs(7, 1) == 7 * (8 * 8 + 8)
 
 
 @given(
@@ -104,7 +94,7 @@ def test_windows_are_of_their_layers() -> None:
     """Fails where all layers count the window of one."""
     lengths = np.array([50])
     spared = 2 * 8 * 2 * (attended_pairs(lengths, None, False) - attended_pairs(lengths, 4, False))
-    assert encoder_macs(shape(), lengths) - encoder_macs(shape(windows=(None, 4, 4)), lengths) == spared > 0
+    assert shape().macs(lengths) - shape(windows=(None, 4, 4)).macs(lengths) == spared > 0
 
 
 @pytest.mark.parametrize(
@@ -126,16 +116,10 @@ def test_a_device_is_known_by_its_name(device: str, peak: float | None) -> None:
     assert peak_flops(device) == (None if peak is None else peak * 1e12)
 
 
-def test_utilisation_is_a_share_of_all_devices() -> None:
-    """Fails where devices are not added up; and the table has no row in small letters, which no name would match."""
-    assert utilisation(1e12, 2.0, [1e12, 1e12]) == 0.25
-    assert all(word == word.upper() for row in PEAKS for word in row)
-
-
 def test_published_figures() -> None:
     """BERT-base at 128 and 512, FLOPs of training a token: 0.545 and 0.588 GF with 15 % of tokens masked."""
     base = shape(vocab_size=30522, layers=12, hidden_size=768, feed_forward_size=3072, embedding_size=768)
     for length, expected in ((128, 0.545), (512, 0.588)):
         lengths = np.full(100, length)
-        macs = encoder_macs(base, lengths) + vocabulary_head_macs(base, round(0.15 * lengths.sum()))
+        macs = base.macs(lengths) + base.vocabulary_head_macs(round(0.15 * lengths.sum()))
         assert Macs(macs).flops / lengths.sum() / 1e9 == pytest.approx(expected, abs=0.001)

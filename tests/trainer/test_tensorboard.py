@@ -60,17 +60,6 @@ def test_a_run_that_begins_again_shows_nothing_of_before(tmp_path: Path) -> None
     assert scalars(tmp_path)["step/masked_loss"] == [(1, 2.0), (2, 2.0)]
 
 
-def test_what_was_said_before_is_shown_where_it_is_switched_on_late(tmp_path: Path) -> None:
-    """Fails where a curve begins where the setting was set."""
-    plain = MetricsLog(tmp_path, speaks=True)
-    plain.cut(-1)
-    say_steps(plain, 1, 7)
-    late = log_of(tmp_path)
-    late.cut(4)
-    say_steps(late, 5, 6)
-    assert scalars(tmp_path)["step/masked_loss"] == [(step, 1.0) for step in range(1, 6)]
-
-
 def test_events_are_shown_by_name_components_on_their_own() -> None:
     """Fails where a text or the step becomes a curve, a number is lost, or what was no number becomes one."""
     event: dict[str, Any] = {"event": "evaluation", "step": 3, "masked_loss": 2, "name": "x", "norm": None}

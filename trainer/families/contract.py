@@ -5,9 +5,14 @@ modules in `trainer.model` ask an `EncoderShape` for its properties, `trainer.hu
 asks for the family.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
 
 Side = Literal["left", "right"]  # that a token attends to
 DEVIATION = 0.02  # of first weights, in all published models of these families
@@ -86,6 +91,34 @@ class EncoderShape:
     def window(self, layer: int) -> int | None:
         """Return the window of a layer, by its number from 0."""
         return self.windows[layer] if self.windows else None
+
+    def macs(self, lengths: Int64s) -> int:
+        """Multiplications with additions of a forward pass over sequences of these lengths."""
+        hidden, tokens = self.hidden_size, int(lengths.sum())
+        matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
+        projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
+        causal, windows = self.causal is not None, Counter(map(self.window, range(self.layers)))
+        pairs = sum(layers * attended_pairs(lengths, window, causal) for window, layers in windows.items())
+        return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
+
+    def vocabulary_head_macs(self, places: int) -> int:
+        """Dense, then every word of the vocabulary: the head of masked tokens, and of next ones."""
+        return places * self.embedding_size * (self.hidden_size + self.vocab_size)
+
+    def class_head_macs(self, places: int, classes: int = 2) -> int:
+        """Dense, then a few classes: the head of pairs reads first tokens, that of replaced tokens (one class) all."""
+        return places * self.hidden_size * (self.hidden_size + classes)
+
+
+def attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
+    """Pairs of a token and one it attends to, in sequences of these lengths.
+
+    >>> attended_pairs(np.array([3, 2]), None, False), attended_pairs(np.array([4]), 2, False)
+    (13, 10)
+    """
+    side = np.maximum(lengths - 1, 0) if window is None else np.minimum(window // 2, np.maximum(lengths - 1, 0))
+    one_side = lengths * side - side * (side + 1) // 2  # the first tokens have fewer before them
+    return int((lengths + (1 if causal else 2) * one_side).sum())
 
 
 class Size(NamedTuple):
@@ -186,7 +219,7 @@ class Family:
     position_from_pad: positions begin at the row after the id of the padding token, as fairseq counts them; the
                        row of that id, of words and of positions, begins as zeros
     pairs:             has a pooler and a pair head where the examples have pair labels
-    first_weights:     how they are drawn, by name (`trainer.model.first_weights`)
+    first_weights:     how they are drawn, by name (`trainer.model.encoder`)
     scales_by_depth:   whether they are smaller the more layers there are
     shared_layers:     one set of weights for all layers
     shape:             further fields of `EncoderShape` that are other than BERT's

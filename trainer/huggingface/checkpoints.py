@@ -6,14 +6,15 @@ has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or
 safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
 bytes of an export are a function of the weights and the settings alone.
 
-How theirs differ from ours: their queries, keys and values are three matrices, ours is one, theirs stacked;
-the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call LayerNorm's weight
-and bias gamma and beta and store the row numbers of the positions.
+How theirs differ from ours, by the tables of the families: their queries, keys and values are three matrices, ours is
+one, theirs stacked; the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call
+LayerNorm's weight and bias gamma and beta and store the row numbers of the positions.
 
 Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,15 +28,38 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
-from trainer.families.registry import family_of
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
-from trainer.huggingface.names import huggingface_names
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
-from trainer.settings.model import ModelSettings, part_settings
+from trainer.settings.model import ModelSettings, family_of, part_settings
 
+_LAYER = re.compile(r"layers\.(\d+)\.")
 WEIGHTS = "model.safetensors"
 _BOTH_SIDES = {"is_decoder": False}  # an objective sets the sides, so a family need not
+
+
+def huggingface_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
+    """The name there of every parameter of ours that belongs to a part; with several, ours holds them stacked.
+
+    ours: names of parameters of a root module
+    """
+    return {name: theirs for name in ours if (theirs := _theirs(name, family, part))}
+
+
+def _theirs(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
+    root, _, rest = ours.partition(".")
+    if root == part.encoder or (root == part.embeddings and rest.startswith("embeddings.")):
+        number = _LAYER.match(rest)
+        module, _, kind = _LAYER.sub("layers.{}.", rest).rpartition(".")
+        layer = number[1] if number else ""
+        return tuple(f"{theirs.replace('{}', layer)}.{kind}" for theirs in family.names.encoder[module])
+    if root not in part.heads:
+        return ()
+    table = family.names.heads[part.heads[root]]
+    if rest in table:
+        return (table[rest],)
+    module, _, kind = rest.rpartition(".")
+    return (f"{table[module]}.{kind}",)
 
 
 # Weights.
@@ -147,10 +171,7 @@ def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     state lacks those whose folders are not below this one.
     Raises InputError where a file is missing or unreadable, or the model cannot be made here.
     """
-    config = read_config(folder / CONFIG)
-    tensors = read_weights(folder / WEIGHTS)
-    objective, sides = sides_of(config, tensors)
-    settings = settings_of({**config, **sides}, str(folder / CONFIG), objective)
+    config, tensors, settings = opened(folder)
     family = settings.of_family
     inputs = ModelInputs(
         vocab_size=config["vocab_size"],
@@ -208,13 +229,15 @@ def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], 
             )
 
 
-def sides_of(config: Mapping[str, Any], names: Collection[str]) -> tuple[dict[str, str] | None, Mapping[str, Any]]:
-    """Return the objective of a folder's model, as far as it names one, and the keys for its sides.
-
-    names: of its tensors
-    """
-    objective = _objective_in(config, names)
-    return objective, _BOTH_SIDES if objective and objective["kind"] == "next" else {}
+def opened(
+    folder: Path, usual: dict[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
+    """Return the configuration of a folder, its tensors, and the settings. usual: the objective where it names none"""
+    config = read_config(folder / CONFIG)
+    tensors = read_weights(folder / WEIGHTS)
+    objective = _objective_in(config, tensors)
+    sides = _BOTH_SIDES if objective and objective["kind"] == "next" else {}
+    return config, tensors, settings_of({**config, **sides}, str(folder / CONFIG), objective or usual)
 
 
 def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""`config.json`, both ways, by the table of the family. No torch.
+"""`config.json`, both ways, by the table of the family; and the tokenizer's length next to it. No torch.
 
 Promise: the settings of a configuration that was written from settings are those settings; a configuration that no
 model of ours can have is refused with the key that differs.
@@ -14,9 +14,11 @@ from shlex import quote
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
+from corpora.store.tables import stored_files
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
-from trainer.families.registry import FAMILIES, family_of
-from trainer.settings.model import POOLINGS, ModelSettings, encoder_shape
+from trainer.settings.model import FAMILIES, POOLINGS, ModelSettings, encoder_shape, family_of
 
 CONFIG = "config.json"
 
@@ -35,6 +37,7 @@ SPELLINGS = (
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
     {"pad": "<pad>", "unk": "<unk>", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
 )
+TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
@@ -190,3 +193,37 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path} is not a JSON object: save or copy it again.")
     return content
+
+
+def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
+    """The files of a vocabulary's artifact by name, as they go next to a model that reads so many tokens.
+
+    Raises InputError where the store does not hold it.
+    """
+    manifest = read_manifest(place, folder)
+    if manifest is None:
+        raise InputError(
+            f"The store {place.address} does not hold {folder}, the vocabulary of the model: name the store that does."
+        )
+    files = stored_files(place, manifest)
+    return files | {TOKENIZER_CONFIG: with_max_length(files.get(TOKENIZER_CONFIG, b"{}"), positions)}
+
+
+def with_max_length(config: bytes, positions: int) -> bytes:
+    """Return a `tokenizer_config.json` with which transformers cuts texts to what the model reads, where it should cut.
+
+    A smaller length that it already names stays. Raises InputError where it is not a JSON object.
+
+    >>> with_max_length(b"{}", 512)
+    b'{\\n  "model_max_length": 512\\n}\\n'
+    """
+    try:
+        content = json.loads(config)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"The model's {TOKENIZER_CONFIG} is not a JSON object: save or copy its tokenizer again.")
+    named = content.get("model_max_length")
+    smaller = isinstance(named, int) and 0 < named < positions
+    content["model_max_length"] = named if smaller else positions
+    return f"{json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)}\n".encode()

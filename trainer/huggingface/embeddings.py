@@ -30,8 +30,8 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, UInt16s
 from tokenizers_train.adapting.adapt import pieces_before
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.config import CONFIG, read_json
+from trainer.settings.model import FAMILIES
 
 WEIGHTS = "model.safetensors"
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"

@@ -26,11 +26,11 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.families.registry import FAMILIES, family_of
 from trainer.huggingface.checkpoints import WEIGHTS, read_weights
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.embeddings import checked_config
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES, family_of
 
 PICKLED = "pytorch_model.bin"
 INDEX = ".index.json"

@@ -14,10 +14,8 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
-from trainer.families.registry import family_of
-from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, sides_of
-from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
-from trainer.huggingface.names import huggingface_names
+from trainer.huggingface.checkpoints import WEIGHTS, checked, huggingface_names, modern, opened
+from trainer.huggingface.config import CONFIG, special_ids
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
 
@@ -34,11 +32,8 @@ class Pretrained(NamedTuple):
 
 def load_pretrained(folder: Path) -> Pretrained:
     """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
-    config = read_config(folder / CONFIG)
-    tensors = modern(read_weights(folder / WEIGHTS))
-    objective, sides = sides_of(config, tensors)
-    settings = settings_of({**config, **sides}, str(folder / CONFIG), objective or {"kind": MASKED})
-    family = family_of(config["model_type"])
+    config, stored, settings = opened(folder, {"kind": MASKED})
+    family, tensors = settings.of_family, modern(stored)
     inputs = ModelInputs(
         vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=family.pairs
     )
@@ -50,7 +45,7 @@ def load_pretrained(folder: Path) -> Pretrained:
         model = build_model(settings, inputs)
     [part] = settings.objective_settings.parts(family, inputs)
     names = huggingface_names(model.state_dict(), family, part)
-    prefixed = _with_first_part(tensors, family)
+    prefixed = with_first_part(tensors, family)
     where, whole = str(folder / WEIGHTS), model.state_dict()
     _check_encoder(prefixed, names, where)
     state = {
@@ -61,7 +56,7 @@ def load_pretrained(folder: Path) -> Pretrained:
     return Pretrained(settings, inputs, state)
 
 
-def _with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
+def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
     """The tensors of an encoder that was saved by itself under the names that it has in a model with a head."""
     first = family.names.encoder["embeddings.word"][0].split(".")[0] + "."
     if any(name.startswith(first) for name in tensors):

@@ -1,10 +1,12 @@
-"""A model to start from, as far as it can be known without torch: its settings, rows for new tokens, missing heads.
+"""A model to start from, or to learn from, as far as it can be known without torch.
 
-Promise: a recipe that contradicts what the folder holds is refused; and so is a vocabulary that is neither that of the
-folder nor adapted from it. Of the weights only the names in their file's header are read.
+Of a start: its settings, rows for new tokens, missing heads. A recipe that contradicts what the folder holds is
+refused; and so is a vocabulary that is neither that of the folder nor adapted from it. Of the weights only the names in
+their file's header are read. A teacher of other tokens or fewer positions, or whose layers or vectors do not fit, is
+refused.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from trainer.huggingface.config import CONFIG, read_config, settings_of, special
 from trainer.huggingface.embeddings import WEIGHTS, checked_config, read_header
 from trainer.jobs.start import Start
 from trainer.objectives.contract import ModelPart
-from trainer.settings.model import ModelSettings, part_settings
+from trainer.objectives.distillation import DistillationObjective, same_vocabulary
+from trainer.settings.model import ModelSettings, encoder_shape, part_settings
 
 UNSHAPED = (
     "dropout", "attention_dropout", "initializer_range", "window", "every_global", "global_base", "local_base",
@@ -25,6 +28,7 @@ UNSHAPED = (
 )  # fmt: skip
 FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shapes no weight
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
+_REMEDY = "A student reads what its teacher reads: make the shards with the vocabulary in that folder, or give another."
 
 
 def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
@@ -142,3 +146,43 @@ def of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
 
 def _is_of(name: str, module: str) -> bool:
     return name == module or name.startswith(f"{module}.")
+
+
+def check_teacher(teacher: Start, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
+    """Raise InputError where a student of these settings cannot learn from it. longest: tokens of an example"""
+    folder = Path(teacher.folder)
+    config = read_config(folder / CONFIG)
+    settings = settings_of(config, str(folder / CONFIG))
+    theirs = ModelInputs(vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=False)
+    if (theirs.vocab_size, theirs.special_ids) != (inputs.vocab_size, inputs.special_ids):
+        raise InputError(
+            f"{_called(folder)} has {theirs.vocab_size} tokens with {theirs.special_ids}, and the shards have "
+            f"{inputs.vocab_size} with {inputs.special_ids}. {_REMEDY}"
+        )
+    if settings.positions < longest:
+        raise InputError(
+            f"{_called(folder)} reads up to {settings.positions} tokens, and the shards hold examples of up to "
+            f"{longest}: make shorter examples, or give another teacher."
+        )
+    objective = model.objective_settings
+    assert isinstance(objective, DistillationObjective), "other objectives have no teacher"
+    shapes = encoder_shape(model, inputs), encoder_shape(settings, theirs)
+    objective.check_vectors(*shapes)
+    objective.chosen_layers(*shapes)
+
+
+def check_tokens(teacher: Start, tokens: Sequence[str]) -> None:
+    """Raise InputError where a teacher's tokens are not these, in their order."""
+    folder = Path(teacher.folder)
+    theirs = load_vocabulary(folder).tokens
+    differing = same_vocabulary(tokens, theirs)
+    if differing is not None:
+        named = [repr(each[differing]) if differing < len(each) else "none" for each in (theirs, tokens)]
+        raise InputError(
+            f"{_called(folder)} has a different vocabulary from the shards: its token {differing} is {named[0]}, and "
+            f"theirs is {named[1]}. {_REMEDY}"
+        )
+
+
+def _called(folder: Path) -> str:
+    return f"The teacher in {folder} (model.objective.teacher)"

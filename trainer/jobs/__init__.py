@@ -1,5 +1,5 @@
-"""A training as its processes receive it: `job.py`. No torch.
+"""A training as its processes receive it: `job.py`, with what each phase reads. No torch.
 
-`phases.py` settles which shard sets a phase reads and how much of each, `start.py` is a model to start from,
-`origins.py` a checkpoint of another run to continue from, and `data_counts.py` what was read in the end.
+`phases.py` settles, when a training is planned, which shard sets a phase reads and how much of each, and counts what
+was read in the end; `start.py` is a model to start from, `origins.py` a checkpoint of another run to continue from.
 """

@@ -14,6 +14,7 @@ from corpora.store.manifest import Json, Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import bind, settings_json
 from corpora.store.stage import read_manifest
+from shards.reading.order import Interleave, first_slots
 from trainer.complete_folders import COMPLETE, read_finished
 from trainer.families.contract import ModelInputs
 from trainer.jobs.origins import Origin
@@ -165,6 +166,37 @@ class TrainingJob:
                 f"{path} belongs to another model: its {key} is {theirs!r}, but here it is {ours!r}. Train in a work "
                 f"folder other than {self.work}, or remove that folder to start over."
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The shard sets that a phase reads.
+
+    inputs: the shard sets; several are a mixture
+    shares: slots of each in a period of the mixture
+    begins: slots of each that earlier phases read
+    slots:  of each in this phase
+    """
+
+    inputs: tuple[JobInput, ...]
+    shares: tuple[int, ...]
+    begins: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+def readings(job: TrainingJob) -> list[Reading]:
+    """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
+    inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
+    shares = job.shares or ((1,),) * len(inputs)
+    slots = [Interleave(parts).before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)]
+    flat = [one.content for some in inputs for one in some]
+    before = {} if job.origin is None else job.origin.read
+    firsts = first_slots(flat, [number for some in slots for number in some])
+    begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
+    return [
+        Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
+        for some, parts, numbers in zip(inputs, shares, slots, strict=True)
+    ]
 
 
 def _difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:

@@ -19,8 +19,7 @@ from corpora.store.settings import bind, settings_json
 from shards.reading.loader import TALLIES
 from trainer.complete_folders import COMPLETE, read_finished
 from trainer.settings.model import ModelSettings, model_json
-from trainer.settings.rates import decays_begin
-from trainer.settings.training import TrainingSettings
+from trainer.settings.training import TrainingSettings, decays_begin
 
 SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides the form of an optimizer's state
 _PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time

@@ -1,59 +1,34 @@
 """The phases of a training: the shard sets that each reads, their shares of its slots, and where reading resumes.
 
 `settle` decides it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
-steps. `readings` repeats it for every process of a job. No torch.
+steps. `readings` of `job.py` repeats it for every process of a job. No torch.
 
 A quota of tokens is a number of slots, by the average length of the set's examples (the shards' ledger has the exact
 number of examples and tokens; a slot whose example was deleted since counts as one). So the number of steps is known
-before the first one, as the learning rate needs; what was actually read is counted (`data_counts.py`). A quota beyond
+before the first one, as the learning rate needs; what was actually read is counted (`seen_ledger`). A quota beyond
 an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+
+Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
+settings alone; both are counted over all processes and every resume.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from types import MappingProxyType
 
 from corpora.errors import InputError
-from corpora.store.manifest import Manifest
-from shards.reading.order.global_order import first_slots
-from shards.reading.order.interleave import BLOCK, Interleave, shares_of
-from trainer.jobs.job import JobInput, TrainingJob
-from trainer.settings.phases import PhaseSettings, num_tokens
-from trainer.settings.schedules import MOST_STEPS
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Json, Manifest
+from shards.reading.loader import TALLIES
+from shards.reading.order import BLOCK, Interleave, shares_of
+from trainer.jobs.job import TrainingJob, readings
+from trainer.settings.phases import MOST_STEPS, PhaseSettings, num_tokens
 from trainer.settings.training import TrainingSettings
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The shard sets that a phase reads.
-
-    inputs: the shard sets; several are a mixture
-    shares: slots of each in a period of the mixture
-    begins: slots of each that earlier phases read
-    slots:  of each in this phase
-    """
-
-    inputs: tuple[JobInput, ...]
-    shares: tuple[int, ...]
-    begins: tuple[int, ...]
-    slots: tuple[int, ...]
-
-
-def readings(job: TrainingJob) -> list[Reading]:
-    """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
-    inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
-    shares = job.shares or ((1,),) * len(inputs)
-    slots = [Interleave(parts).before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)]
-    flat = [one.content for some in inputs for one in some]
-    before = {} if job.origin is None else job.origin.read
-    firsts = first_slots(flat, [number for some in slots for number in some])
-    begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
-    return [
-        Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
-        for some, parts, numbers in zip(inputs, shares, slots, strict=True)
-    ]
+_UNIT = re.compile(r"slots of phase (\d+): (.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,3 +188,61 @@ def _check_epochs(settled: Settled, before: Mapping[str, int]) -> None:
                     f"times ({read[manifest.content]:,} slots of {examples:,} examples), and its max_epochs is "
                     f"{phase.max_epochs:g}: read less of them, shorten the phase, add text, or raise max_epochs."
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPart:
+    """The part of a shard set that a phase read.
+
+    name:     of the set's artifact
+    read:     slots that had an example
+    deleted:  slots whose example was deleted
+    tokens:   of what was read, specials included
+    masked:   tokens that were to be guessed
+    examples: of the whole set
+    """
+
+    phase: int
+    name: str
+    read: int
+    deleted: int
+    tokens: int
+    masked: int
+    examples: int
+
+    @property
+    def epochs(self) -> float:
+        """The number of times that as many slots would have read the whole set."""
+        return (self.read + self.deleted) / max(1, self.examples)
+
+
+def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
+    """Return an account of slots for each phase and shard set, and its tokens. facts: of the export"""
+    accounts, figures = list[Account](), dict[str, int]()
+    for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
+        for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
+            tally = dict(zip(TALLIES, counts, strict=True))
+            outcomes = {"read": tally["slots"] - tally["deleted"], "deleted": tally["deleted"]}
+            called = f"of phase {phase}: {shards.name}"
+            accounts.append(Account(unit=f"slots {called}", total=slots, outcomes=outcomes))
+            examples, _ = train_examples(job.shard_set(shards))
+            figures |= {f"tokens {called}": tally["tokens"], f"masked tokens {called}": tally["masked"]}
+            figures |= {f"examples {called}": examples}
+    return Ledger(accounts=tuple(accounts), figures=figures)
+
+
+def seen_in(model: Manifest) -> Iterator[SeenPart]:
+    """Yield what the manifest of a model records, phase by phase."""
+    units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
+    accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
+    for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):
+        figures, called = model.ledger.figures, f"of phase {phase}: {name}"
+        yield SeenPart(
+            phase=phase,
+            name=name,
+            read=outcomes["read"],
+            deleted=outcomes["deleted"],
+            tokens=figures[f"tokens {called}"],
+            masked=figures[f"masked tokens {called}"],
+            examples=figures[f"examples {called}"],
+        )

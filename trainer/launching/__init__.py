@@ -2,6 +2,6 @@
 
     launch.py ─► agent.py (where there are several) ─► ranks
 
-`commands.py` makes the commands that start them, `nodes.py` is about how many machines, `copies.py` copies shards from
-an object store, `output.py` reads what they print, `stopping.py` stops them from another thread, `ending.py` ends each.
+`commands.py` makes the commands that start them, on how many machines, `copies.py` copies shards from
+an object store, `output.py` reads what they print, `stopping.py` stops them from another thread.
 """

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
-from corpora.store.workers.processes import children, send
-from trainer.launching.ending import die_with, leave, take_signals
-from trainer.launching.nodes import ALONE, Nodes
+from corpora.store.workers.processes import children, die_with, leave, send, take_signals
+from trainer.launching.commands import ALONE, Nodes
 from trainer.launching.output import ENDED, how_ended
 
 LEAVING_SECONDS = 5.0  # for ranks to end after the first one has

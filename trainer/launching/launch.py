@@ -18,17 +18,17 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.places.io_errors import remedied
+from corpora.store.places.files import remedied
 from corpora.store.places.locks import held
 from corpora.store.places.place import Place
-from shards.reading.files.verification import files_of, first_damage
+from shards.reading.files.shard_set import files_of, first_damage
 from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
-from trainer.launching.commands import command, environment, processes_of
+from trainer.launching.commands import ALONE, Nodes, command, environment, processes_of
 from trainer.launching.copies import with_local_shards, without_copy
-from trainer.launching.nodes import ALONE, Nodes
-from trainer.launching.output import Event, events, failure, how_ended
+from trainer.launching.output import events, failure, how_ended
 from trainer.launching.stopping import Stop
+from trainer.metrics import Event
 
 LOG = "train.log"
 

@@ -3,16 +3,17 @@
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from trainer.metrics import Event
 
 LOG_LINES = 20  # of the end of the log, reported where training failed
 GO_ON = "The same command continues from the newest checkpoint."
 ENDED = "First to end: rank "
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
-Event = Mapping[str, Any]
 
 
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:

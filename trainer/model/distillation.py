@@ -22,12 +22,10 @@ from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
 from trainer.families.contract import Family, ModelInputs
-from trainer.flops import Macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.heads import MaskedHead, logits_of
-from trainer.model.masked import MaskedModel
-from trainer.model.objective import JudgedBatch, sum_loss, sum_loss_of_words
+from trainer.model.masked import MaskedHead, MaskedModel, logits_of
+from trainer.model.objective import JudgedBatch, Macs, sum_loss, sum_loss_of_words
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
 from trainer.settings.model import ModelSettings, encoder_shape
@@ -85,11 +83,11 @@ class DistilledModel(MaskedModel):
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
         if compared and self.objective.tokens == "masked":
             compared = places
-        ours = encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places + compared)
+        ours = shape.macs(lengths) + shape.vocabulary_head_macs(places + compared)
         if self.teacher is None:
             return Macs(ours)
         theirs = self.teacher.model.encoder.shape
-        return Macs(ours, encoder_macs(theirs, lengths) + vocabulary_head_macs(theirs, compared))
+        return Macs(ours, theirs.macs(lengths) + theirs.vocabulary_head_macs(compared))
 
     def sums(self, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, of distributions, of vectors: [terms, 2]."""

@@ -1,17 +1,91 @@
-"""The model that guesses masked tokens, and pairs where there are such: BERT, RoBERTa, ALBERT, ModernBERT."""
+"""The models that guess words, with their heads: masked ones, and pairs where there are such, or the next one.
+
+The masked head is given the vectors of masked tokens alone, some 15 % of all: its product with the vocabulary is
+the largest of a small model. It owns no decoder: the word embeddings are handed to it, so the tie (Press, Wolf 2017)
+cannot come undone, and one parameter has one name.
+"""
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import Family, ModelInputs
-from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
+from trainer.families.contract import ClassHeadShape, EncoderShape, Family, MaskedHeadShape, ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
-from trainer.model.heads import MaskedHead, PairHead
-from trainer.model.objective import JudgedBatch, Objective, sum_loss, sum_loss_of_words
+from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
+from trainer.model.objective import JudgedBatch, Macs, Objective, sum_loss, sum_loss_of_words
 from trainer.objectives.contract import Term
 from trainer.settings.model import ModelSettings, encoder_shape
+
+# Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, E embedding size, V vocabulary.
+
+POOLER = ClassHeadShape()  # tanh, as BERT's
+ALIGNED = 64  # rows of a matrix that tensor cores take at full speed, in any precision
+ALIGNS = ("cuda",)  # devices on which that counts
+
+
+class MaskedHead(nn.Module):
+    """Dense, activation, LayerNorm, and the word embeddings with a bias as decoder (Devlin et al. 2018, appendix A)."""
+
+    def __init__(self, shape: EncoderShape, head: MaskedHeadShape) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden_size, shape.embedding_size, bias=head.biases)
+        self.activation = ACTIVATIONS[head.activation or shape.activation]
+        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.norm_epsilon, bias=head.biases)
+        self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
+
+    def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
+        """Logits [M, V]; where there are targets their `sum_loss` [2], for which a compiled head copies no logits."""
+        logits_MV = logits_of(self.transformed(hidden_MH), words_VE, self.bias)
+        return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
+
+    def transformed(self, hidden_MH: Tensor) -> Tensor:
+        """Return the vectors that are compared with the words: [M, E]."""
+        vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
+        return vectors_ME
+
+
+def logits_of(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
+    """[M, V]: the product with the words, and their bias.
+
+    On CUDA it is made with rows of zeros up to a multiple of ALIGNED, which is several times as fast as with an odd
+    number of tokens, and is given without them: so no weight, no softmax and no file knows of such rows.
+    """
+    more = -len(words_VE) % ALIGNED
+    if not (more and vectors_ME.device.type in ALIGNS):
+        return F.linear(vectors_ME, words_VE, bias_V)
+    wide = F.linear(vectors_ME, F.pad(words_VE, (0, 0, 0, more)), F.pad(bias_V, (0, more)))
+    return wide[:, : len(words_VE)]
+
+
+class Pooler(nn.Module):
+    """A sequence as one vector: matrix and activation of its first token."""
+
+    def __init__(self, shape: EncoderShape, head: ClassHeadShape = POOLER) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden_size, shape.hidden_size, bias=head.biases)
+        self.activation = ACTIVATIONS[head.activation]
+        self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=False) if head.norm else None
+
+    def forward(self, first_BH: Tensor) -> Tensor:
+        """[B, H]."""
+        pooled_BH: Tensor = self.activation(self.dense(first_BH))
+        return pooled_BH if self.norm is None else self.norm(pooled_BH)
+
+
+class PairHead(nn.Module):
+    """Tells from the pooled sequence whether a pair's label is 0 or 1 (the second segment follows, or not)."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.pooler = Pooler(shape)
+        self.decision = nn.Linear(shape.hidden_size, 2)
+
+    def forward(self, first_BH: Tensor) -> Tensor:
+        """Logits [B, 2]."""
+        logits_B2: Tensor = self.decision(self.pooler(first_BH))
+        return logits_B2
+
 
 # Shapes in the names of tensors: T tokens, B sequences, M masked tokens, H hidden size, V vocabulary.
 
@@ -60,8 +134,8 @@ class MaskedModel(Objective):
     def macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of the encoder and its heads."""
         shape = self.encoder.shape
-        pairs = 0 if self.pair_head is None else class_head_macs(shape, len(lengths))
-        return Macs(encoder_macs(shape, lengths) + vocabulary_head_macs(shape, places) + pairs)
+        pairs = 0 if self.pair_head is None else shape.class_head_macs(len(lengths))
+        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places) + pairs)
 
     def answers(self, batch: Batch) -> Tensor:
         """Logits of the tokens at the points: [M, V]."""
@@ -84,3 +158,41 @@ def build_masked(settings: ModelSettings, inputs: ModelInputs) -> MaskedModel:
     pair_head = PairHead(shape) if family.has_pairs(inputs) else None
     terms = settings.objective_settings.terms(family, inputs)
     return MaskedModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head), pair_head)
+
+
+# Shapes in the names of tensors: T tokens, M tokens that have a next one, H hidden size, V vocabulary.
+
+
+class NextTokenModel(Objective):
+    """An encoder whose tokens see one side, with the head of `NextTokenObjective`."""
+
+    def __init__(
+        self, family: Family, terms: tuple[Term, ...], encoder: TransformerEncoder, next_head: MaskedHead
+    ) -> None:
+        super().__init__(family, terms)
+        self.encoder = encoder
+        self.next_head = next_head
+
+    def sums(self, batch: Batch) -> Tensor:
+        """Return the sums of the next tokens: [1, 2]."""
+        hidden_MH = self.encoder(batch).index_select(0, batch.points)
+        words_VE = self.encoder.embeddings.word.weight
+        return torch.stack([sum_loss_of_words(self.next_head, hidden_MH, words_VE, batch.targets["next"])])
+
+    def macs(self, lengths: Int64s, places: int) -> Macs:
+        """Those of the encoder and its head."""
+        shape = self.encoder.shape
+        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places))
+
+    def answers(self, batch: Batch) -> Tensor:
+        """Logits of the next tokens at the points: [M, V]."""
+        hidden_MH = self.encoder(batch).index_select(0, batch.points)
+        logits_MV: Tensor = self.next_head(hidden_MH, self.encoder.embeddings.word.weight)
+        return logits_MV
+
+
+def build_next_token(settings: ModelSettings, inputs: ModelInputs) -> NextTokenModel:
+    """The model of `NextTokenObjective`, on torch's default device."""
+    family, shape = settings.of_family, encoder_shape(settings, inputs)
+    terms = settings.objective_settings.terms(family, inputs)
+    return NextTokenModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head))

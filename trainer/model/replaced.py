@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from corpora.kernels.arrays import Float64s, Int64s
 from trainer.families.contract import EncoderShape, Family, ModelInputs
-from trainer.flops import Macs, class_head_macs, encoder_macs, vocabulary_head_macs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
-from trainer.model.heads import MaskedHead
-from trainer.model.objective import JudgedBatch, Objective, added, guessed, in_stretches
+from trainer.model.masked import MaskedHead
+from trainer.model.objective import JudgedBatch, Macs, Objective, added, guessed, in_stretches
 from trainer.objectives.contract import IGNORED, Term
 from trainer.objectives.masked import MASKED
 from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
@@ -98,8 +97,8 @@ class ReplacedModel(Objective):
         """Those of both encoders and their heads."""
         discriminator, generator = self.encoder.shape, self.generator.shape
         tokens = int(lengths.sum())
-        encoders = encoder_macs(discriminator, lengths) + encoder_macs(generator, lengths)
-        heads = vocabulary_head_macs(generator, places) + class_head_macs(discriminator, tokens, 1)
+        encoders = discriminator.macs(lengths) + generator.macs(lengths)
+        heads = generator.vocabulary_head_macs(places) + discriminator.class_head_macs(tokens, 1)
         return Macs(encoders + heads)
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Objectives: the terms of a loss, what its heads read of an example, and by what each term is divided.
 
 An objective is a frozen dataclass; its fields are keys of the recipe's `[model.objective]` table besides `kind`. One
-more is a file with such a class and a row in `trainer.objectives.registry`; or a class of an installed package, under
+more is a file with such a class and a row in `trainer.settings.model`; or a class of an installed package, under
 the entry point `cloze.objectives`:
 
     [project.entry-points."cloze.objectives"]

@@ -17,16 +17,6 @@ from trainer.objectives.contract import ModelPart, Reads, Target, Term
 MASKED, PAIR = Term("masked"), Term("pair")
 
 
-def check_masked(what: str, facts: Mapping[str, Json]) -> None:
-    """Raise InputError where shards mask nothing."""
-    if facts["masking"] == "none":
-        raise InputError(
-            f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
-            'would learn nothing. Leave masking.kind out, or take another input than "causal"; or set '
-            'model.objective = { kind = "next" }, which guesses the next token.'
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedObjective:
     """The objective of BERT, RoBERTa, ALBERT and ModernBERT."""
@@ -45,7 +35,12 @@ class MaskedObjective:
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
         """Raise InputError where they mask nothing."""
-        check_masked(what, facts)
+        if facts["masking"] == "none":
+            raise InputError(
+                f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
+                'would learn nothing. Leave masking.kind out, or take another input than "causal"; or set '
+                'model.objective = { kind = "next" }, which guesses the next token.'
+            )
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Masked tokens, and pairs where the family and the examples have them."""

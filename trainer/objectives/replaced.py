@@ -8,7 +8,6 @@ neither the number of processes nor how a step is cut changes what the discrimin
 probability decides, and a resumed run reads what it would have read.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,13 +15,12 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
-from corpora.store.manifest import Json
 from corpora.store.randomness import stream, uniform
 from corpora.store.settings import check_range
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
 from trainer.objectives.contract import ModelPart, Reads, Target, Term
-from trainer.objectives.masked import MASKED, check_masked
+from trainer.objectives.masked import MASKED, MaskedObjective
 
 REPLACED = "replaced"
 NOISE, PRESENT = "noise", "present"  # further targets
@@ -33,7 +31,7 @@ GENERATOR = ModelPart(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacedObjective:
+class ReplacedObjective(MaskedObjective):
     """The objective of ELECTRA.
 
     generator_size:   hidden size of the generator as a share of the model's; None for what the model's size has
@@ -62,11 +60,6 @@ class ReplacedObjective:
         check_range("model.objective.replaced_weight", self.replaced_weight, 0, 1e6)
         check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
 
-    @property
-    def causal(self) -> None:
-        """Every token attends to all."""
-        return None
-
     def check(self, family: Family) -> None:
         """Raise InputError for a family that has no discriminator."""
         if REPLACED not in family.names.architectures:
@@ -74,10 +67,6 @@ class ReplacedObjective:
                 f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '
                 'have: set model.family = "electra", or use another objective.'
             )
-
-    def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError where they mask nothing."""
-        check_masked(what, facts)
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Return the terms of the generator and of the discriminator."""

@@ -2,6 +2,7 @@
 
     ExampleDataset(shard_set)                    number -> record; for samplers, batch samplers, transformers.Trainer
     StreamLoader(ExampleStream(shard_set, batch=32, rank=r, ranks=n), num_workers=2)       batch after batch
+    DataLoader(ExampleDataset(shard_set), batch_size=32, collate_fn=PaddedBatches.of(shard_set))
 
 Promise: of an epoch each live example is read once, by one rank and one worker, with the masks of that epoch. Batch k
 of rank r holds the r-th of every `ranks` examples of step k, whatever the number of workers; so a state is a slot, the
@@ -11,9 +12,14 @@ ranks, with batches of any size, and where examples were deleted meanwhile.
 An epoch's last batch is as large as what is left, and one rank may have a batch more than another; with `endless` all
 batches are full and run on from one epoch to the next. Cost: that of the loader, and some nanoseconds a token
 for rows of one width.
+
+Of `PaddedBatches` input_ids, attention_mask, token_type_ids and labels are int64 [B, L], the label of a pair int64 [B];
+the masks are those of the records, and a collator that draws masks of its own must not follow. Columns that the records
+lack are left out: `transformers.Trainer` takes away what a model has no argument for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -25,10 +31,44 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from corpora.errors import InputError
 from corpora.store.settings import check_range
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.records import ExampleRecords, Record, padded
+from shards.reading.records import ExampleRecords, Record, RecordNames, padded
 
 State = dict[str, Any]
 Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedBatches:
+    """A collate function. L is the longest record's length, rounded up to a multiple of `multiple`.
+
+    fill: what is put after the end of a record, by column of tokens; other columns have a number a record
+    """
+
+    fill: Mapping[str, int]
+    multiple: int = 1
+
+    @staticmethod
+    def of(shard_set: ShardSet, multiple: int = 1) -> "PaddedBatches":
+        """For the records of a shard set."""
+        return PaddedBatches(fill=dict(RecordNames.of(shard_set.manifest).fill), multiple=multiple)
+
+    def __call__(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """The batch of some records."""
+        longest = max(len(record["input_ids"]) for record in records)
+        width = -(-longest // self.multiple) * self.multiple
+        return {
+            name: self._rows([record[name] for record in records], width, self.fill[name])
+            if name in self.fill
+            else torch.tensor([int(record[name]) for record in records])
+            for name in records[0]
+        }
+
+    @staticmethod
+    def _rows(values: Sequence[Any], width: int, fill: int) -> Tensor:
+        rows = torch.full((len(values), width), fill, dtype=torch.int64)
+        for row, value in zip(rows, values, strict=True):
+            row[: len(value)] = torch.as_tensor(value)
+        return rows
 
 
 class ExampleDataset(Dataset[Record]):

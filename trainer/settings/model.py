@@ -1,20 +1,46 @@
-"""The `[model]` table: which encoder, and by what it is pre-trained. No torch.
+"""The `[model]` table: which encoder, a family by its name, and by what it is pre-trained, an objective. No torch.
 
 Every field enters the fingerprint of the model.
+
+What a family is, is in `trainer.families.contract`, and what an objective in `trainer.objectives.contract`. A package
+of your own adds one under the entry point `cloze.families` or `cloze.objectives`, which is looked for only where a name
+is not one of ours. An objective's `version` and the package's enter the fingerprint of its models.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
+from corpora.entry_points import Kinds, load_point, package_of
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from corpora.store.settings import added, check_choice, check_range, limit, settings_json
+from corpora.store.settings import added, bind, check_choice, check_range, limit, settings_json
+from trainer.families.albert import ALBERT
+from trainer.families.bert import BERT
 from trainer.families.contract import DEVIATION, EncoderShape, Family, ModelInputs, Size
-from trainer.families.registry import family_of, family_package
+from trainer.families.distilbert import DISTILBERT
+from trainer.families.electra import ELECTRA
+from trainer.families.modernbert import MODERNBERT
+from trainer.families.roberta import ROBERTA
 from trainer.objectives.contract import ModelPart, ObjectiveSettings
-from trainer.objectives.registry import objective_package, read_objective
+from trainer.objectives.distillation import DistillationObjective
+from trainer.objectives.masked import MaskedObjective
+from trainer.objectives.next_token import NextTokenObjective
+from trainer.objectives.replaced import ReplacedObjective
 
+FAMILY_GROUP = "cloze.families"
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.name: family for family in (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, MODERNBERT)}
+)
+_FAMILY_KINDS = Kinds(what="family", key="model.family", group=FAMILY_GROUP, ours=FAMILIES)
+OBJECTIVE_GROUP = "cloze.objectives"
+_OURS = (MaskedObjective, ReplacedObjective, NextTokenObjective, DistillationObjective)
+OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
+_MEMBERS = ("version", "builder", "causal", "check", "check_shards", "terms", "read", "counts", "parts")
+_OBJECTIVE_KINDS = Kinds(
+    what="objective", key="model.objective.kind", group=OBJECTIVE_GROUP, ours=OBJECTIVES, members=_MEMBERS
+)
 USUAL_WIDTH = 0.25  # of a generator, where the family's row does not give the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 BOUNDS = {
@@ -30,6 +56,38 @@ ROW = {
     "pooling": "pooling",
 }
 POOLINGS = ("cls", "mean")
+
+
+def family_of(name: str) -> Family:
+    """Return a family. Raises InputError for an unknown name and for a broken package."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    point = _FAMILY_KINDS.point(name)
+    family = load_point(point)
+    if not isinstance(family, Family) or family.name != name:
+        raise InputError(
+            f"The family {name!r} of {package_of(point)} is not a `Family` of that name: this is a bug in its package."
+        )
+    return family
+
+
+def family_package(name: str) -> str:
+    """The package that a family comes from, with its version; empty for one of ours."""
+    return _FAMILY_KINDS.package(name)
+
+
+def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
+    """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
+    if not isinstance(table.get("kind"), str):
+        raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
+    own = {key: value for key, value in table.items() if key != "kind"}
+    settings: ObjectiveSettings = bind(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
+    return settings
+
+
+def objective_package(kind: str) -> str:
+    """The package that an objective comes from, with its version; empty for one of ours."""
+    return _OBJECTIVE_KINDS.package(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,10 +290,8 @@ def narrowed(wanted: float) -> tuple[int, int]:
 
 def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer; none where all see everything."""
-    window, every = (
-        settings.window or settings.of_family.window,
-        settings.every_global or settings.of_family.every_global,
-    )
+    window = settings.window or settings.of_family.window
+    every = settings.every_global or settings.of_family.every_global
     return () if window is None else tuple(window if layer % every else None for layer in range(layers))
 
 

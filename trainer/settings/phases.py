@@ -1,21 +1,230 @@
-"""A phase of a training: its length, the size of its steps, and what it reads. Standard library only, no torch."""
+"""A phase of a training: its length, the size of its steps, what it reads, and its learning rate. No torch.
 
+    warm-up ─► peak ─► decay ─► end rate         (a stretch: phases that follow each other under one schedule)
+
+The rate of a step and its slots follow from the step alone, so that nothing of them is saved. The rate rises linearly,
+and is at its peak at the step after the warm-up; the `Schedule` sets what follows. The end rate is that of the step
+after the last one: where it is zero no step is lost.
+
+Cost: the slots before any step take as many divisions as the numbers have digits, however long a batch grows.
+"""
+
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from types import MappingProxyType
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
-from trainer.settings.ramps import BatchRamp
-from trainer.settings.schedules import MOST_STEPS, Schedule, check_rate
 
+MOST_STEPS = 1 << 40
+DECAY_SHARE = 0.1  # of a "wsd" that does not set how long it falls
+
+# which kinds a key means something to
+_KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "kind": ("linear", "polynomial", "cosine", "constant", "wsd"),
+        "power": ("polynomial",),
+        "decay_from": ("linear", "polynomial", "cosine"),
+        "decay_steps": ("wsd",),
+        "decay_share": ("wsd",),
+        "decay": ("wsd",),
+        "final_share": ("linear", "polynomial", "cosine", "wsd"),
+    }
+)
+KINDS = _KINDS_OF["kind"]
 MOST_TOKENS = 10**15
 PRECISIONS = ("float32", "bfloat16", "float16")
 _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The learning rate after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
+
+    kind:        "linear"; "polynomial": the share of the steps that is left, to a power; "cosine": half a wave;
+                 "constant"; "wsd": constant, then a decay at the end (warm-up, stable, decay)
+    power:       of "polynomial"
+    decay_from:  where "linear", "polynomial" and "cosine" begin to fall: "warmup", at its end; "start", at step 0, as
+                 in the code of BERT's authors: then the rate is below the peak when the warm-up ends
+    decay_steps: last steps, in which "wsd" falls
+    decay_share: the same as a share of the steps; 0.1 where neither is given
+    decay:       how "wsd" falls: "1-sqrt" (Hägele et al. 2024) or "linear"
+    final_share: the rate at the end, as a share of the peak
+    """
+
+    kind: str = "linear"
+    power: float = 1.0
+    decay_from: str = "warmup"
+    decay_steps: int | None = None
+    decay_share: float | None = None
+    decay: str = "1-sqrt"
+    final_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("schedule.kind", self.kind, KINDS)
+        check_choice("schedule.decay_from", self.decay_from, ("warmup", "start"))
+        check_choice("schedule.decay", self.decay, ("1-sqrt", "linear"))
+        check_range("schedule.power", self.power, 1e-3, 1e3)
+        check_range("schedule.final_share", self.final_share, 0, 1)
+        if self.decay_steps is not None:
+            check_range("schedule.decay_steps", self.decay_steps, 1, MOST_STEPS)
+        if self.decay_share is not None:
+            check_range("schedule.decay_share", self.decay_share, 1e-9, 1)
+        if self.decay_steps is not None and self.decay_share is not None:
+            raise InputError("schedule has decay_steps and decay_share: leave out one of them.")
+        for each in fields(self):
+            if getattr(self, each.name) != each.default and self.kind not in _KINDS_OF[each.name]:
+                raise InputError(
+                    f"schedule.{each.name} has no meaning for the kind {self.kind!r}: leave it out, or choose "
+                    f"{' or '.join(map(repr, _KINDS_OF[each.name]))}."
+                )
+
+    @staticmethod
+    def of(given: "str | Schedule") -> "Schedule":
+        """Return the schedule of a recipe's kind or table."""
+        return Schedule(kind=given) if isinstance(given, str) else given
+
+    def decay_of(self, steps: int) -> int:
+        """The last steps, of so many, in which "wsd" falls."""
+        if self.decay_steps is not None:
+            return self.decay_steps
+        return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
+
+    def height(self, left: float) -> float:
+        """Return the share left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
+
+        >>> Schedule(kind="wsd").height(0.75), Schedule(kind="polynomial", power=2).height(0.5)
+        (0.5, 0.25)
+        """
+        if self.kind == "wsd" and self.decay == "1-sqrt":
+            return 1 - math.sqrt(1 - left)
+        if self.kind == "cosine":
+            return (1 - math.cos(math.pi * left)) / 2
+        return float(left**self.power)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Steps under one schedule.
+
+    first:  step of the run at which it begins
+    steps:  how many
+    peak:   the highest rate
+    warmup: steps in which the rate rises
+    """
+
+    first: int
+    steps: int
+    peak: float
+    warmup: int
+    schedule: Schedule
+
+    def __post_init__(self) -> None:
+        falling = self.schedule.decay_of(self.steps) if self.schedule.kind == "wsd" else 0
+        if self.warmup + falling > self.steps:
+            ends = f" and its decay (decay_steps = {falling})" if falling else ""
+            raise InputError(
+                f"The schedule that begins at step {self.first:,} of the training has {self.steps:,} steps, and its "
+                f"warm-up (warmup_steps = {self.warmup}){ends} does not fit into them: make it shorter, in [training] "
+                "or in the phase that sets it, or give the phases more steps."
+            )
+
+    def rate(self, step: int) -> float:
+        """The rate of a step of the run."""
+        done, schedule = step - self.first, self.schedule
+        if done < self.warmup:
+            return self.peak * (done + 1) / (self.warmup + 1)
+        if schedule.kind == "constant":
+            return self.peak
+        left, falling = max(0, self.steps - done), self.falling
+        if left >= falling and schedule.kind == "wsd":
+            return self.peak
+        if schedule.kind == "linear" and not schedule.final_share:
+            return self.peak * left / falling
+        return self.peak * (schedule.final_share + (1 - schedule.final_share) * schedule.height(left / falling))
+
+    @property
+    def falling(self) -> int:
+        """Steps over which the rate falls, those of the warm-up included where it falls from step 0 on."""
+        if self.schedule.kind == "wsd":
+            return self.schedule.decay_of(self.steps)
+        return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)
+
+
+def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
+    """Raise InputError for a rate or a warm-up out of range."""
+    check_range(f"{where}.learning_rate", rate, 0, 10)
+    check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
+    check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
+    if warmup_steps and warmup_share:
+        raise InputError(f"{where} has warmup_steps and warmup_share: leave out one of them.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRamp:
+    """The growth of a phase's batch: `batch_ramp = { first = 768, tokens = "50B" }`.
+
+    first:    examples of the first step
+    steps:    the step from which on a step has the whole `batch` of the phase; until then it grows linearly
+    tokens:   the same as tokens that are read until then, in place of `steps`: a whole number, or a text as in "50B"
+    multiple: it grows by so many examples at a time, or by a multiple of them
+    """
+
+    first: int
+    steps: int = 0
+    tokens: int | str | None = limit(None)  # what decides the weights is the steps that it becomes
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        where = "training.phase.batch_ramp"
+        check_range(f"{where}.first", self.first, 1, 1 << 24)
+        check_range(f"{where}.multiple", self.multiple, 1, 1 << 24)
+        check_range(f"{where}.steps", self.steps, 0, MOST_STEPS)
+        if bool(self.steps) == (self.tokens is not None):
+            raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
+
+    def check_batch(self, batch: int) -> None:
+        """Raise InputError unless the ramp leads to a batch."""
+        if self.first > batch or (batch - self.first) % self.multiple:
+            raise InputError(
+                f"training.phase.batch_ramp.first = {self.first} does not lead to batch = {batch} by multiples of "
+                f"{self.multiple} examples: the batch grows from `first` to `batch`, by a multiple of `multiple`."
+            )
+
+    def size(self, step: int, batch: int) -> int:
+        """Examples of a step of the phase."""
+        if step >= self.steps:
+            return batch
+        return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
+
+    def before(self, step: int, batch: int) -> int:
+        """Examples of all steps before a step of the phase."""
+        rising = min(step, self.steps)
+        levels = (batch - self.first) // self.multiple
+        grown = self.multiple * floor_sum(rising, levels, self.steps) if rising else 0
+        return self.first * rising + grown + batch * (step - rising)
+
+
+def floor_sum(number: int, factor: int, divisor: int) -> int:
+    """Return the sum of `i * factor // divisor` over i below a number, by Euclid's algorithm.
+
+    >>> floor_sum(5, 3, 4), sum(i * 3 // 4 for i in range(5))
+    (6, 6)
+    """
+    total, offset = 0, 0
+    while True:
+        total += number * (number - 1) // 2 * (factor // divisor) + number * (offset // divisor)
+        factor, offset = factor % divisor, offset % divisor
+        top = factor * number + offset
+        if top < divisor:
+            return total
+        number, offset = divmod(top, divisor)
+        factor, divisor = divisor, factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The settings of a training run: its phases, the optimizer. Standard library only, no torch.
+"""The settings of a training run: its phases, the optimizer, the learning rate of every step. No torch.
 
 Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
 processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from corpora.errors import InputError
 from corpora.store.settings import added, check_choice, check_range, limit
-from trainer.settings.phases import PRECISIONS, PhaseSettings
-from trainer.settings.schedules import Schedule, Stretch, check_rate
+from trainer.settings.phases import PRECISIONS, PhaseSettings, Schedule, Stretch, check_rate
 
 OPTIMIZERS = ("adamw", "lamb", "stable-adamw")
 
@@ -59,8 +58,8 @@ class TrainingSettings:
     evaluate_examples: most held-out examples that an evaluation reads
     checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
     checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for by steps alone
-    async_checkpoints: training goes on while a checkpoint is written, from a copy in main memory: for each process its
-                       share of weights and moments
+    async_checkpoints: on GPUs, training continues while a checkpoint is written, from a copy in main memory: for each
+                       process its share of weights and moments
     keep_checkpoints:  newest ones kept
     log_every:         steps between lines of the log
     health_checks:     stop a run that its first steps show to be doomed
@@ -203,3 +202,15 @@ class TrainingSettings:
             warmup=warmup.warmup_steps or round((warmup.warmup_share or 0) * steps),
             schedule=Schedule.of(phase.schedule or self.schedule),
         )
+
+
+def learning_rate(step: int, settings: TrainingSettings) -> float:
+    """Return the rate of a step, counted from 0, under the schedule that it is in."""
+    stretches = settings.stretches
+    return next((each for each in reversed(stretches) if each.first <= step), stretches[0]).rate(step)
+
+
+def decays_begin(settings: TrainingSettings) -> frozenset[int]:
+    """Return the steps before which a "wsd" was constant: another run can continue what was learnt until there."""
+    stretches = [stretch for stretch in settings.stretches if stretch.schedule.kind == "wsd"]
+    return frozenset(stretch.first + stretch.steps - stretch.falling for stretch in stretches) - {0}

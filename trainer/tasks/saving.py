@@ -30,9 +30,8 @@ from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import settings_json
 from trainer.complete_folders import check_files, described
 from trainer.families.contract import ModelInputs, Side
-from trainer.huggingface.checkpoints import WEIGHTS, checked, modern, read_weights, write_model
+from trainer.huggingface.checkpoints import WEIGHTS, checked, huggingface_names, modern, read_weights, write_model
 from trainer.huggingface.config import CONFIG, read_config, read_json
-from trainer.huggingface.names import huggingface_names
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings

@@ -32,13 +32,10 @@ from corpora.store.places.place import Place
 from shards.reading.budgets import cut_step, fitting_shape, whole_share
 from shards.reading.files.shard_cache import NearFiles
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import GatheredExamples, Loader, Slots, ahead, slot_numbers
+from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, ahead, slot_numbers
 from shards.reading.mixture import Mixture
-from shards.reading.order.global_order import cut, share
-from shards.reading.order.interleave import Interleave, apportioned
-from shards.reading.slots import SlotReader
-from trainer.jobs.job import JobInput, TrainingJob
-from trainer.jobs.phases import readings
+from shards.reading.order import Interleave, apportioned, cut, share
+from trainer.jobs.job import JobInput, TrainingJob, readings
 from trainer.model.batches import Batch, filled, to_batch
 from trainer.training.parallel import Ranks
 
@@ -48,11 +45,6 @@ COMMONEST = 100
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
 Flops = Callable[[Int64s, int], int]
-
-
-def unknown_flops(lengths: Int64s, places: int) -> int:
-    """Return 0, for an objective that does not report FLOPs."""
-    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +103,7 @@ class Feed:
     flops: of learning from sequences of some lengths of which some places are read
     """
 
-    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks, flops: Flops = unknown_flops) -> None:
+    def __init__(self, job: TrainingJob, phase: int, ranks: Ranks, flops: Flops | None = None) -> None:
         self._job = job
         self._flops = flops
         self._settings = job.training.phase[phase]
@@ -146,13 +138,10 @@ class Feed:
         rate = self._settings.mask_rate
         return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near, mask_rate=rate)
 
-    def steps(self, first: int, slot: int) -> Iterator[list[MicroBatch]]:
-        """The micro-batches of every step of the phase from its step `first` on, whose slots begin at `slot`."""
-        return ahead(self._slots(first, slot), lambda slots: list(self._micro_batches(self._train, slots)))
+    def steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
+        """Yield the steps of the phase from its step `first` on, whose slots begin at `slot`. before: steps of the run
 
-    def counted_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
-        """The same as whole steps, counted over all processes, which must all read them. before: steps of the run
-
+        They are counted over all processes, which must all read them.
         To be closed where the processes still answer each other: the step after the last one given is being counted.
         """
         numbered = enumerate(self._slots(first, slot), before + 1)
@@ -263,7 +252,7 @@ class Feed:
             ),
             tallies=gathered.tallies,
             rarer=None if gathered.word_starts is None else rarer_words(gathered, self._commonest),
-            flops=self._flops(np.diff(gathered.offsets).astype(np.int64), len(reads.points)),
+            flops=self._flops(np.diff(gathered.offsets).astype(np.int64), len(reads.points)) if self._flops else 0,
         )
 
 

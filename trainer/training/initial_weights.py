@@ -12,7 +12,7 @@ teacher's once, until they are on the device.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,11 +23,10 @@ from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.bounds import check_ids
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights
-from trainer.huggingface.config import CONFIG, read_config
+from trainer.huggingface.config import CONFIG, read_config, tokenizer_files
 from trainer.huggingface.embeddings import WEIGHTS, with_rows
-from trainer.huggingface.starting import begun_parts, first_heads, heads_without, of_other_heads
-from trainer.huggingface.teaching import check_tokens
-from trainer.huggingface.tokenizers import tokenizer_files
+from trainer.huggingface.pretrained import with_first_part
+from trainer.huggingface.starting import begun_parts, check_tokens, first_heads, heads_without, of_other_heads
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import Start
 from trainer.model.distillation import DistilledModel, begin_with
@@ -35,14 +34,6 @@ from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunModel:
-    """A model as it is before the first step. message: where its weights are from; "" for first ones"""
-
-    model: Objective
-    message: str = ""
 
 
 def first_model(job: TrainingJob) -> Objective:
@@ -54,8 +45,10 @@ def first_model(job: TrainingJob) -> Objective:
     return model
 
 
-def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
-    """Return the model with the weights that the job begins with, and its teacher, where it has one.
+def begun_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
+    """Return the model with the weights that the job begins with, and its teacher, where it has one; and a message.
+
+    The message says where the weights are from; it is empty for first ones.
 
     resumes: its weights come from a checkpoint afterwards
     Raises InputError where a folder is not what it was.
@@ -63,14 +56,13 @@ def begun_model(job: TrainingJob, resumes: bool = False) -> BegunModel:
     model = first_model(job)
     taught = teach(model, job, begins=job.start is None and not resumes)
     if job.start is None or resumes:
-        return BegunModel(model=model, message=taught)
+        return model, taught
     job.start.check()
     state, new_heads = start_state(job.start, job.model, job.inputs)
     model.load_state_dict({**model.state_dict(), **state})
     heads = f" Its {' and '.join(new_heads)} begins with first weights." if new_heads else ""
     rows = f" {len(job.start.rows):,} tokens begin as the means of their pieces." if job.start.rows else ""
-    message = f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}"
-    return BegunModel(model=model, message=message.rstrip())
+    return model, f"Training begins with the model in {job.start.folder}.{heads}{rows} {taught}".rstrip()
 
 
 def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -96,22 +88,11 @@ def start_state(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
 def _part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
     """Return what a part's file holds. model: as the folder's, on the meta device"""
     family = model.family
-    tensors = _below_name(read_weights(path), next(iter(family.names.encoder.values()))[0])
+    tensors = with_first_part(read_weights(path), family)
     lacking = heads_without(tensors.keys(), part, family)
     held = part._replace(heads={ours: theirs for ours, theirs in part.heads.items() if ours not in lacking})
     kept = {name: tensor for name, tensor in tensors.items() if not of_other_heads(name, held, family)}
     return from_huggingface(kept, model, held, str(path))
-
-
-def _below_name(tensors: dict[str, Tensor], example: str) -> dict[str, Tensor]:
-    """Tensors of an encoder that was saved by itself, under the names that they have in a model with heads.
-
-    example: a name of the encoder's there
-    """
-    root = f"{example.partition('.')[0]}."
-    if any(name.startswith(root) for name in tensors):
-        return tensors
-    return {root + name: tensor for name, tensor in tensors.items()}
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:

@@ -14,7 +14,7 @@ the checkpoint of that step is written, and the processes leave after the same s
 
 No step waits for the device, but with float16, which must know of overflows: the numbers of a line are on their way
 while the next step is computed, and the line is written after it (on a processor at once). The first steps of a run
-are looked at one by one (`health.py`).
+are looked at one by one (`reports.py`).
 """
 
 import signal
@@ -33,17 +33,15 @@ import torch
 from corpora.errors import InputError
 from corpora.store.manifest import Json
 from corpora.store.randomness import stream
+from corpora.store.workers.processes import take_signals
 from trainer.auto_settings import Computing
-from trainer.launching.ending import take_signals
 from trainer.metrics import MetricsLog, line, speak
-from trainer.settings.rates import learning_rate
-from trainer.settings.training import TrainingSettings
+from trainer.settings.training import TrainingSettings, learning_rate
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Newest, Saved
 from trainer.training.feed import Step
-from trainer.training.health import FirstSteps
 from trainer.training.learner import Learner
-from trainer.training.log_lines import Noted, Numbers, Speed, on_their_way
 from trainer.training.parallel import FIRST_STEPS, Ranks
+from trainer.training.reports import FirstSteps, Noted, Numbers, Speed, on_their_way
 
 
 class Course:
@@ -183,7 +181,7 @@ class TrainingLoop:
         self.stop = StopSignal(ranks)
         self.speed = Speed(course.settings, ranks)
         self.noted: Noted | None = None  # a step whose line is not written yet
-        self.defers = ranks.device.type != "cpu"  # the line to when its numbers have arrived
+        self.defers = ranks.device.type != "cpu"  # lines and checkpoints are written while it computes
         self.ends = [*accumulate(phase.steps for phase in course.settings.phase)]
         course.enter(bisect_right(self.ends, max(self.step - 1, 0)))  # of the last step, of which the loss scale is
 
@@ -329,9 +327,10 @@ class TrainingLoop:
             progress=self.course.progress(),
         )
         self._tell_written(wait=True)
-        self.checkpoints.begin(learner, saved, self.course.kept)
+        continues = self.settings.async_checkpoints and self.defers  # a processor has no time for both
+        self.checkpoints.begin(learner, saved, self.course.kept, copies=continues)
         self.saved, self.saved_at = self.step, time.monotonic()
-        self._tell_written(wait=not self.settings.async_checkpoints)
+        self._tell_written(wait=not continues)
 
     def _tell_written(self, wait: bool) -> None:
         """Log the checkpoint that was being written, if it is there. wait: until it is"""

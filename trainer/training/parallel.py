@@ -1,4 +1,4 @@
-"""Many processes as one: the process group, the sharded model, sums over all of it.
+"""Many processes as one: the process group, the sharded model, sums over all of it; and how each computes.
 
 One code path for one process and for many, on processors (gloo) and on GPUs (nccl): FSDP2 shards every layer and
 then the rest of the model over all processes. A single one has all of it in one group, unless it gathers by layers.
@@ -13,6 +13,24 @@ Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are don
 A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out, and named, with
 the place it had reached (`stands`); torchrun's agent then ends all of them. Processors ask each other in every step,
 and nccl, which ends a process silently, waits NCCL_SECONDS longer than they.
+
+How a process computes is chosen by the machine (`settle`). What is computed in the same order each time:
+
+    processor           always: the same number of processes of the same kind of machine, with the same torch, give the
+                        same weights to the bit
+    GPU                 no promise, by default: attention's backward pass and sums over places add up in the order in
+                        which blocks of the card happen to end, and weights differ by rounding from run to run
+    GPU, deterministic  the algorithms of torch that add up in one order, attention's backward pass included: the same
+                        number of GPUs of the same kind, with the same torch and driver, give the same weights; an
+                        operation that has no such algorithm ends training, with its name
+
+torch's own `warn_only` does not give half of the last: with it attention's backward pass keeps its usual order.
+cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must set before the first
+product: the launcher does.
+
+On a GPU this is held by `tests/trainer/training/test_on_gpus.py`, for one process without compiled layers.
+
+Errors of torch that are not the program's fault become a paragraph that names the setting to change.
 """
 
 import importlib
@@ -20,7 +38,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -35,7 +53,10 @@ from torch.distributed.rendezvous import rendezvous
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from trainer.model.heads import MaskedHead
+from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
+from trainer.launching.commands import CUBLAS_WORKSPACE
+from trainer.model.masked import MaskedHead
+from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
 if TYPE_CHECKING:
@@ -53,6 +74,8 @@ PROGRAMS = 64  # that all parts of a model may be compiled to
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by default
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory reports that none is left
+NOT_DETERMINISTIC = "does not have a deterministic implementation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,3 +343,94 @@ def _memory_bytes(ranks: Ranks) -> int:
     if ranks.device.type == "cuda":
         return int(torch.cuda.get_device_properties(ranks.device).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks.host_count
+
+
+def settle(
+    training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: Computing | None = None
+) -> tuple[TrainingSettings, Computing, str]:
+    """Return the settings without "auto", what was chosen, and a line about it. All processes must call it.
+
+    before: what the checkpoint records that training resumes from
+    Raises InputError as `choose` does.
+    """
+    machine = weakest(ranks.collect(machine_of(ranks.device)))
+    choice = choose(training, machine, before)
+    torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
+    _, hidden_size, heads, _ = model.shape
+    padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
+    line = choice_line(training, choice, machine, padded)
+    return replace(training, precision=choice.precision, compile=choice.compile), choice, line
+
+
+def machine_of(device: torch.device) -> Hardware:
+    """Return the hardware of a process."""
+    lacks = compiler_lacks(device.type)
+    if device.type == "cpu":
+        return Hardware(device="cpu", lacks=lacks)
+    name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    return Hardware(device=device.type, name=name, capability=capability, lacks=lacks)
+
+
+def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
+    """Choose the algorithms of torch that give the same sums in every run, where that is promised."""
+    strict = device.type == "cuda" and settings.deterministic
+    if strict:
+        os.environ.setdefault(*CUBLAS_WORKSPACE)  # where no launcher started this process
+    torch.use_deterministic_algorithms(strict or device.type == "cpu", warn_only=not strict)
+    # a check that costs time and is no part of the promise; torch does not declare it to type checkers
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def mendable(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
+    """Turn errors that a setting can fix into InputErrors: no memory left, or no deterministic algorithm."""
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        message = str(error)
+        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
+            raise too_much(settings, processes, device) from error
+        if NOT_DETERMINISTIC in message:
+            raise not_deterministic(message) from error
+        raise
+
+
+def too_much(settings: TrainingSettings, processes: int, device: str) -> InputError:
+    """Return what to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
+    remedies = [smaller(settings, processes)]
+    if not settings.activation_checkpointing:
+        remedies.append("set training.activation_checkpointing = true, for a third more time")
+    if processes > 1 and settings.gather != "layer":
+        remedies.append('set training.gather = "layer"')
+    return InputError(
+        f"The {'GPU' if device == 'cuda' else 'machine'} has no memory left for what a process holds at once: "
+        f"{'; or '.join(remedies)}. The trained model stays the same, up to rounding, and the same command resumes "
+        "from the newest checkpoint."
+    )
+
+
+def smaller(settings: TrainingSettings, processes: int) -> str:
+    """Return the setting that bounds a micro-batch, as it is and at half.
+
+    >>> from trainer.settings.phases import PhaseSettings
+    >>> smaller(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
+    'set training.micro_batch = 64 (a process now takes its whole share of a step, 128 examples)'
+    """
+    if settings.micro_batch_tokens is not None:
+        now = settings.micro_batch_tokens
+        return f"lower training.micro_batch_tokens, now {now}, to {max(now // 2, 1)}"
+    share = max(-(-phase.batch // processes) for phase in settings.phase)
+    if settings.micro_batch is not None and settings.micro_batch <= share:
+        now = settings.micro_batch
+        return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
+    half = max(share // 2, 1)
+    return f"set training.micro_batch = {half} (a process now takes its whole share of a step, {share} examples)"
+
+
+def not_deterministic(message: str) -> InputError:
+    """Return the error for an operation without an algorithm that adds up in one order."""
+    operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
+    return InputError(
+        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed order. "
+        "Leave training.deterministic out: weights then differ by rounding from run to run."
+    )

@@ -6,9 +6,12 @@ Promise: the examples of a step and their masks are a function of the seed, the 
 number of processes and however often the run was killed or stopped. On the same number of processes, on processors,
 an interrupted run ends with the very weights of an uninterrupted one; on another, with weights that differ by rounding,
 and by dropout where there is any. On GPUs weights differ by rounding in any case, unless `deterministic` is asked for
-(`machine.py`).
+(`parallel.py`).
 
-Shards are verified meanwhile; the first checkpoint waits for that (`shard_check.py`).
+Promise: no checkpoint and no export holds what was learnt from a shard that is not what was written. Shards are read
+once on every host while training runs; the first checkpoint waits until every file is verified, and where one is
+damaged all processes stop with the same paragraph. Cost: that of `Verification`, once on a host and then again only for
+files that changed.
 """
 
 import itertools
@@ -16,7 +19,7 @@ import shutil
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,26 +32,69 @@ from corpora.kernels.arrays import Float64s, Int64s
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
 from corpora.store.places.files import unfinished
+from corpora.store.places.place import Place
+from shards.reading.files.shard_set import Verification
 from shards.reading.loader import TALLIES
 from trainer.complete_folders import described, finish, names_in
 from trainer.huggingface.checkpoints import export
-from trainer.jobs.job import TrainingJob
-from trainer.jobs.phases import readings
-from trainer.metrics import MetricsListener, MetricsLog, line, speak
-from trainer.settings.rates import decays_begin, learning_rate
-from trainer.settings.training import TrainingSettings
+from trainer.jobs.job import TrainingJob, readings
+from trainer.metrics import MetricsLog, line, speak
+from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
 from trainer.tensorboard import TensorBoard
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, whole_state
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch, Step
-from trainer.training.health import FirstSteps, check_vocabulary, examples_said, joined_examples
-from trainer.training.initial_weights import BegunModel, begun_model
-from trainer.training.learner import Learner
-from trainer.training.log_lines import Noted, Numbers, Speed, line_counts, losses_of, named
+from trainer.training.initial_weights import begun_model
+from trainer.training.learner import Learner, set_weight_decay
 from trainer.training.loop import Course, StopSignal, TrainingLoop
-from trainer.training.machine import compute_reproducibly, mendable, settle
-from trainer.training.optimizers import set_weight_decay
-from trainer.training.parallel import PeersLost, Ranks, joined
-from trainer.training.shard_check import ShardCheck
+from trainer.training.parallel import PeersLost, Ranks, compute_reproducibly, joined, mendable, settle
+from trainer.training.reports import (
+    FirstSteps,
+    Noted,
+    Numbers,
+    Speed,
+    check_vocabulary,
+    examples_said,
+    joined_examples,
+    line_counts,
+    losses_of,
+    named,
+)
+
+SECONDS = 10.0  # that all processes wait before they ask again: far below the time that a collective may take
+
+
+class ShardCheck:
+    """The verification of all shards of a job, by one process of every host."""
+
+    def __init__(self, job: TrainingJob, ranks: Ranks, log: MetricsLog) -> None:
+        self._ranks, self._log, self._sound = ranks, log, False
+        verification = Verification(Place(job.store), job.shard_sets, job.stamps, job.elsewhere)
+        self._own = verification if ranks.host_rank == 0 else None
+
+    def running(self) -> AbstractContextManager[Any]:
+        """Verify during a block."""
+        return self._own or nullcontext()
+
+    def wait(self, step: int) -> None:
+        """Wait until the shards are verified. All processes must call it. Raises Damaged on all of them."""
+        announced = False
+        while not self._sound:
+            states = self._ranks.collect(self._state())
+            for damage in states:
+                if isinstance(damage, tuple):
+                    raise Damaged(*damage)
+            self._sound = all(states)
+            if not (self._sound or announced):
+                self._log.say("waiting", step, message="The shards are verified before anything is written.")
+                announced = True
+
+    def _state(self) -> bool | tuple[str, str]:
+        """Return whether this process has verified its host's shards; of a damaged file its path and its fault."""
+        try:
+            damage = None if self._own is None else self._own.damage(SECONDS)
+        except TimeoutError:
+            return False
+        return True if damage is None else (damage.path, damage.what)
 
 
 def main(arguments: list[str]) -> int:
@@ -76,7 +122,8 @@ def pretraining(job: TrainingJob, ranks: Ranks) -> TrainingLoop:
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    log = MetricsLog(work, ranks.rank == 0, listeners(job, ranks))
+    shows = [TensorBoard(work)] if job.training.tensorboard and ranks.rank == 0 else []
+    log = MetricsLog(work, ranks.rank == 0, shows)
     checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
     newest = checkpoints.newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
     settings, choice, computes = settle(job.training, job.model, ranks, newest.choice)
@@ -101,8 +148,8 @@ class Phases(Course):
         self.job, self.settings, self.ranks, self.log = job, settings, ranks, log
         self.identity = job.identity
         self.kept = decays_begin(job.training)  # other runs may continue from here, before the rate falls
-        self._begun = begun_model(job, resumes)
-        self.learner = Learner.of(self._begun.model, settings.in_phase(0), ranks)
+        model, self._begun = begun_model(job, resumes)
+        self.learner = Learner.of(model, settings.in_phase(0), ranks)
         self.first_steps = FirstSteps.of(job, self.learner.terms, ranks)
         self._computes = computes
         self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of the run
@@ -126,14 +173,13 @@ class Phases(Course):
         settings = self.settings.in_phase(phase)
         if settings.precision != self.learner.settings.precision:
             with torch.random.fork_rng([] if self.ranks.device.type == "cpu" else [self.ranks.device]):
-                model = begun_model(self.job, resumes=True).model
+                model, _ = begun_model(self.job, resumes=True)
             self.learner = self.learner.moved(model, settings)
-            self._begun = BegunModel(model=model)  # what it was before takes no memory any more
         set_weight_decay(self.learner.optimizer, settings.weight_decay)
 
     def begin(self, checkpoints: Checkpoints) -> None:
         """Take the weights and the optimizer of another run, where the job continues from one."""
-        begins = {"message": self._begun.message} if self._begun.message else {}
+        begins = {"message": self._begun} if self._begun else {}
         if self.job.origin is not None:
             checkpoints.go_on_from(self.job.origin, self.learner)
             begins = {"continues": self.job.origin.path, **begins}
@@ -157,7 +203,7 @@ class Phases(Course):
 
     def steps(self, done: int) -> Generator[Step, None, None]:
         """Yield the steps of a phase, one prepared ahead."""
-        return self.feed.counted_steps(done - self._before, self.cursor(done).slot, done)
+        return self.feed.steps(done - self._before, self.cursor(done).slot, done)
 
     @property
     def _before(self) -> int:
@@ -208,7 +254,12 @@ class Phases(Course):
         right, words = judged.words.tolist()
         of_words = {"rare_word_accuracy": right / words, "rare_words": words} if words else {}
         losses = losses_of(judged.sums.tolist(), divisors, self.learner.terms)
-        return {**losses, **self.learner.model.figures(judged.measures), **of_words, **line_counts(judged.named)}
+        return {
+            **losses,
+            **self.learner.model.figures(judged.measures),
+            **of_words,
+            **line_counts(named(judged.counts.tolist())),
+        }
 
     def wait(self, step: int) -> None:
         """Wait until the shards are verified."""
@@ -216,7 +267,7 @@ class Phases(Course):
 
     def guarded(self) -> AbstractContextManager[Any]:
         """Return the check of the shards."""
-        return self._shard_check
+        return self._shard_check.running()
 
     def diverged(self, step: int, micro_batch: int) -> InputError:
         """Return the refusal, which names the examples of the step."""
@@ -261,11 +312,6 @@ class Phases(Course):
         self.log.say("done", step, parameters=parameters, **counts)
 
 
-def listeners(job: TrainingJob, ranks: Ranks) -> list[MetricsListener]:
-    """Return the listeners of a run's events, in addition to its log."""
-    return [TensorBoard(Path(job.work))] if job.training.tensorboard and ranks.rank == 0 else []
-
-
 def cursor_at(step: int, job: TrainingJob) -> Cursor:
     """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
     phases, done = job.training.phase, step
@@ -291,11 +337,6 @@ class EvaluationSums(NamedTuple):
     guessed: Int64s
     words: Int64s
     measures: Float64s
-
-    @property
-    def named(self) -> dict[str, int]:
-        """The counts by name."""
-        return named(self.counts.tolist())
 
 
 def cross_entropy(targets: Int64s, weights: Int64s) -> float:

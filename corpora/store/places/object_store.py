@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from corpora.store.places.address import ObjectAddress
-from corpora.store.places.io_errors import passes, readable
+from corpora.store.places.files import passes, readable
 
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 10.0  # without a byte, after which a request counts as failed

@@ -22,8 +22,7 @@ import pyarrow.fs as pafs
 
 from corpora.errors import InputError
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
-from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, unfinished
-from corpora.store.places.io_errors import readable, remedied
+from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, readable, remedied, unfinished
 from corpora.store.places.object_store import ObjectFile, ObjectFiles
 
 

@@ -1,2 +1,2 @@
-"""Worker processes: `pool.py` runs plain functions on them, `processes.py` reads what the system says about
-processes."""
+"""Worker processes: `pool.py` runs plain functions on them, `processes.py` reads what the system says about processes
+and ends this one."""

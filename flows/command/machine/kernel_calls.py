@@ -23,7 +23,7 @@ from shards.reading.budgets import cut_step
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.mixture import Mixture
-from shards.reading.order.interleave import Interleave
+from shards.reading.order import Interleave
 
 SOURCES = (
     ("wikipedia", "wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"),

@@ -33,7 +33,7 @@ def train(
 ) -> int:
     """Train a model as a job's file says, without a run around it; run the same command again to resume."""
     from flows.command.training.train import train_file
-    from trainer.launching.nodes import Nodes
+    from trainer.launching.commands import Nodes
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}

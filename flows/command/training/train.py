@@ -16,8 +16,8 @@ from typing import Any
 from corpora.errors import InputError
 from flows.signals import last_word
 from trainer.jobs.job import TrainingJob
+from trainer.launching.commands import Nodes
 from trainer.launching.launch import train
-from trainer.launching.nodes import Nodes
 from trainer.launching.stopping import Stop
 
 Event = Mapping[str, Any]

@@ -19,7 +19,7 @@ from flows.report.drawing.curves import Event, loss_curve, rate_curve
 from flows.report.model.terms import main_term, terms_of, words_of
 from flows.report.run import RunView
 from trainer.build import COMPONENT, read_events
-from trainer.jobs.data_counts import seen_in
+from trainer.jobs.phases import seen_in
 from trainer.settings.model import ModelSettings
 
 EVALUATIONS = 12  # shown in the table; the curve has all

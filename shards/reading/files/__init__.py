@@ -1,5 +1,4 @@
-"""The files of a shard set: `shard_set.py` maps them, `columns.py` gathers rows of a whole split by kernels.
+"""The files of a shard set: `shard_set.py` maps and verifies them, `columns.py` gathers rows of a split by kernels.
 
-`shard_cache.py` keeps the shards of an object store in a folder of bounded size; `verification.py` compares files with
-their manifests while a training reads them.
+`shard_cache.py` keeps the shards of an object store in a folder of bounded size.
 """

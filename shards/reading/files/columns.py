@@ -67,7 +67,7 @@ class Columns:
         self._batches, starts = list[pa.RecordBatch](), list[int]()  # the batches keep the memory mapped
         for shard in range(len(shard_set.parts)) if shards is None else shards:
             first, part = shard_set.first_example(shard), shard_set.parts[shard]
-            # Mapped, not read: the files are checked by the training that reads them (`verification.py`).
+            # Mapped, not read: the files are checked by the training that reads them (`Verification`).
             for batch in open_table(shard_set.place, folder, part, "examples", names, checked=False):
                 self._batches.append(batch)
                 starts.append(first)

@@ -29,7 +29,7 @@ from corpora.store.places.locks import held, is_at, try_lock
 from corpora.store.places.place import Place
 from shards.reading.files.columns import Columns
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.order.windowed_order import WindowedOrder
+from shards.reading.order import WindowedOrder
 
 PATIENCE_SECONDS = 600.0  # that other processes may need to let go of files
 _POLL_SECONDS = 0.2

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import assert_equal
 from tiers import examples
 
 from corpora.duplicates import survivors, sweep
@@ -46,11 +47,6 @@ def crowded_hashes(sets: Sequence[frozenset[int]]) -> UInt64s:
 
 def judge(sets: Sequence[frozenset[int]], chosen: DuplicateSettings) -> Verdicts:
     return judge_duplicates(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen)
-
-
-def assert_equal(one: Verdicts, other: Verdicts) -> None:
-    for name in Verdicts._fields:
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 @given(sets=SETS, chosen=CHOICES, block=st.sampled_from([1, 2, 5, BLOCK]), pairs=st.sampled_from([1, 4, 100]))

@@ -6,23 +6,24 @@ import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from ftfy import TextFixerConfig, fix_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from labelled_cases import cases_of
+from text_columns import column
 from tiers import LONG, examples
 
 from corpora.errors import InputError
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_and_count, clean_text, fixes
+from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_and_count, clean_text
 from corpora.sources.contract import Locator, Record
-from corpora.text.whitespace import INVISIBLE, tidy_text
+from corpora.text.whitespace import tidy_text
+
+CASES = cases_of(__file__, "clean")
 
 CASED = CleanSettings()
 AS_FTFY = CleanSettings(quotes="straight", widths="narrow")
-TOKENIZED = "data/gold/tokenization/bert-base-uncased.jsonl"
 SPOILT = ["â€™", "Ã©", "Ã ", "â€œ", "&amp;", "&lt;", "&#39;", "<b>", "<", "&c.", "\x1b[31m", "ﬁ", "e\u0301", "\u0301"]
 SPACES = [*" \t\r\n\v\f\x85\xa0\u2003\u2028\u3000\ufeff\xad", "  ", "\r\n"]
 PLAIN = [*"ŒœÂÉß”—А", "word", "Word", "é”", "日本。", "яЂ", "K\u030c", "H\u0331", "ΑΣ", "İ", "$_"]
@@ -36,10 +37,6 @@ TEXTS = st.one_of(
         lambda text: text.encode().decode("cp1252", "replace")
     ),
 )
-
-
-def column(texts: list[str]) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -60,17 +57,6 @@ def test_quotes_and_widths_are_made_plain_as_ftfy_does_it(chosen: CleanSettings,
     assert clean(column(texts), chosen).to_pylist() == [clean_text(text, chosen) for text in texts]
 
 
-def test_with_quotes_and_widths_repair_is_ftfys_own(shared: Path) -> None:
-    """Fails where a byte differs from `ftfy.fix_text` as it comes, white space aside."""
-    assert fixes(AS_FTFY) == TextFixerConfig(explain=False)
-    cases = json.loads((shared / "data" / "gold" / "ftfy" / "in-the-wild.json").read_text(encoding="utf-8"))
-    texts = [case["original"] for case in cases]
-    texts += [json.loads(line)["text"] for line in (shared / TOKENIZED).read_text(encoding="utf-8").splitlines()]
-    texts = [text for text in texts if not INVISIBLE.search(fix_text(text))]
-    assert len(texts) > 400 and sum(fix_text(text) != text for text in texts) > 60
-    assert clean(column(texts), AS_FTFY).to_pylist() == [tidy_text(fix_text(text)) for text in texts]
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 @settings(deadline=None)
 @given(TEXTS)
@@ -83,21 +69,7 @@ def test_what_comes_out_is_tidy_and_in_nfc(profile: str, text: str) -> None:
     assert all(line == line.strip(" ") for line in cleaned.split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("itâ€™s cafÃ© time", "it’s café time"),
-        ("Tom &amp; Jerry &lt;3", "Tom & Jerry <3"),
-        ("a <b>\nTom &amp; Jerry", "a <b>\nTom &amp; Jerry"),
-        ("“So,” he said…", "“So,” he said…"),
-        ("ﬁne", "fine"),
-        ("你好，世界！", "你好，世界！"),
-        ("\ufeffone\ttwo\xa0 three  \r\n\r\n\r\n\r\n  four\x0cfive \n", "one two three\n\nfour\nfive"),
-        ("char\xadacters and zero\u200bwidth", "characters and zerowidth"),
-        ("e\u0301te\u0301", "été"),
-        ("bell\x07 and \x1b[1mbold\x1b[0m", "bell and bold"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["cleaning"])
 def test_what_cleaning_does(text: str, expected: str) -> None:
     assert clean_text(text, CASED) == expected
     assert clean(column([text]), CASED).to_pylist() == [expected]

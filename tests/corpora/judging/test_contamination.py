@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_columns import column
 from tiers import examples
 
 from corpora.errors import InputError
@@ -29,10 +30,6 @@ from corpora.judging.steps.contamination import (
 LONG = "The keeper of the lighthouse counted seven hundred gulls before the storm drove them inland and he wrote it."
 SHORT = "Who paid for the bridge across the lower river?"
 TINY = "Who paid the keeper?"
-
-
-def column(texts: list[str]) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def index_of(texts: list[str], **changes: int) -> EvaluationIndex:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pyarrow as pa
+from text_columns import column
 
 from corpora.judging.steps.language import KNOWN, LanguageSettings, detect, language_reasons
 
@@ -11,33 +11,29 @@ GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was 
 HEBREW = "הוועדה תיפגש שוב ביום חמישי כדי לדון בעלות הגשר החדש מעל הנהר ובמועד תחילת העבודות."
 
 
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
-
-
 def test_languages_are_told_apart_and_short_text_is_unknown() -> None:
-    assert detect(column(ENGLISH, GERMAN, HEBREW, "Bonjour", ""), LanguageSettings()) == "en de he un un".split()
+    assert detect(column([ENGLISH, GERMAN, HEBREW, "Bonjour", ""]), LanguageSettings()) == "en de he un un".split()
 
 
 def test_text_the_detector_refuses_is_unknown_and_does_not_stop_the_others() -> None:
-    assert detect(column(ENGLISH + "\x01", ENGLISH + "\ufffe", ENGLISH), LanguageSettings()) == ["un", "un", "en"]
+    assert detect(column([ENGLISH + "\x01", ENGLISH + "\ufffe", ENGLISH]), LanguageSettings()) == ["un", "un", "en"]
 
 
 def test_mixed_text_is_unknown_below_the_confidence_asked_for() -> None:
-    mixed = column(f"{ENGLISH}\n{GERMAN}\n{ENGLISH}")
+    mixed = column([f"{ENGLISH}\n{GERMAN}\n{ENGLISH}"])
     assert detect(mixed, LanguageSettings(min_confidence=0.5)) == ["en"]
     assert detect(mixed, LanguageSettings(min_confidence=0.9)) == ["un"]
 
 
 def test_only_the_sample_is_read_and_it_is_cut_between_characters() -> None:
-    text = column(ENGLISH + " " + "ü" * 40 + " " + GERMAN * 20)
+    text = column([ENGLISH + " " + "ü" * 40 + " " + GERMAN * 20])
     assert detect(text, LanguageSettings()) == ["de"]
     for size in range(len(ENGLISH), len(ENGLISH) + 12):  # some of these fall inside a two-byte letter
         assert detect(text, LanguageSettings(sample_bytes=size)) == ["en"]
 
 
 def test_reasons_name_what_is_dropped() -> None:
-    texts = column(ENGLISH, GERMAN, "Hm.")
+    texts = column([ENGLISH, GERMAN, "Hm."])
     languages, reasons = language_reasons(texts, LanguageSettings())
     assert languages.to_pylist() == ["en", "de", "un"]
     assert reasons == [None, "language", None]
@@ -46,13 +42,13 @@ def test_reasons_name_what_is_dropped() -> None:
 
 
 def test_an_empty_list_keeps_every_language() -> None:
-    texts = column(ENGLISH, GERMAN, "Hm.")
+    texts = column([ENGLISH, GERMAN, "Hm."])
     assert language_reasons(texts, LanguageSettings(keep=()))[1] == [None, None, None]
     assert language_reasons(texts, LanguageSettings(keep=(), keep_unknown=False))[1] == [None, None, "language"]
 
 
 def test_slices_of_a_column_are_read_where_they_are() -> None:
-    assert detect(column(GERMAN, ENGLISH, GERMAN)[1:2], LanguageSettings()) == ["en"]
+    assert detect(column([GERMAN, ENGLISH, GERMAN])[1:2], LanguageSettings()) == ["en"]
 
 
 def test_declarations_of_human_rights_get_their_language(shared: Path) -> None:
@@ -61,4 +57,4 @@ def test_declarations_of_human_rights_get_their_language(shared: Path) -> None:
     assert set(codes.values()) <= KNOWN
     folder = shared / "data" / "gold" / "languages"
     texts = [(folder / f"udhr-{name}.txt").read_text(encoding="utf-8") for name in codes]
-    assert detect(column(*texts), LanguageSettings()) == list(codes.values())
+    assert detect(column(texts), LanguageSettings()) == list(codes.values())

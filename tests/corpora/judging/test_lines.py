@@ -4,10 +4,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from text_columns import column
 from tiers import examples
 
 from corpora.judging.steps.lines import LINE_RULES, LineSettings, edit_lines, edit_text, line_hash, line_hashes
@@ -35,10 +35,6 @@ SETTINGS = st.builds(
 )
 
 
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
-
-
 def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     return np.array(sorted(map(line_hash, lines)), np.uint64)
 
@@ -50,7 +46,7 @@ def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 def test_the_column_is_the_definition(texts: list[str], chosen: LineSettings, gone: list[str]) -> None:
     repeated = ascending(gone)
     wanted = [edit_text(text, chosen, {*repeated.tolist()}) for text in texts]
-    edited, counts = edit_lines(column(*texts), chosen, repeated)
+    edited, counts = edit_lines(column(texts), chosen, repeated)
     assert edited.to_pylist() == [text for text, _ in wanted]
     rules = [rule for _, found in wanted for rule, _ in found]
     assert counts == {rule: rules.count(rule) for rule in LINE_RULES if rule in rules}
@@ -83,19 +79,19 @@ def test_every_rule_finds_what_it_names(rule: str) -> None:
 
 
 def test_off_copies_nothing_and_a_column_without_such_lines_stays() -> None:
-    texts = column("One line here.\n\n\n Odd  space.", "")
+    texts = column(["One line here.\n\n\n Odd  space.", ""])
     assert edit_lines(texts, LineSettings())[0] is texts
     assert edit_lines(texts, replace(ALL, min_words=0))[0] is texts
 
 
 def test_a_document_may_be_left_with_nothing() -> None:
-    edited, counts = edit_lines(column("Home\nAbout", "It is all here.", "[1]\n\nHome"), ALL)
+    edited, counts = edit_lines(column(["Home\nAbout", "It is all here.", "[1]\n\nHome"]), ALL)
     assert edited.to_pylist() == ["", "It is all here.", ""]
     assert counts == {"lines.citations": 1, "lines.terminal_punctuation": 3}
 
 
 def test_slices_are_read_where_they_are() -> None:
-    edited, _ = edit_lines(column("x", "Home\nIt is all here.", "y")[1:2], ALL)
+    edited, _ = edit_lines(column(["x", "Home\nIt is all here.", "y"])[1:2], ALL)
     assert edited.to_pylist() == ["It is all here."]
 
 
@@ -107,7 +103,7 @@ def test_hashes_are_those_of_the_different_lines(texts: list[str]) -> None:
         [*dict.fromkeys(line_hash(line) for line in text.split("\n") if line.strip("".join(map(chr, range(33)))))]
         for text in texts
     ]
-    hashes, starts = line_hashes(column(*texts))
+    hashes, starts = line_hashes(column(texts))
     assert [hashes[start:end].tolist() for start, end in pairwise(starts.tolist())] == wanted
 
 

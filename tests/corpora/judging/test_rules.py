@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import column
 
 from corpora.judging.steps.rules import (
     DETAILS,
@@ -49,10 +49,6 @@ PIECES = st.sampled_from([*WORDS, *MARKS, " ", "  ", "\n", "\n\n", "\n \n", "\t"
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join), st.lists(PIECES, max_size=40).map(" ".join))
 
 
-def column(*texts: str) -> pa.Array:
-    return pa.array(texts, pa.large_string())
-
-
 @settings(deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
 def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, share: float, on: bool) -> None:
@@ -65,8 +61,8 @@ def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, sha
         fineweb=FineWebRules(enabled=on, max_short_lines=share),
     )
     expected = [judge(text, rules) for text in texts]
-    assert [REASONS[code] or None for code in reasons(column(*texts), rules)] == expected
-    counts = count(column(*texts))
+    assert [REASONS[code] or None for code in reasons(column(texts), rules)] == expected
+    counts = count(column(texts))
     assert details_of(counts, reasons_of(counts, rules)) == [judge_details(text, rules) or "" for text in texts]
 
 
@@ -119,7 +115,7 @@ def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> No
     assert judge(PROSE.replace("\n", " "), rules) is None
     text = SPOILT[reason]
     assert judge(text, rules) == reason
-    assert REASONS[reasons(column(PROSE, text), rules)[1]] == reason
+    assert REASONS[reasons(column([PROSE, text]), rules)[1]] == reason
     group = reason.partition(".")[0]
     if group != "document":
         switched_off = replace(rules, **{group: replace(getattr(rules, group), enabled=False)})
@@ -158,9 +154,9 @@ def test_an_explanation_has_every_enabled_rule_in_order() -> None:
 
 def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
     texts = ["", "Home", "It rains.", "Home | News\nIt rains.”", "  a.  \n b"]
-    assert quality(column(*texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
-    assert [int(quality_of(measure(text))) for text in texts] == quality(column(*texts)).tolist()
-    assert quality(column()).dtype == np.int32
+    assert quality(column(texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
+    assert [int(quality_of(measure(text))) for text in texts] == quality(column(texts)).tolist()
+    assert quality(column([])).dtype == np.int32
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from text_columns import column
 from tiers import examples
 
 from corpora.errors import InputError
@@ -28,10 +28,6 @@ from corpora.judging.steps.selection import (
 )
 
 TROPHY: Question = ("The trophy does not fit into the suitcase because", "is too large.")
-
-
-def column(texts: list[str]) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 WORDS = st.sampled_from(["a", "a", "b", "B", "c", "d,", "é", "中", "-"])

@@ -11,7 +11,7 @@ from corpora.store.digests.arrow_layout import check_table, find_lie
 from corpora.store.digests.content import content_of
 from corpora.store.file_check import check_file, describe_part, side_by_side
 from corpora.store.ledger import Ledger
-from corpora.store.part_record import checks_of
+from corpora.store.manifest import checks_of
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage

@@ -18,8 +18,7 @@ from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import TableChecks
 from corpora.store.digests.content import content_of
 from corpora.store.ledger import Ledger
-from corpora.store.manifest import Manifest, Part
-from corpora.store.part_record import PartRecord, checks_of, read_record
+from corpora.store.manifest import Manifest, Part, PartRecord, checks_of, read_record
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage

@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from labelled_cases import cases_of
 from tiers import examples
 
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.signs import WORDS
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 
+CASES = cases_of(__file__, "sentences")
 PIECES = [*"aBcDéÉ日7()“”\"'’-—•*_$,;:", ".", ".", ".", "!", "?", "…", "。", "？", "‽", "\u0301", "\U00020000"]
 PIECES += ["***", "====", "---", "_" * 41, "•", "⁃", ":)", ";-)", ". . .", "[...]", "(Aside here)", "http://", "|"]
 PIECES += ["a.m", "P.M", "Monday", "said", "i", "b", "a", "1", "2", "2)", "1)", "1.)", "2.)", "N°", "I", "King", "ok"]
@@ -58,69 +60,9 @@ def test_sentences_are_trimmed_in_order_and_hold_every_byte_but_white_space(text
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It rained. | Nobody came.",
-        "Why? | Because! | I see… | Well",
-        '"He left." | She said so.',
-        '"Where is he?" she asked. | "Gone."',
-        "“Stop!” | “No.” | (It went on.) | [So it did.] | Then it ended.",
-        "He stopped. | — Who is there?",
-        "Mr. Grey met Dr. J. K. Brown, e.g. at Fig. 3 of Vol. 2.",
-        '"Mr. Grey" came. | He said "Dr. Brown" did too.',
-        "He said no. | Five stayed. | See No. 5.",
-        "I live in the U.S. | How about you?",
-        "The U.S. Army came.",
-        "It closed at 5 p.m. | Everyone left.",
-        "Sold by Smith & Co. | It is closed now.",
-        "Sold by Smith & Co. Limited.",
-        "It cost $3.50 or 2.5 pounds. | $5 was left.",
-        "3. Results and discussion",
-        "IV. The voyage",
-        "They lost, not I. | We won.",
-        "Visit example.com/a.html now.",
-        "Wait... what? | He left... | Then he came back.",
-        "今日は雨です。|明日は？|はい。",
-        "Он ушёл. | Она осталась.",
-        "mr. grey came in. | nobody spoke. | vs. the wind",
-        # Small letters that open a sentence, and small letters that do not.
-        "Who is it? | maybe the postman. | i will go. | it is late",
-        "He lives at Yahoo! in the city, approx. two miles off, etc. and so on.",
-        "“Where?” asked she. | —Who is it? asked Stephen.",
-        "Nice!! | really nice. | But oh! how long. | He came! | nobody else.",
-        "It was Mary. | i saw her.",
-        "See p. the third, sect. b of it.",
-        # Times, numbers and names.
-        "At 5 a.m. Mr. Grey rose, not at 6 p.m. Monday.",
-        "They will all be back by 6 P.M. | Mr. Grey will not.",
-        "It is at N°. 5. | Do you know Albert I. Jones or King Henry?",
-        "It is up to you and I. | Do go.",
-        # Ellipses.
-        'He said "Bohr [...] used it [...]" (Smith 55). | So [it is].',
-        "The thing is . . . I did not. | She had . . . . | Then he came",
-        "It went on. | . . . The rest is lost.",
-        # Lists on one line.
-        "1.) One 2.) Two | 3.) Three".replace(" 2.)", " | 2.)"),
-        "1) One thing | 2) Another. | 3) A third",
-        "1. One item | 2. Two items",
-        "a. One item | b. Two items | c. Three",
-        "• 9. One • ten | • Two".replace(" • ten", " | • ten"),
-        "⁃9. One | ⁃10. Two",
-        "2) One 1) two 4) three",
-        # Faces, asides, lines, links, and sentences that meet.
-        "I am glad :) | Then he went ;-) | So did I.",
-        "The ratio (a:b) It is",
-        "(Reuters) | Oil fell. | (III) The third.",
-        "(Reuters) - Oil fell.",
-        "It ended. | *** | Then it began. | ======== | Next",
-        "Lord ---- came, and Mrs. **** too. | Name: ______ Date",
-        "Look here. | http://a.example/b.html or here. | www.example.com",
-        "Come in.| They wait.| Mr. Grey, too, in 1,000.| That is all.",
-        "See collections.Counter and example.The,README.This and U.S.They say",
-    ],
-)
+@pytest.mark.parametrize("text", CASES)
 def test_rules_by_example(text: str) -> None:
+    """Sentences are parted by | in the cases."""
     plain = text.replace(" | ", " ").replace("|", "")
     assert sentences(plain) == [part.strip() for part in text.split("|")]
     assert of_kernel([plain]) == [split_sentences(plain)]

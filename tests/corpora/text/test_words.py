@@ -151,6 +151,13 @@ def test_tables_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.Monk
         assert read.entries[code] & 7 == character_kind(chr(code)), hex(code)
 
 
+def test_many_marks_out_of_order_are_sorted_whatever_their_number() -> None:
+    """A word of 60,000 bytes whose marks are all in disorder."""
+    chance = random.Random(4)
+    text = "a" + "".join(chance.choice("\u0301\u0323\u0327\u0345\u05b0") for _ in range(30_000))
+    assert hashed([text.encode()]) == [hashes(text)]
+
+
 @given(word=st.binary(min_size=1, max_size=8).filter(lambda word: 0 not in word))
 def test_words_of_up_to_eight_bytes_can_be_read_back_from_their_hash(word: bytes) -> None:
     """So no two of them share one."""
@@ -158,10 +165,3 @@ def test_words_of_up_to_eight_bytes_can_be_read_back_from_their_hash(word: bytes
     state ^= state >> 32
     state = state * pow(int(GOLDEN_RATIO), -1, 2**64) % 2**64 ^ int(EMPTY_WORD)
     assert state.to_bytes(8, "little").rstrip(b"\x00") == word
-
-
-def test_many_marks_out_of_order_are_sorted_whatever_their_number() -> None:
-    """A word of 60,000 bytes whose marks are all in disorder."""
-    chance = random.Random(4)
-    text = "a" + "".join(chance.choice("\u0301\u0323\u0327\u0345\u05b0") for _ in range(30_000))
-    assert hashed([text.encode()]) == [hashes(text)]

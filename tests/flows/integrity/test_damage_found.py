@@ -9,7 +9,7 @@ import pytest
 from harm import HARMS, contents, harm, paths_of, reseal
 
 from corpora.errors import InputError
-from corpora.store.part_record import read_part, read_record
+from corpora.store.manifest import read_part, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones

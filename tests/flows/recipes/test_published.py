@@ -13,7 +13,7 @@ from flows.recipes.new_recipe import new_recipe, published
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.run.plan.plan import plan_run
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.settings.schedules import Schedule
+from trainer.settings.phases import Schedule
 
 SMALL = {"vocabulary.size": "400", "held_out.share": "0.3"}
 MORE = {"bert-base": {"vocabulary.unused": "0"}}

@@ -6,8 +6,7 @@ import pytest
 from small_recipe import Run, build_here, build_on, run_lock
 
 from corpora.sources.contract import StatCache
-from corpora.store.manifest import Manifest
-from corpora.store.part_record import is_record
+from corpora.store.manifest import Manifest, is_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, build_stage
 from corpora.store.workers.pool import WorkerPool

@@ -7,7 +7,6 @@ checkout of github.com/google-research/bert the script is run again.
 
 import json
 import os
-import random
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +17,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_documents import documents_of
+from text_columns import assert_equal
 from tiers import examples
 
-from benchmarks.google_bert import AuthorsScript, SpacedTokens, load_script
+from benchmarks.google_bert import AuthorsScript, load_script
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.google_bert.builder import ScriptSettings, check_masks, google_bert_examples
 from shards.builders.google_bert.plain import google_bert_plain
-from shards.builders.google_bert.python_random import below_of, python_random, random_one, shuffle
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
@@ -180,51 +180,15 @@ def test_the_script_makes_the_golden_instances(
     assert (len(made), digest_of(instances_of_script(made))) == GOLDEN[name]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_script_makes_the_same_of_drawn_documents(seed: int, script: AuthorsScript) -> None:
-    """Documents and settings of every shape: single words, sentences far longer than an example, one document."""
-    drawn = random.Random(seed)
-    number, longest = drawn.choice((1, 2, 3, 50, 400)), drawn.choice((1, 3, 30, 700))
-    shapes = [[drawn.randint(1, longest) for _ in range(drawn.choice((1, 2, 12)))] for _ in range(number)]
-    columns = drawn_columns(shapes, drawn.choice((0.0, 0.4, 1.0)), seed)
-    chosen = ScriptSettings(
-        length=drawn.choice((5, 8, 33, 128)),
-        short_sequence_probability=drawn.choice((0.0, 0.1, 1.0)),
-        copies=drawn.choice((1, 3)),
-        seed=drawn.getrandbits(drawn.choice((1, 32, 64))),
-        rate=drawn.choice((0.001, 0.15, 0.5, 1.0)),
-        whole_words=drawn.random() < 0.5,
-        max_predictions=drawn.choice((1, 20, None)),
-    )
-    tokens = (*SPECIAL, *(f"w{id}" for id in range(5, SIZE // 2)), *(f"##{id}" for id in range(SIZE // 2, SIZE)))
-    words = [tokens[id] for id in columns.ids.tolist()]
-    sentences = [" ".join(words[i:j]) for i, j in pairwise(columns.sentences.tolist())]
-    documents = [sentences[i:j] for i, j in pairwise(columns.documents.tolist())]
-    made = script.instances(lines_of(documents), SpacedTokens({token: id for id, token in enumerate(tokens)}), chosen)
-    examples, _, masks, _ = google_bert_examples(columns, chosen, SMALL)
-    assert masks is not None
-    assert instances_of(examples, masks, tokens) == instances_of_script(made)
-
-
 SIZE = 120
 SMALL = ShardVocabulary(SIZE, {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4})
 
 
 def drawn_columns(shapes: list[list[int]], continued: float, seed: int) -> DocumentTokens:
     """Documents given by the lengths of their sentences; ids of the upper half of SIZE continue words."""
-    drawn = np.random.default_rng(seed)
-    lengths = [length for shape in shapes for length in shape]
-    sentences = np.cumsum([0, *lengths], dtype=np.int64)
-    word_starts = (drawn.random(sentences[-1]) >= continued).astype(np.uint8)
-    word_starts[sentences[:-1]] = 1
-    ids = drawn.integers(5, SIZE // 2, len(word_starts)) + (1 - word_starts) * (SIZE // 2 - 5)
-    return DocumentTokens(
-        ids=np.where(ids < SIZE // 2, ids, np.maximum(ids, SIZE // 2)).astype(np.uint16),
-        word_starts=word_starts,
-        sentences=sentences,
-        documents=np.cumsum([0, *map(len, shapes)], dtype=np.int64),
-        keys=np.arange(1, len(shapes) + 1, dtype=np.uint64) * np.uint64(7919),
-    )
+    columns = documents_of(shapes, 1 - continued, seed)
+    ids = np.random.default_rng(seed).integers(5, SIZE // 2, len(columns.ids))
+    return columns._replace(ids=(ids + (1 - columns.word_starts) * (SIZE // 2 - 5)).astype(np.uint16))
 
 
 @given(
@@ -252,12 +216,8 @@ def test_kernels_equal_the_definition(
     assert surfaces is not None and surfaces.sum() == len(made.copy)
     plain, plain_ledgers, plain_masks, _ = google_bert_plain(columns, chosen, SMALL)
     assert ledgers == plain_ledgers
-    assert masks is not None and plain_masks is not None
-    pairs: list[tuple[Any, Any]] = [(made, plain), (masks, plain_masks)]
-    for one, other in pairs:
-        for name, left, right in zip(one._fields, one, other, strict=True):
-            assert left.dtype == right.dtype, name
-            np.testing.assert_array_equal(left, right, err_msg=name)
+    assert_equal(made, plain)
+    assert_equal(masks, plain_masks)
     assert len(np.unique(made.example_id)) == len(made.example_id)
 
 
@@ -295,22 +255,6 @@ def test_tokens_that_are_placed_are_those_of_the_examples() -> None:
         assert account.total == len(columns.ids) and account.outcomes["truncated"] > 0
         assert account.outcomes["placed"] == a[here].sum() + (lengths - a)[here & (examples.label == 0)].sum()
         assert ledger.figures["borrowed"] == (lengths - a)[random_b].sum() > 0
-
-
-@given(st.integers(0, 2**70), st.lists(st.integers(1, 2**32 - 1) | st.just(0), max_size=40))
-@examples(100)
-def test_the_generator_is_pythons(seed: int, bounds: list[int]) -> None:
-    """Numbers below bounds and real numbers (for 0), mixed; a shuffle at the end takes more than one block of words."""
-    state, generator = python_random(seed), random.Random(seed)
-    for bound in bounds:
-        if bound:
-            assert below_of(state, bound) == generator.randrange(bound)
-        else:
-            assert random_one(state) == generator.random()
-    items, expected = np.arange(1500), list(range(1500))
-    shuffle(state, items)
-    generator.shuffle(expected)
-    assert items.tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from segment_columns import columns_of
+from small_documents import documents_of
 
 from corpora.kernels.arrays import Int64s
 from shards.builders.contract import Common
@@ -17,7 +17,7 @@ VOCABULARY = ShardVocabulary(1 << 20, {"pad": 0, "cls": 1, "sep": 2, "mask": 3, 
 
 
 def made(lengths: list[list[int]]) -> DocumentTokens:
-    return columns_of(lengths)
+    return documents_of(lengths, 0.7)
 
 
 def drawn(documents: int, least: int, most: int, scale: float = 0.6) -> DocumentTokens:

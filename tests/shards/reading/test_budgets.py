@@ -9,7 +9,7 @@ from tiers import examples
 
 from corpora.kernels.arrays import Bools, Int64s
 from shards.reading.budgets import BatchShape, cut_plain, cut_step, fitting_shape, round_up, whole_share
-from shards.reading.order.global_order import examples_at, step_slots
+from shards.reading.order import examples_at, step_slots
 
 
 class Given(NamedTuple):

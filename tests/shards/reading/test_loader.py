@@ -15,7 +15,7 @@ from corpora.store.places.place import Place
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, ahead, gather_plain
-from shards.reading.order.global_order import share
+from shards.reading.order import share
 from shards.settings import ShardSettings
 
 KINDS = {

@@ -13,11 +13,9 @@ from tiers import examples
 from corpora.store.places.place import Place
 from shards.build import ShardSettings
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import TALLIES, Loader
+from shards.reading.loader import TALLIES, Loader, SlotReader
 from shards.reading.mixture import Mixture, gather_plain
-from shards.reading.order.global_order import share
-from shards.reading.order.interleave import LONGEST_PERIOD, Interleave, apportioned, laid_out, laid_out_plain, shares_of
-from shards.reading.slots import SlotReader
+from shards.reading.order import LONGEST_PERIOD, Interleave, apportioned, laid_out, laid_out_plain, share, shares_of
 
 SHARES = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 

@@ -16,7 +16,7 @@ from shards.reading.files import shard_cache as near
 from shards.reading.files.shard_cache import NearFiles, check_room, example_files, room_wanted
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order.global_order import step_slots
+from shards.reading.order import step_slots
 from shards.settings import ShardSettings
 
 SETTINGS = ShardSettings(length=32, copies=2)

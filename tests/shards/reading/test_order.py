@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from shards.reading.order.global_order import cut, epochs_at, example_plain, examples_at, first_slots, share, step_slots
+from shards.reading.order import cut, epochs_at, example_plain, examples_at, first_slots, share, step_slots
 
 SIZES = st.integers(1, 5_000) | st.sampled_from([2**k + d for k in range(1, 12) for d in (-1, 0, 1)])
 

@@ -11,7 +11,7 @@ from small_shards import put_shards
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from shards.reading.files.verification import Verification, files_of, first_damage, read_stamps
+from shards.reading.files.shard_set import Verification, files_of, first_damage, read_stamps
 from shards.settings import ShardSettings
 
 

@@ -10,8 +10,7 @@ from tiers import examples
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order.global_order import share, step_slots
-from shards.reading.order.windowed_order import WindowedOrder, windowed_plain
+from shards.reading.order import WindowedOrder, share, step_slots, windowed_plain
 from shards.settings import ShardSettings
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=9)

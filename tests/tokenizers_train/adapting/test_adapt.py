@@ -4,11 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import table
 from tiers import examples
 from tokenizers import AddedToken, models, pre_tokenizers
 
@@ -32,7 +33,6 @@ from tokenizers_train.vocabularies.vocabulary import (
     load_vocabulary,
     roberta_vocabulary,
 )
-from tokenizers_train.words.table import COUNTS, WordCounts
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,"
@@ -55,11 +55,6 @@ def gpt2(*merges: tuple[str, str], more: Sequence[str] = ()) -> Vocabulary:
 def albert(scores: dict[str, float]) -> Vocabulary:
     """Pieces and their scores."""
     return albert_vocabulary([*scores.items()])
-
-
-def table(counts: dict[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
 def num_tokens(vocabulary: Vocabulary, counts: dict[str, int]) -> int:
@@ -391,9 +386,7 @@ def test_the_old_pieces_of_new_tokens() -> None:
 
 
 @pytest.mark.slow
-def test_the_folder_opens_in_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    transformers = pytest.importorskip("transformers")
+def test_the_folder_opens_in_transformers(tmp_path: Path, transformers: Any) -> None:
     adapted = {
         "bert": new_vocabulary(bert(unused=1), [choice("lymphoma"), choice("genes")]),
         "roberta": new_vocabulary(gpt2(), [choice("Ġg", "Ġ", "g"), choice("Ġge", "Ġg", "e")]),

@@ -5,18 +5,17 @@ import json
 import threading
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from encoded_texts import assert_equal, by_tokenizers, encoded
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tiers import examples
 from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Bytes, Int64s
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine, joined_pairs, merge_plainly
 from tokenizers_train.encoding.byte_bpe_kernels import SHORT
 from tokenizers_train.encoding.encoded import Encoded
@@ -68,34 +67,14 @@ def reference(ids: dict[str, int], merges: Merges, add_prefix_space: bool, unkno
     return tokenizer
 
 
-def laid(texts: Sequence[str]) -> tuple[Bytes, Int64s, Int64s]:
-    """Texts laid one after another in one buffer, without a byte between them."""
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in data], dtype=np.int64)
-    return np.frombuffer(b"".join(data), np.uint8), ends - np.array([len(text) for text in data], np.int64), ends
-
-
-def encoded_plainly(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
-    """Return what the reference gives each text."""
-    found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    begins = [word != before for one in found for before, word in pairwise([None, *one.word_ids])]
-    ids = np.array([number for one in found for number in one.ids], np.int64)
-    return Encoded(ids, np.cumsum([0, *(len(one.ids) for one in found)]), np.array(begins, np.uint8))
-
-
-def assert_equal(found: Encoded, expected: Encoded) -> None:
-    for name in Encoded._fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-
-
 def assert_as_reference(
     texts: Sequence[str], ids: dict[str, int], merges: Merges, add_prefix_space: bool = False, times: int = 2
 ) -> Encoded:
     """Encode twice: first with no word known, then with those that the cache kept."""
     engine = ByteBpeEngine(ids, merges, Gpt2Words(add_prefix_space=add_prefix_space))
-    expected = encoded_plainly(reference(ids, merges, add_prefix_space), texts)
+    expected = by_tokenizers(reference(ids, merges, add_prefix_space), texts)
     for _ in range(times):
-        found = engine.encode(*laid(texts))
+        found = encoded(engine, texts)
         assert_equal(found, expected)
     assert found.ids.dtype == (np.uint16 if max(ids.values()) < 1 << 16 else np.uint32)
     return found
@@ -115,7 +94,7 @@ def engine_and_reference(is_wide: bool, add_prefix_space: bool) -> tuple[ByteBpe
 @example(["don'", "t", "we'", "re", "it'", "ll", "x\n", "\n", "y "], False, False)
 def test_any_text_has_the_ids_of_the_reference(texts: list[str], is_wide: bool, add_prefix_space: bool) -> None:
     engine, tokenizer = engine_and_reference(is_wide, add_prefix_space)
-    assert_equal(engine.encode(*laid(texts)), encoded_plainly(tokenizer, texts))
+    assert_equal(encoded(engine, texts), by_tokenizers(tokenizer, texts))
 
 
 # Few letters, and merges in any order: even such as no training learns, whose rank is lower than that of their parts.
@@ -151,11 +130,11 @@ def test_a_word_of_a_million_letters() -> None:
     text = "".join("abcdefgh"[number] for number in np.random.default_rng(1).integers(0, 8, 1_000_000).tolist())
     joined = joined_pairs(ids, merges)
     engine = ByteBpeEngine(ids, merges, Gpt2Words())
-    found = engine.encode(*laid([text + " x"]))
+    found = encoded(engine, [text + " x"])
     assert found.word_starts.sum() == 2
     tokens = {number: token for token, number in ids.items()}
     assert "".join(tokens[number] for number in found.ids.tolist()) == text + BYTE_LETTERS[0x20] + "x"
-    few = engine.encode(*laid([text[:400]])).ids.tolist()
+    few = encoded(engine, [text[:400]]).ids.tolist()
     assert few == merge_plainly([ids[letter] for letter in text[:400]], joined)
     assert len(few) < 390, "hardly a pair was joined"
 
@@ -200,15 +179,15 @@ def test_ranges_in_any_order_within_other_text() -> None:
     engine, tokenizer = engine_and_reference(False, False)
     starts, ends = (np.array([bounds[span[i]] for span in spans], np.int64) for i in range(2))
     found = engine.encode(data, starts, ends)
-    assert_equal(found, encoded_plainly(tokenizer, [text[first:last] for first, last in spans]))
+    assert_equal(found, by_tokenizers(tokenizer, [text[first:last] for first, last in spans]))
     assert len(found.ids) > 1000
 
 
 def test_the_room_grows_while_encoding() -> None:
     engine, tokenizer = engine_and_reference(True, True)
     texts = ["\x01\x02" * 3000, "", "x", "\x01 " * 2000, "\x03" * 5000]  # a token for each byte
-    found = engine.encode(*laid(texts))
-    assert_equal(found, encoded_plainly(tokenizer, texts))
+    found = encoded(engine, texts)
+    assert_equal(found, by_tokenizers(tokenizer, texts))
     assert len(found.ids) > 10000
 
 
@@ -218,9 +197,9 @@ def test_more_words_than_the_cache_holds() -> None:
     texts = [
         " ".join(f"{number * 7919 % 1003:x}" for number in range(first, first + 50)) for first in range(0, 900, 50)
     ]
-    expected = encoded_plainly(reference(ids, merges, False), texts)
+    expected = by_tokenizers(reference(ids, merges, False), texts)
     for _ in range(3):
-        assert_equal(engine.encode(*laid(texts)), expected)
+        assert_equal(encoded(engine, texts), expected)
 
 
 @pytest.mark.parametrize("unknown", [None, "<unk>"])
@@ -229,8 +208,8 @@ def test_bytes_that_the_vocabulary_lacks(unknown: str | None) -> None:
     texts = ["acb abc cc a", "", "ccc", " é ab" * 30, "c" * 50, "a" + "c" * 40 + "b"]
     engine = ByteBpeEngine(ids, [("a", "b")], Gpt2Words(), unknown)
     for _ in range(2):
-        assert_equal(engine.encode(*laid(texts)), encoded_plainly(reference(ids, [("a", "b")], False, unknown), texts))
-    assert (2 in engine.encode(*laid(texts)).ids) == (unknown is not None)
+        assert_equal(encoded(engine, texts), by_tokenizers(reference(ids, [("a", "b")], False, unknown), texts))
+    assert (2 in encoded(engine, texts).ids) == (unknown is not None)
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
@@ -238,9 +217,7 @@ def test_what_does_not_fit_together_is_refused() -> None:
         ByteBpeEngine(BYTES, [("a", "b")], Gpt2Words())
     with pytest.raises(InputError, match=r"255 bytes .* unknown token '<unk>'"):
         ByteBpeEngine({"a": 0}, [], Gpt2Words(), "<unk>")
-    assert ByteBpeEngine(BYTES, [], Gpt2Words(), "<unk>").encode(*laid(["ab"])).ids.tolist() == [BYTES["a"], BYTES["b"]]
-    with pytest.raises(InputError, match="Text 0 runs from byte 0 to 2"):
-        ByteBpeEngine(BYTES, [], Gpt2Words()).encode(np.zeros(1, np.uint8), np.array([0]), np.array([2]))
+    assert encoded(ByteBpeEngine(BYTES, [], Gpt2Words(), "<unk>"), ["ab"]).ids.tolist() == [BYTES["a"], BYTES["b"]]
 
 
 def test_no_text_and_no_ranges() -> None:
@@ -255,14 +232,14 @@ def test_threads_with_an_engine_each() -> None:
     found: dict[int, Encoded] = {}
 
     def encode(number: int) -> None:
-        found[number] = ByteBpeEngine(ids, merges, Gpt2Words()).encode(*laid(texts))
+        found[number] = encoded(ByteBpeEngine(ids, merges, Gpt2Words()), texts)
 
     threads = [threading.Thread(target=encode, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    expected = encoded_plainly(reference(ids, merges, False), texts)
+    expected = by_tokenizers(reference(ids, merges, False), texts)
     for one in found.values():
         assert_equal(one, expected)
     assert len(found) == 3
@@ -311,7 +288,7 @@ def test_all_real_texts(shared: Path) -> None:
         texts = texts_of(folder)
         for first in range(0, len(texts), 2000):
             batch = texts[first : first + 2000]
-            found = engine.encode(*laid(batch))
+            found = encoded(engine, batch)
             expected = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             assert found.ids.tolist() == [number for one in expected for number in one.ids]
             assert np.diff(found.offsets).tolist() == [len(one.ids) for one in expected]

@@ -4,13 +4,12 @@ import logging
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pyarrow as pa
 import pytest
+from encoded_texts import defined
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from corpora.text.buffers import text_buffers
 from tokenizers_train.build import plan_brought
-from tokenizers_train.encoding.encoder import Encoder, encode_plainly, engine_of
+from tokenizers_train.encoding.encoder import engine_of
 from tokenizers_train.encoding.reference import ReferenceEngine
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary, bert_vocabulary
@@ -21,11 +20,7 @@ ALBERT = albert_vocabulary([("\u2581", -2.0), ("a", -3.0), ("\u2581a", -1.5), ("
 
 
 def ids_of(vocabulary: Vocabulary, texts: Sequence[str]) -> list[list[int]]:
-    column = pa.array(texts, pa.large_string())
-    offsets = text_buffers(column).offsets
-    ids, places, begins = Encoder(vocabulary).encode_sentences(column, offsets[:-1], offsets[1:])
-    plainly = encode_plainly(vocabulary, column, offsets[:-1], offsets[1:])
-    assert (ids.tolist(), begins.tolist()) == (plainly.ids.tolist(), plainly.word_starts.tolist())
+    ids, places, _ = defined(vocabulary, texts)
     return [ids[start:end].tolist() for start, end in pairwise(places)]
 
 

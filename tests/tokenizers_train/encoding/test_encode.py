@@ -1,27 +1,24 @@
 """Encoding: the ids of the reference for every sentence, from first call to last."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from encoded_texts import assert_equal, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
-from tokenizers_train.encoding.encoded import Encoded
-from tokenizers_train.encoding.encoder import Encoder, encode_plainly
+from tokenizers_train.encoding.encoder import Encoder, encode_plainly, engine_of
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
 from tokenizers_train.learning.wordpiece import train_wordpiece
 from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
-from tokenizers_train.vocabularies.roberta import SPECIAL_TOKENS as ROBERTA_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, albert_vocabulary, bert_vocabulary
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_by
 
@@ -29,33 +26,8 @@ SPECIALS = (*SPECIAL_TOKENS.values(),)
 LETTERS = ("a", "b", "é", "[", "]", "mask", ".", "“", "中", "##a", "##b", "##é", "ab", "##bab", "MASK")
 CASED = bert_vocabulary((*SPECIALS, *LETTERS), lowercase=False, max_word_length=6)
 UNCASED = bert_vocabulary((*SPECIALS, *LETTERS))
-TEXTS = st.lists(
-    st.lists(
-        st.sampled_from(
-            [
-                "a",
-                "b",
-                "A",
-                "É",
-                "é",
-                "e\u0301",
-                " ",
-                " ",
-                "\n",
-                ".",
-                "'",
-                "s",
-                "“",
-                "中",
-                "\x00",
-                "x",
-                "[MASK]",
-                "<mask>",
-            ]
-        )
-    ).map("".join),
-    max_size=6,
-)
+PARTS = [*"abAÉé \n.'s“中\x00x", "e\u0301", " ", "[MASK]", "<mask>"]
+TEXTS = st.lists(st.lists(st.sampled_from(PARTS)).map("".join), max_size=6)
 
 
 def byte_bpe(text: str, size: int) -> Vocabulary:
@@ -67,30 +39,17 @@ def byte_bpe(text: str, size: int) -> Vocabulary:
 BYTES = byte_bpe("abab ab aba éa é ébé bé “a “ab 中 a's b's ba's\n\n <mask> [MASK] x", 300)
 
 
-def rows_as_sentences(texts: list[str]) -> tuple[pa.Array, Int64s, Int64s]:
-    """A column of texts, each of them one sentence."""
-    column = pa.array(texts, pa.large_string())
-    offsets = text_buffers(column).offsets
-    return column, offsets[:-1], offsets[1:]
-
-
-def assert_equal(found: Encoded, expected: Encoded) -> None:
-    for name in Encoded._fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-        assert getattr(found, name).dtype == getattr(expected, name).dtype
-
-
 @settings(deadline=None)
 @given(TEXTS, TEXTS, st.sampled_from([CASED, UNCASED, BYTES]))
 def test_ids_equal_the_definition(first: list[str], second: list[str], vocabulary: Vocabulary) -> None:
     encoder = Encoder(vocabulary)
     for texts in (first, second):  # the second call meets words known from the first
-        sentences = rows_as_sentences(texts)
-        assert_equal(encoder.encode_sentences(*sentences), encode_plainly(vocabulary, *sentences))
+        rows = sentences(texts)
+        assert_equal(encoder.encode_sentences(*rows), encode_plainly(vocabulary, *rows))
 
 
 def test_a_sentence_encoded_by_hand() -> None:
-    encoded = Encoder(UNCASED).encode_sentences(*rows_as_sentences(["Aba. abbab x", "", "ab"]))
+    encoded = Encoder(UNCASED).encode_sentences(*sentences(["Aba. abbab x", "", "ab"]))
     tokens = [UNCASED.tokens[number] for number in encoded.ids]
     assert tokens == ["ab", "##a", ".", "ab", "##bab", "[UNK]", "ab"]
     assert encoded.word_starts.tolist() == [1, 0, 1, 1, 0, 1, 1]
@@ -101,7 +60,7 @@ def test_a_sentence_encoded_by_hand() -> None:
 def test_a_sentence_encoded_by_hand_in_bytes() -> None:
     vocabulary = byte_bpe("ab ab ab cab", 264)
     assert vocabulary.tokens[260:] == ("ab", "Ġab", "cab", "<mask>")
-    encoded = Encoder(vocabulary).encode_sentences(*rows_as_sentences(["ab ab. abc é", "", "cabb"]))
+    encoded = Encoder(vocabulary).encode_sentences(*sentences(["ab ab. abc é", "", "cabb"]))
     tokens = [vocabulary.tokens[number] for number in encoded.ids]
     assert tokens == ["ab", "Ġab", ".", "Ġab", "c", "Ġ", "Ã", "©", "cab", "b"]
     assert encoded.word_starts.tolist() == [1, 1, 1, 1, 0, 1, 0, 0, 1, 0]
@@ -119,17 +78,17 @@ def test_the_tokenizer_of_the_saved_folder_gives_the_same_ids(tmp_path: Path, al
     vocabulary.save(tmp_path)
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     expected = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
-    encoded = Encoder(vocabulary).encode_sentences(*rows_as_sentences(texts))
+    encoded = Encoder(vocabulary).encode_sentences(*sentences(texts))
     assert encoded.ids.tolist() == [number for ids in expected for number in ids]
     assert len(set(encoded.ids.tolist())) > 20, "hardly a token was compared"
 
 
 def test_special_tokens_in_a_text_are_text() -> None:
-    in_bytes = Encoder(BYTES).encode_sentences(*rows_as_sentences(["<mask> a<mask></s>"]))
+    in_bytes = Encoder(BYTES).encode_sentences(*sentences(["<mask> a<mask></s>"]))
     assert not {*in_bytes.ids.tolist()} & {*BYTES.special_ids.values()}
     assert "".join(BYTES.display(number) for number in in_bytes.ids) == "<mask>\u2423a<mask></s>"
     for vocabulary, word in ((CASED, "MASK"), (UNCASED, "mask")):
-        encoded = Encoder(vocabulary).encode_sentences(*rows_as_sentences(["[MASK] é[MASK]é"]))
+        encoded = Encoder(vocabulary).encode_sentences(*sentences(["[MASK] é[MASK]é"]))
         tokens = [vocabulary.tokens[number] for number in encoded.ids]
         assert tokens[:3] == ["[", word, "]"]
         assert "[MASK]" not in tokens
@@ -148,8 +107,8 @@ def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> No
     data, offsets = text_buffers(column)
     starts, ends, rows = sentence_offsets(data, offsets)
     moved = Encoder(BYTES).sentence_starts(data, starts, rows)
-    sentences = [data[start:end].tobytes().decode() for start, end in zip(moved, ends, strict=True)]
-    assert sentences == ["One é.", " Two b.", " Three.", "Four.", "Five five", "Six.", " Seven."]
+    cut = [data[start:end].tobytes().decode() for start, end in zip(moved, ends, strict=True)]
+    assert cut == ["One é.", " Two b.", " Three.", "Four.", "Five five", "Six.", " Seven."]
     encoded = Encoder(BYTES).encode_sentences(column, moved, ends)
     assert_equal(encoded, encode_plainly(BYTES, column, moved, ends))
     assert Encoder(UNCASED).sentence_starts(data, starts, rows) is starts
@@ -157,25 +116,9 @@ def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> No
 
 def test_a_large_vocabulary_has_four_byte_ids() -> None:
     tokens = (*SPECIALS, *(f"w{i}" for i in range(1 << 16)))
-    encoded = Encoder(bert_vocabulary(tokens)).encode_sentences(*rows_as_sentences(["w65535"]))
+    encoded = Encoder(bert_vocabulary(tokens)).encode_sentences(*sentences(["w65535"]))
     assert encoded.ids.dtype == np.uint32
     assert encoded.ids.tolist() == [65535 + len(SPECIALS)]
-
-
-def test_ids_of_gpt2_are_those_of_its_own_encoder(shared: Path) -> None:
-    gold = shared / "data/gold"
-    ids = json.loads((gold / "vocab/gpt2-encoder.json").read_text(encoding="utf-8"))
-    added = {token: len(ids) + number for number, token in enumerate(ROBERTA_TOKENS.values())}
-    merges = (gold / "vocab/gpt2-vocab.bpe").read_bytes()
-    vocabulary = Vocabulary.from_files({"vocab.json": json.dumps({**ids, **added}).encode(), "merges.txt": merges})
-    lines = (gold / "tokenization/gpt2.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    sentences = rows_as_sentences([record["text"] for record in records])
-    encoded = Encoder(vocabulary).encode_sentences(*sentences)
-    assert len(records) > 400
-    assert encoded.ids.tolist() == [number for record in records for number in record["ids"]]
-    assert np.diff(encoded.offsets).tolist() == [len(record["ids"]) for record in records]
-    assert_equal(encoded, encode_plainly(vocabulary, *sentences))
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 4)])
@@ -183,6 +126,12 @@ def test_offsets_outside_the_column_are_refused(start: int, end: int) -> None:
     column = pa.array(["abc"], pa.large_string())
     with pytest.raises(InputError, match="Text 0 runs from byte"):
         Encoder(UNCASED).encode_sentences(column, np.array([start], np.int64), np.array([end], np.int64))
+
+
+@pytest.mark.parametrize("vocabulary", [UNCASED, BYTES, albert_vocabulary([("\u2581", -1.0), ("a", -2.0)])])
+def test_each_engine_refuses_them(vocabulary: Vocabulary) -> None:
+    with pytest.raises(InputError, match="Text 0 runs from byte 0 to 4"):
+        engine_of(vocabulary).encode(np.zeros(3, np.uint8), np.array([0]), np.array([4]))
 
 
 def test_starts_without_ends_are_refused() -> None:

@@ -4,16 +4,14 @@ import logging
 from collections import Counter
 from random import Random
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from encoded_texts import defined
 from random_tokenizers import random_text, random_tokenizer
 from tiers import count_examples
 from tokenizers import Tokenizer
 
-from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.documents import document_content
-from tokenizers_train.encoding.encoder import Encoder, encode_plainly, engine_of
+from tokenizers_train.encoding.encoder import engine_of
 from tokenizers_train.vocabularies.settings import UNIGRAM
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
@@ -44,12 +42,7 @@ def compared(number: int, definition: str) -> tuple[str, int]:
     theirs, equal = Tokenizer.from_str(definition), 0
     vocabulary = Vocabulary.from_files({"tokenizer.json": definition.encode()})
     texts = [random_text(Random(f"{number} {place}")) for place in range(TEXTS)]
-    column = pa.array(texts, pa.large_string())
-    offsets = text_buffers(column).offsets
-    found = Encoder(vocabulary).encode_sentences(column, offsets[:-1], offsets[1:])
-    plainly = encode_plainly(vocabulary, column, offsets[:-1], offsets[1:])
-    for ours, defined in zip(found, plainly, strict=True):
-        np.testing.assert_array_equal(ours, defined, f"tokenizer {number}")
+    found = defined(vocabulary, texts)
     special = {vocabulary.tokens[each]: each for each in vocabulary.special_ids.values()}
     unknown = unknown_of(vocabulary)
     kept = {each for token, each in special.items() if token != unknown and token not in spelling(vocabulary)}

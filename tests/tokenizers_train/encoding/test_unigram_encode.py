@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from encoded_texts import assert_equal, by_tokenizers, encoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 from tokenizers import Tokenizer, models
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoded import Encoded
-from tokenizers_train.encoding.reference import ReferenceEngine
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.vocabularies.albert import (
     SPECIAL_IDS,
@@ -49,25 +47,13 @@ def engine(pieces: Sequence[ScoredPiece] = PIECES, words: SentencePieceWords = R
     return UnigramEngine(pieces, UNKNOWN_ID, words, special=SPECIAL_IDS)
 
 
-def encoded(encoder: UnigramEngine, texts: Sequence[str]) -> Encoded:
-    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
-    return encoder.encode(data, offsets[:-1], offsets[1:])
-
-
 def encoded_plainly(pieces: Sequence[ScoredPiece], words: SentencePieceWords, texts: Sequence[str]) -> Encoded:
     """Encode with the reference's model, whose special tokens are named as no part of a word is."""
     named = [(f" {token}" if token in SPECIAL_TOKENS.values() else token, score) for token, score in pieces]
     tokenizer = Tokenizer(models.Unigram(named, UNKNOWN_ID, False))
     tokenizer.normalizer = albert_normalizer(words.lowercase, words.strip_accents)
     tokenizer.pre_tokenizer = metaspace()
-    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
-    return ReferenceEngine(tokenizer, len(pieces)).encode(data, offsets[:-1], offsets[1:])
-
-
-def assert_equal(found: Encoded, wanted: Encoded) -> None:
-    assert found.offsets.tolist() == wanted.offsets.tolist()
-    assert found.ids.tolist() == wanted.ids.tolist()
-    assert found.word_starts.tolist() == wanted.word_starts.tolist()
+    return by_tokenizers(tokenizer, texts)
 
 
 PARTS = ["'", "`", "''", "``", "the", "The", "and", "hello", "ing", "q", "qqq", "Zz9", " ", " ", "\n", "\xa0", "\x00"]
@@ -227,5 +213,3 @@ def test_what_is_no_vocabulary() -> None:
         UnigramEngine([("a", 11.0), ("b", 12.0)], 0, RULE)
     with pytest.raises(InputError, match="occurs twice"):
         engine([*PIECES, ("the", -1.0)])
-    with pytest.raises(InputError, match="Text 0 runs from byte 0 to 5"):
-        engine().encode(np.zeros(4, np.uint8), np.array([0]), np.array([5]))

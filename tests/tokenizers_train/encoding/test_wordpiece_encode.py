@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encoded_texts import assert_equal, by_tokenizers, encoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strange_text import MARKS, ODD, TEXTS, WORDS, code_points, in_contexts, orders_of_marks
 from tokenizers import Tokenizer, models
 
 from corpora.errors import InputError
-from tokenizers_train.encoding.encoded import Encoded
 from tokenizers_train.encoding.wordpiece import WordPieceEngine
 from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
 
@@ -40,23 +40,10 @@ def reference(ids: Mapping[str, int], words: BertWords, max_word_length: int = 1
     return tokenizer
 
 
-def encoded(engine: WordPieceEngine, texts: Sequence[str]) -> Encoded:
-    """Texts laid one after another in one buffer, each of them a range."""
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in data], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in data], np.int64)
-    return engine.encode(np.frombuffer(b"".join(data), np.uint8), starts, ends)
-
-
 def check(engine: WordPieceEngine, tokenizer: Tokenizer, texts: Sequence[str]) -> int:
     """Compare ids, offsets and word starts; returns how many tokens there were."""
     found = encoded(engine, texts)
-    expected = tokenizer.encode_batch([*texts], add_special_tokens=False)
-    assert found.ids.tolist() == [number for encoding in expected for number in encoding.ids]
-    assert found.offsets.tolist() == np.cumsum([0, *(len(encoding.ids) for encoding in expected)]).tolist()
-    begins = [word != before for e in expected for before, word in zip([None, *e.word_ids], e.word_ids, strict=False)]
-    assert found.word_starts.tolist() == begins
-    assert found.word_starts.dtype == np.uint8
+    assert_equal(found, by_tokenizers(tokenizer, texts))
     return len(found.ids)
 
 
@@ -171,9 +158,7 @@ def test_words_end_with_their_range() -> None:
     bounds = [(start, end) for start in range(len(text)) for end in range(start, len(text) + 1)]
     starts, ends = (np.array(column, np.int64) for column in zip(*bounds, strict=True))
     found = engine.encode(np.frombuffer(text.encode(), np.uint8), starts, ends)
-    expected = tokenizer.encode_batch([text[start:end] for start, end in bounds], add_special_tokens=False)
-    assert found.ids.tolist() == [number for encoding in expected for number in encoding.ids]
-    assert np.diff(found.offsets).tolist() == [len(encoding.ids) for encoding in expected]
+    assert_equal(found, by_tokenizers(tokenizer, [text[start:end] for start, end in bounds]))
 
 
 def test_what_is_remembered_changes_nothing() -> None:
@@ -246,9 +231,3 @@ def test_no_ranges_and_no_bytes() -> None:
 def test_a_vocabulary_without_its_unknown_token_is_refused() -> None:
     with pytest.raises(InputError, match="no token '<unk>'"):
         WordPieceEngine({"a": 0}, UNCASED, "<unk>")
-
-
-def test_ranges_outside_of_the_data_are_refused() -> None:
-    engine, _ = engines()[0]
-    with pytest.raises(InputError, match="Text 0 runs from byte"):
-        engine.encode(np.zeros(3, np.uint8), np.array([0], np.int64), np.array([4], np.int64))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from text_columns import table
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from corpora.errors import InputError
@@ -17,11 +18,6 @@ from tokenizers_train.words.gpt2 import Gpt2Words, gpt2_pre_tokenizer
 from tokenizers_train.words.table import COUNTS, WordCounts
 
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
-
-
-def table(counts: dict[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
 def learn(counts: WordCounts, size: int, min_frequency: int = 2) -> Vocabulary:

@@ -3,21 +3,16 @@
 from collections.abc import Callable
 from functools import partial
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import table
 from tiers import examples
 
 from tokenizers_train.learning.byte_bpe import spell_bytes
 from tokenizers_train.learning.merges import Words, learn_merges, learn_merges_plainly
 from tokenizers_train.learning.wordpiece import piece_names, spell
-from tokenizers_train.words.table import COUNTS, WordCounts
-
-
-def table(counts: dict[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
+from tokenizers_train.words.table import WordCounts
 
 
 def learnt(words: Words, room: int, min_frequency: int) -> list[tuple[int, int]]:

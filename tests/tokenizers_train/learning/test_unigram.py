@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import table
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from unigram_plainly import (
     expected_plainly,
@@ -28,14 +29,9 @@ from tokenizers_train.learning.unigram import UnigramSettings, piece_names, prun
 from tokenizers_train.learning.unigram_kernels import Lattice, expect_pieces, score_pieces
 from tokenizers_train.learning.unigram_math import digamma, exponential, logarithm
 from tokenizers_train.learning.unigram_seeds import SeedPieces, cut_at_rare, cut_words, find_seeds, spell_characters
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS
 
 LONGEST = 5
-
-
-def table(counts: Mapping[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
 def seeds(counts: Mapping[str, int], most: int = 1000) -> tuple[list[str], SeedPieces, Lattice]:
@@ -126,19 +122,6 @@ def test_probabilities_of_long_words_do_not_vanish(score: float) -> None:
     expected = expect_pieces(lattice, scores, unknown_score(scores), LONGEST)
     assert expected.tolist() == pytest.approx(list(plain.values()), rel=1e-9)
     assert expected.sum() > 100
-
-
-@settings(deadline=None)
-@given(st.floats(1e-300, 1e300), st.floats(-700.0, 700.0))
-def test_logarithm_and_exponential_are_right_to_the_last_digits(x: float, y: float) -> None:
-    assert logarithm(x) == pytest.approx(math.log(x), rel=4e-16, abs=4e-16)
-    assert exponential(y) == pytest.approx(math.exp(y), rel=4e-16)
-
-
-def test_digamma() -> None:
-    assert digamma(1.0) == pytest.approx(-0.5772156649015329, abs=1e-10)  # Euler's constant
-    assert digamma(0.5) == pytest.approx(-0.5772156649015329 - 2 * math.log(2), abs=1e-10)
-    assert digamma(1e6) == pytest.approx(math.log(1e6) - 0.5e-6, abs=1e-12)
 
 
 def test_the_bits_are_the_same_everywhere() -> None:
@@ -314,3 +297,16 @@ def test_a_word_of_enormous_length_is_not_learnt_from() -> None:
     words = {"▁abc": 50, "▁abd": 40, "▁" + "xyz" * 2_000: 9}
     pieces = dict(train_unigram(table(words), UnigramSettings(size=12)))
     assert "▁ab" in pieces and not {"x", "y", "z"} & {*pieces}
+
+
+@settings(deadline=None)
+@given(st.floats(1e-300, 1e300), st.floats(-700.0, 700.0))
+def test_logarithm_and_exponential_are_right_to_the_last_digits(x: float, y: float) -> None:
+    assert logarithm(x) == pytest.approx(math.log(x), rel=4e-16, abs=4e-16)
+    assert exponential(y) == pytest.approx(math.exp(y), rel=4e-16)
+
+
+def test_digamma() -> None:
+    assert digamma(1.0) == pytest.approx(-0.5772156649015329, abs=1e-10)  # Euler's constant
+    assert digamma(0.5) == pytest.approx(-0.5772156649015329 - 2 * math.log(2), abs=1e-10)
+    assert digamma(1e6) == pytest.approx(math.log(1e6) - 0.5e-6, abs=1e-12)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from text_columns import table
 from tokenizers import Tokenizer, models, trainers
 
 from corpora.errors import InputError
@@ -12,14 +13,9 @@ from tokenizers_train.vocabularies.bert import SPECIAL_TOKENS
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.words.bert import BertWords, bert_pre_tokenizer
 from tokenizers_train.words.counts import count_by
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import COUNTS
 
 SPECIALS = [*SPECIAL_TOKENS.values()]
-
-
-def table(counts: dict[str, int]) -> WordCounts:
-    words = sorted(counts)
-    return pa.table([words, [counts[word] for word in words]], schema=COUNTS)
 
 
 def reference(texts: list[str], size: int, special_tokens: list[str], min_frequency: int) -> list[str]:

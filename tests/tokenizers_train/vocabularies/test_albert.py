@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from encoded_texts import encoded
 from tokenizers import Tokenizer, normalizers
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.unigram import UnigramEngine
 from tokenizers_train.vocabularies.albert import (
     SPECIAL_IDS,
@@ -31,12 +30,6 @@ RULES = [SentencePieceWords(lowercase=small, strip_accents=bare) for small in (T
 TEXTS = ["The cats' ``Th\xe9'' hat.", "caf\xe9 \ufdfa\xa8the\u2581cat", "", " \u0301", "x\u2603y THE  CAT\ttin"]
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    return pytest.importorskip("transformers")
-
-
 def save(folder: Path, words: SentencePieceWords) -> None:
     """The folder that a vocabulary of these pieces is kept in."""
     folder.mkdir()
@@ -46,8 +39,7 @@ def save(folder: Path, words: SentencePieceWords) -> None:
 
 
 def our_ids(words: SentencePieceWords, texts: list[str]) -> list[list[int]]:
-    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
-    found = UnigramEngine(PIECES, UNKNOWN_ID, words, special=SPECIAL_IDS).encode(data, offsets[:-1], offsets[1:])
+    found = encoded(UnigramEngine(PIECES, UNKNOWN_ID, words, special=SPECIAL_IDS), texts)
     return [found.ids[found.offsets[s] : found.offsets[s + 1]].tolist() for s in range(len(texts))]
 
 

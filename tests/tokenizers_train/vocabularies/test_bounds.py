@@ -9,12 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from encoded_texts import sentences
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.bounds import MOST_GROWTH, most_growth
 from tokenizers_train.vocabularies.files import folder_files
@@ -39,9 +38,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def encoded(vocabulary: Vocabulary, *texts: str) -> list[int]:
-    column = pa.array(texts, pa.large_string())
-    offsets = text_buffers(column).offsets
-    ids: list[int] = Encoder(vocabulary).encode_sentences(column, offsets[:-1], offsets[1:]).ids.tolist()
+    ids: list[int] = Encoder(vocabulary).encode_sentences(*sentences(texts)).ids.tolist()
     return ids
 
 

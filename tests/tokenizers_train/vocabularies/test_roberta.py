@@ -25,12 +25,6 @@ WORDS = train_byte_bpe(
 )
 
 
-@pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    return pytest.importorskip("transformers")
-
-
 def test_saved_and_loaded_is_equal(tmp_path: Path) -> None:
     WORDS.save(tmp_path)
     assert load_vocabulary(tmp_path) == WORDS

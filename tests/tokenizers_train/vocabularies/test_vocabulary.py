@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,9 +129,7 @@ def test_files_are_the_same_bytes_for_equal_vocabularies() -> None:
 
 
 @pytest.mark.parametrize("max_word_length", [100, 7])
-def test_transformers_opens_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_word_length: int) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    transformers = pytest.importorskip("transformers")
+def test_transformers_opens_the_folder(tmp_path: Path, transformers: Any, max_word_length: int) -> None:
     bert_vocabulary(TOKENS, max_word_length=max_word_length).save(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     if max_word_length == 100:
@@ -146,9 +145,7 @@ def test_transformers_opens_the_folder(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
-def test_a_cased_folder_keeps_case_in_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    transformers = pytest.importorskip("transformers")
+def test_a_cased_folder_keeps_case_in_transformers(tmp_path: Path, transformers: Any) -> None:
     bert_vocabulary((*TOKENS, "A", "e"), lowercase=False).save(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.tokenize("A a é e") == ["A", "a", "é", "e"]

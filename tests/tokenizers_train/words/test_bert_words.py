@@ -1,15 +1,16 @@
 """BERT's words: cut and counted as the reference cuts them."""
 
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strange_text import TEXTS, code_points, in_contexts, orders_of_marks
+from text_columns import column
 
 from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.counts import count_by, count_by_plainly
 
 UNCASED, CASED = BertWords(lowercase=True), BertWords(lowercase=False)
 RULES = (
@@ -22,20 +23,8 @@ RULES = (
 BLOCK = 1 << 13
 
 
-def counted(rule: BertWords, texts: Iterable[str]) -> dict[str, int]:
-    """The counts of texts laid one after another in one buffer, each of them a range."""
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in data], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in data], np.int64)
-    table = rule.count(np.frombuffer(b"".join(data), np.uint8), starts, ends)
-    words = table["word"].to_pylist()
-    assert words == sorted(words, key=str.encode) and len(words) == len(set(words))
-    return dict(zip(words, table["count"].to_pylist(), strict=True))
-
-
 def check(rule: BertWords, texts: list[str]) -> None:
-    expected = Counter(word for text in texts for word in rule.split(text))
-    assert counted(rule, texts) == expected
+    assert count_by(rule, column(texts)).equals(count_by_plainly(rule, column(texts)))
 
 
 def check_code_points(rule: BertWords, step: int) -> None:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_columns import column
 
 from corpora.errors import InputError
 from tokenizers_train.words.bert import BertWords
@@ -15,10 +16,6 @@ from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.table import COUNTS, WordCounts
 
 TEXTS = st.lists(st.text(st.sampled_from("abAB .,'\n\x00éÉ\u0301“”中—"), max_size=30), max_size=8)
-
-
-def column(texts: list[str]) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def as_dict(counts: WordCounts) -> dict[str, int]:

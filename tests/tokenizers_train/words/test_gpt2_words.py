@@ -1,20 +1,21 @@
 """GPT-2's words: cut and counted as the reference cuts them."""
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from encoded_texts import encoded
 from hypothesis import example, given
 from hypothesis import strategies as st
+from text_columns import column
 from tiers import examples
 
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
+from tokenizers_train.words.counts import count_by, count_by_plainly
 from tokenizers_train.words.gpt2 import TABLE_SIZE, Gpt2Words, character_classes, gpt2_pre_tokenizer
 from tokenizers_train.words.gpt2_kernels import LETTER, NUMBER, OTHER, SPACE
-from tokenizers_train.words.table import WordCounts
 
 RULE, SPACED = Gpt2Words(), Gpt2Words(add_prefix_space=True)
 
@@ -29,11 +30,7 @@ LINES = st.text(st.sampled_from("ab 1.'s\n\t\x00"), max_size=24)
 
 def spelt(texts: Sequence[str], rule: Gpt2Words) -> list[list[str]]:
     """The words that the kernels find in each text: all bytes are tokens, and it is told where words begin."""
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in data], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in data], np.int64)
-    engine = ByteBpeEngine({letter: byte for byte, letter in enumerate(BYTE_LETTERS)}, [], rule)
-    found = engine.encode(np.frombuffer(b"".join(data), np.uint8), starts, ends)
+    found = encoded(ByteBpeEngine({letter: byte for byte, letter in enumerate(BYTE_LETTERS)}, [], rule), texts)
     spelt = []
     for first, last in pairwise(found.offsets):
         begins = [*np.flatnonzero(found.word_starts[first:last]).tolist(), last - first]
@@ -42,18 +39,9 @@ def spelt(texts: Sequence[str], rule: Gpt2Words) -> list[list[str]]:
     return spelt
 
 
-def counted(texts: Sequence[str], rule: Gpt2Words) -> WordCounts:
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in data], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in data], np.int64)
-    return rule.count(np.frombuffer(b"".join(data), np.uint8), starts, ends)
-
-
 def assert_counts(texts: Sequence[str], rule: Gpt2Words) -> None:
     """The words of each range, sorted by their bytes, as often as `split` finds them."""
-    expected = Counter(word for text in texts for word in rule.split(text))
-    words = sorted(expected)
-    assert counted(texts, rule).to_pydict() == {"word": words, "count": [expected[word] for word in words]}
+    assert count_by(rule, column(texts)).equals(count_by_plainly(rule, column(texts)))
 
 
 @examples(150)
@@ -118,7 +106,7 @@ def test_many_and_long_words_are_counted() -> None:
     texts = ["".join(words[first : first + 1000]) for first in range(0, len(words), 500)]
     assert_counts(texts, RULE)
     assert_counts(texts, SPACED)
-    assert counted(texts, RULE).num_rows > 9000
+    assert count_by(RULE, column(texts)).num_rows > 9000
 
 
 @pytest.mark.parametrize("text", ["", "a", "a b", "don't", "éé"])

@@ -23,12 +23,11 @@ from small_batches import (
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import config_json, export, from_huggingface, load, to_huggingface
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
-from trainer.settings.model import ModelSettings
+from trainer.settings.model import FAMILIES, ModelSettings
 
 CASES = [("bert", True), ("bert", False), ("roberta", False)]
 CLASSES = {

@@ -1,5 +1,7 @@
-"""DistilBERT and transformers' DistilBERT: sizes, logits and gradients, both ways."""
+"""ALBERT and DistilBERT next to those of transformers: sizes, logits and gradients, both ways; ALBERT's one layer."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,6 +11,8 @@ import torch
 from small_batches import (
     BERT_IDS,
     ROBERTA_IDS,
+    assert_gradients_are_theirs,
+    opened,
     padded_inputs,
     padded_labels,
     present_tokens,
@@ -17,11 +21,13 @@ from small_batches import (
     small_model,
     small_settings,
 )
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
+from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.huggingface.config import read_config, settings_of
-from trainer.huggingface.names import huggingface_names
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings
@@ -30,86 +36,160 @@ from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))
+SMALL: dict[str, dict[str, int]] = {"albert": {"layers": 4, "embedding_size": 16}, "distilbert": {}}
+FAMILIES = pytest.mark.parametrize(
+    ("family", "pairs", "settings"),
+    [
+        ("albert", True, {}),
+        ("albert", False, {}),
+        ("albert", True, {"layer_groups": 2}),
+        ("albert", False, {"embedding_size": 32}),
+        ("distilbert", False, {}),
+    ],
+)
 
-INPUTS = small_inputs("distilbert", True)  # whatever pairs the examples have, it learns none
+
+def asked(family: str, **settings: Any) -> ModelSettings:
+    return small_settings(family=family, **{**SMALL[family], **settings})
 
 
-def distilbert(**settings: Any) -> ModelSettings:
-    return small_settings(family="distilbert", **settings)
-
-
-def put(folder: Path, **settings: Any) -> MaskedModel:
+def put(folder: Path, family: str, pairs: bool, **settings: Any) -> MaskedModel:
     """A small model whose folder is written."""
-    model = small_model(distilbert(**settings), INPUTS)
-    export(folder, model.state_dict(), distilbert(**settings), INPUTS)
+    of_model, inputs = asked(family, **settings), small_inputs(family, pairs)
+    model = small_model(of_model, inputs)
+    export(folder, model.state_dict(), of_model, inputs)
     return model
 
 
 @pytest.mark.parametrize(
-    ("family", "layers", "vocab_size", "masked"),
+    ("settings", "vocab_size", "both", "masked"),
     [
-        ("distilbert", None, 30_522, 66_985_530),
-        ("distilbert", None, 28_996, 65_812_036),
-        ("roberta", 6, 50_265, 82_170_201),  # DistilRoBERTa
+        ({"family": "albert"}, 30_000, 11_813_810, 11_221_680),
+        ({"family": "albert", "size": "large"}, 30_000, 17_847_474, 16_795_824),
+        ({"family": "albert", "size": "xlarge"}, 30_000, 59_021_490, 54_821_040),
+        ({"family": "albert", "size": "xxlarge"}, 30_000, 223_158_450, 206_368_944),
+        ({"family": "distilbert"}, 30_522, 66_985_530, 66_985_530),
+        ({"family": "distilbert"}, 28_996, 65_812_036, 65_812_036),
+        ({"family": "roberta", "layers": 6}, 50_265, 82_170_201, 82_170_201),  # DistilRoBERTa
     ],
 )
-def test_sizes(family: str, layers: int | None, vocab_size: int, masked: int) -> None:
-    ids = ROBERTA_IDS if family == "roberta" else BERT_IDS
+def test_sizes(settings: dict[str, Any], vocab_size: int, both: int, masked: int) -> None:
+    """Of the published models: with the heads of pairs, where the family has them, and with the masked head alone."""
+    ids = ROBERTA_IDS if settings["family"] == "roberta" else BERT_IDS
     with torch.device("meta"):
-        model = build_model(
-            ModelSettings(family=family, layers=layers), ModelInputs(vocab_size=vocab_size, special_ids=ids)
-        )
-    assert count_parameters(model) == masked
+        found = [
+            count_parameters(
+                build_model(
+                    ModelSettings(**settings), ModelInputs(vocab_size=vocab_size, special_ids=ids, pair_labels=labels)
+                )
+            )
+            for labels in (True, False)
+        ]
+    assert found == [both, masked]
 
 
-def test_logits_and_gradients_are_those_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
-    """In float64, where only our loss is float32."""
-    model = put(tmp_path).eval().double()
-    reference, info = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
-    assert type(reference).__name__ == "DistilBertForMaskedLM" and not any(info.values()), info
-    assert type(transformers.AutoModel.from_pretrained(tmp_path)).__name__ == "DistilBertModel"
-    batch, reference = small_batch(pairs=False), reference.eval().double()
-    output = reference(**padded_inputs(batch, 0, segments=False), labels=padded_labels(batch))
+@FAMILIES
+def test_logits_and_gradients_are_those_of_transformers(
+    tmp_path: Path, transformers: ModuleType, family: str, pairs: bool, settings: dict[str, int]
+) -> None:
+    """Theirs are means, ours sums; in float64, where only our loss is float32."""
+    model = put(tmp_path, family, pairs, **settings).eval().double()
+    reference = opened(transformers.AutoModelForPreTraining if pairs else transformers.AutoModelForMaskedLM, tmp_path)
+    batch = small_batch(pairs=pairs)
+    labels = {"labels": padded_labels(batch)} | ({"sentence_order_label": batch.targets["pair"]} if pairs else {})
+    output = reference(**padded_inputs(batch, 0, segments=family == "albert"), **labels)
     masked, pair = model.logits(batch)
-    assert pair is None
-    torch.testing.assert_close(masked, present_tokens(output.logits, batch)[batch.points], atol=1e-9, rtol=1e-9)
-    (model(batch)[0, 0] / len(batch.points)).backward()
+    rows = output.prediction_logits if pairs else output.logits
+    torch.testing.assert_close(masked, present_tokens(rows, batch)[batch.points], atol=1e-9, rtol=1e-9)
+    if pairs:
+        torch.testing.assert_close(pair, output.sop_logits, atol=1e-9, rtol=1e-9)
+    sums = model(batch)[:, 0]
+    (sums[0] / len(batch.points) + (sums[1] / batch.num_sequences if pairs else 0)).backward()
     output.loss.backward()
-    wanted = dict(reference.named_parameters())
-    [part] = distilbert().objective_settings.parts(distilbert().of_family, INPUTS)
-    names = huggingface_names(model.state_dict(), model.family, part)
-    assert {theirs for parts in names.values() for theirs in parts} == wanted.keys()
-    for name, parameter in model.named_parameters():
-        gradient = torch.cat([wanted[theirs].grad for theirs in names[name]])
-        if name == "encoder.embeddings.word.weight":
-            gradient[0] = parameter.grad[0]  # theirs learns nothing of padding as an input
-        torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-5)
+    assert_gradients_are_theirs(model, reference, asked(family), small_inputs(family, pairs))
 
 
-def test_a_classifier_has_the_logits_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
-    model = build_task_model(THREE, distilbert(), INPUTS, small_model(distilbert(), INPUTS).state_dict()).eval()
-    assert model.class_head.dropout.p == 0.2
-    write_task(tmp_path, model.state_dict(), THREE, distilbert(), INPUTS)
-    reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-        tmp_path, output_loading_info=True
-    )
-    assert not any(info.values()) and type(reference).__name__ == "DistilBertForSequenceClassification"
+@pytest.mark.parametrize(("family", "dropout"), [("albert", 0.1), ("distilbert", 0.2)])
+def test_a_classifier_has_the_logits_of_transformers(
+    tmp_path: Path, transformers: ModuleType, family: str, dropout: float
+) -> None:
+    """ALBERT's begins with the pooler that pairs have learnt."""
+    settings, inputs = asked(family), small_inputs(family, True)
+    pretrained = small_model(settings, inputs).state_dict()
+    model = build_task_model(THREE, settings, inputs, pretrained).eval()
+    assert model.class_head.dropout.p == dropout
+    if family == "albert":
+        assert torch.equal(model.class_head.pooler.dense.weight, pretrained["pair_head.pooler.dense.weight"])
+    write_task(tmp_path, model.state_dict(), THREE, settings, inputs)
+    reference = opened(transformers.AutoModelForSequenceClassification, tmp_path)
     batch = small_batch()
     with torch.no_grad():
-        wanted = reference.eval().double()(**padded_inputs(batch, 0, segments=False)).logits
+        wanted = reference(**padded_inputs(batch, 0, segments=family == "albert")).logits
         torch.testing.assert_close(model.double().class_head(model.encoder(batch)[batch.boundaries[:-1]]), wanted)
 
 
-def test_exported_and_loaded_is_equal(tmp_path: Path) -> None:
-    model = put(tmp_path, dropout=0.3, activation="relu")
-    settings, inputs, state = load(tmp_path)
-    assert settings == distilbert(dropout=0.3, activation="relu") and not inputs.pair_labels
+@FAMILIES
+def test_exported_and_loaded_is_equal(tmp_path: Path, family: str, pairs: bool, settings: dict[str, Any]) -> None:
+    model = put(tmp_path, family, pairs, **settings, dropout=0.3, activation="relu")
+    back, inputs, state = load(tmp_path)
+    assert back == asked(family, **settings, dropout=0.3, activation="relu") and inputs == small_inputs(family, pairs)
     assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
     assert state.keys() == model.state_dict().keys()
 
 
-def test_the_configuration_of_transformers_is_understood(tmp_path: Path, transformers: ModuleType) -> None:
-    transformers.DistilBertConfig(qa_dropout=0.3).save_pretrained(tmp_path)
-    assert settings_of(read_config(tmp_path / "config.json"), "here") == ModelSettings(family="distilbert")
-    (tmp_path / "config.json").write_text('{"model_type": "distilbert", "vocab_size": 30522}')
-    assert settings_of(read_config(tmp_path / "config.json"), "here") == ModelSettings(family="distilbert")
+@pytest.mark.parametrize(
+    ("config", "more", "size"),
+    [("AlbertConfig", {"classifier_dropout_prob": 0}, "xxlarge"), ("DistilBertConfig", {"qa_dropout": 0.3}, "base")],
+)
+def test_the_configuration_of_transformers_is_understood(
+    tmp_path: Path, transformers: ModuleType, config: str, more: dict[str, float], size: str
+) -> None:
+    """Theirs as they write it, with defaults of their own; and of old files without their own keys."""
+    theirs, path = getattr(transformers, config)(**more), tmp_path / "config.json"
+    theirs.save_pretrained(tmp_path)
+    wanted = ModelSettings(family=theirs.model_type, size=size)
+    assert settings_of(read_config(path), "here") == wanted
+    layers = {"num_hidden_layers": 12} if size == "xxlarge" else {}
+    path.write_text(json.dumps({"model_type": theirs.model_type, "vocab_size": 30_000, **layers}))
+    assert settings_of(read_config(path), "here") == wanted
+
+
+def test_layers_of_several_parts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "albert", "vocab_size": 9, "inner_group_num": 2}')
+    with pytest.raises(InputError, match="inner_group_num is 2, and 1 in every albert model"):
+        settings_of(read_config(tmp_path / "config.json") | {"num_hidden_layers": 12}, "here")
+
+
+def test_dropout_is_after_the_feed_forward_part_too() -> None:
+    """As in the authors' code: with all of it dropped, and attention too, a layer is a norm of a norm."""
+    model = small_model(asked("albert", layers=1, dropout=0.5), small_inputs("albert"))
+    model.encoder.layers[0].dropout.p = 1.0
+    batch = small_batch(pairs=False)
+    given = torch.randn(len(batch.ids), 32)
+    layer = model.encoder.layers[0]
+    torch.testing.assert_close(
+        layer(given, batch.boundaries, batch.longest), layer.feed_forward_norm(layer.attention_norm(given))
+    )
+
+
+@pytest.mark.usefixtures("one_process")
+def test_the_shared_layer_belongs_to_the_root() -> None:
+    """Sharded, two micro-batches of a step come to the gradients of both; the layer is held once."""
+    settings, inputs = asked("albert"), small_inputs("albert", True)
+    plain, sharded = (small_model(settings, inputs).double() for _ in range(2))
+    assert sharded.shard_groups() == [] and len(sharded.encoder.layers) == 1
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (1,)))
+    for model in (plain, sharded):
+        for seed in (1, 2):
+            model(small_batch(seed=seed))[:, 0].sum().backward()
+    for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)
+
+
+def test_own_layers_are_asked_for_by_their_number() -> None:
+    """With a set of weights for each layer it is factorised alone, and sharded layer by layer."""
+    model = small_model(asked("albert", layer_groups=4), small_inputs("albert"))
+    assert len(model.shard_groups()) == 4
+    with pytest.raises(InputError, match=r"model\.layers = 4 is not a multiple"):
+        replace(asked("albert"), layer_groups=3)

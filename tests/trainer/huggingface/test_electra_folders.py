@@ -9,6 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from small_batches import (
+    far_from_zero,
+    opened,
     padded_inputs,
     padded_labels,
     padded_rows,
@@ -20,13 +22,12 @@ from small_batches import (
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import export, load
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
-from trainer.settings.model import ModelSettings
+from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.building import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.prediction.fill import fill_masks
@@ -42,18 +43,8 @@ def electra(embedding_size: int = 16, **settings: Any) -> ModelSettings:
 
 
 def built(settings: ModelSettings, seed: int = 0) -> Any:
-    """A small model whose weights, biases and norms included, are far enough from zero to be told apart."""
-    return scattered(build_model(settings, INPUTS), seed).eval()
-
-
-def scattered(model: nn.Module, seed: int = 0) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(std=0.2, generator=generator)
-            if name.endswith(("norm.weight", "Norm.weight")):
-                parameter.add_(1)
-    return model
+    """A small model whose weights are far from zero."""
+    return far_from_zero(build_model(settings, INPUTS), seed).eval()
 
 
 def loaded(folder: Path) -> Any:
@@ -67,49 +58,40 @@ def said_there(reference: Any, batch: Batch, **labels: Tensor) -> Any:
     return reference.eval()(**padded_inputs(batch, 0, segments=True), **labels)
 
 
-def opened(transformers: ModuleType, automatic: str, folder: Path, name: str) -> Any:
-    """A folder as transformers opens it: with no tensor missing or left over."""
-    reference, info = getattr(transformers, automatic).from_pretrained(folder, output_loading_info=True)
-    assert type(reference).__name__ == name and not any(info.values()), info
-    return reference
+def assert_equal_learning(model: Any, reference: Any, logits: Tensor, theirs: Tensor, loss: Tensor, there: Any) -> None:
+    """Logits, and the gradient of the loss as far as the word embeddings, in float64 (the loss of ours is float32)."""
+    assert logits.std() > 0.1
+    torch.testing.assert_close(logits, theirs, atol=1e-9, rtol=1e-9)
+    model.zero_grad()
+    loss.backward()
+    there.loss.backward()
+    mine, given = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
+    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
+    torch.testing.assert_close(mine.grad, given.grad, atol=1e-9, rtol=1e-9)
 
 
 def assert_equal_discriminators(model: ReplacedModel, reference: Any) -> None:
-    """Logits, and the gradient of the loss as far as the word embeddings, in float64 (the loss of ours is float32)."""
     model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
     labels = torch.randint(0, 2, (len(batch.ids),), generator=torch.Generator().manual_seed(3))
     logits = model.replaced_head(model.encoder(batch))
     there = said_there(reference, batch, labels=padded_rows(labels, batch, 0))
-    assert logits.std() > 0.1
-    torch.testing.assert_close(logits, present_tokens(there.logits, batch), atol=1e-9, rtol=1e-9)
-    nn.functional.binary_cross_entropy_with_logits(logits, labels.double()).backward()
-    there.loss.backward()
-    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
-    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
-    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+    loss = nn.functional.binary_cross_entropy_with_logits(logits, labels.double())
+    assert_equal_learning(model, reference, logits, present_tokens(there.logits, batch), loss, there)
 
 
 def assert_equal_generators(model: Objective, guess: Any, reference: Any) -> None:
-    """The same of masked tokens."""
     model, reference, batch = model.double(), reference.double(), small_batch(pairs=False)
-    logits = guess(batch)
-    there = said_there(reference, batch, labels=padded_labels(batch))
-    assert logits.std() > 0.1
-    torch.testing.assert_close(logits, present_tokens(there.logits, batch)[batch.points], atol=1e-9, rtol=1e-9)
-    model.zero_grad()
-    nn.functional.cross_entropy(logits, batch.targets["masked"]).backward()
-    there.loss.backward()
-    mine, theirs = model.encoder.embeddings.word.weight, reference.electra.embeddings.word_embeddings.weight
-    assert mine.grad is not None and mine.grad.abs().max() > 1e-3
-    torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-9, rtol=1e-9)
+    logits, there = guess(batch), said_there(reference, batch, labels=padded_labels(batch))
+    loss = nn.functional.cross_entropy(logits, batch.targets["masked"])
+    assert_equal_learning(model, reference, logits, present_tokens(there.logits, batch)[batch.points], loss, there)
 
 
 @pytest.mark.parametrize("embedding_size", [16, 32])
 def test_transformers_opens_both_folders(tmp_path: Path, transformers: ModuleType, embedding_size: int) -> None:
     model = built(settings := electra(embedding_size))
     export(tmp_path, model.state_dict(), settings, INPUTS)
-    discriminator = opened(transformers, "AutoModelForPreTraining", tmp_path, "ElectraForPreTraining")
-    generator = opened(transformers, "AutoModelForMaskedLM", tmp_path / "generator", "ElectraForMaskedLM")
+    discriminator = opened(transformers.AutoModelForPreTraining, tmp_path)
+    generator = opened(transformers.AutoModelForMaskedLM, tmp_path / "generator")
     assert generator.config.hidden_size < discriminator.config.hidden_size == 32
     assert_equal_discriminators(model, discriminator)
     assert_equal_generators(model, model.guess, generator)
@@ -121,7 +103,7 @@ def test_a_masked_model_of_the_family(tmp_path: Path, transformers: ModuleType) 
     assert isinstance(model, MaskedModel)
     export(tmp_path, model.state_dict(), settings, INPUTS)
     assert not (tmp_path / "generator").exists()
-    reference = opened(transformers, "AutoModelForMaskedLM", tmp_path, "ElectraForMaskedLM")
+    reference = opened(transformers.AutoModelForMaskedLM, tmp_path)
     assert_equal_generators(model, model.answers, reference)
     assert load(tmp_path)[0] == settings
     assert isinstance(loaded(tmp_path), MaskedModel)
@@ -132,10 +114,10 @@ def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) 
     config = {"vocab_size": INPUTS.vocab_size, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2,
               "max_position_embeddings": 40, "mask_token_id": 4, "unk_token_id": 1, "cls_token_id": 2,
               "sep_token_id": 3}  # fmt: skip
-    discriminator = scattered(transformers.ElectraForPreTraining(transformers.ElectraConfig(**config)))
+    discriminator = far_from_zero(transformers.ElectraForPreTraining(transformers.ElectraConfig(**config)))
     discriminator.save_pretrained(tmp_path)
     narrow = {"num_attention_heads": 1, "hidden_size": 16, "intermediate_size": 64}
-    generator = scattered(transformers.ElectraForMaskedLM(transformers.ElectraConfig(**(config | narrow))), 1)
+    generator = far_from_zero(transformers.ElectraForMaskedLM(transformers.ElectraConfig(**(config | narrow))), 1)
     generator.electra.embeddings.load_state_dict(discriminator.electra.embeddings.state_dict())
     generator.save_pretrained(tmp_path / "generator")
     alone = loaded(tmp_path / "generator")
@@ -167,9 +149,9 @@ def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: Modul
     classifier = build_task_model(THREE, found, inputs, state).eval()
     encoder = state_below("encoder.", model.state_dict())
     assert all(torch.equal(encoder[name], tensor) for name, tensor in classifier.encoder.state_dict().items())
-    write_task(tmp_path / "classes", scattered(classifier).state_dict(), THREE, found, inputs)
-    automatic = "AutoModelForSequenceClassification"
-    reference = opened(transformers, automatic, tmp_path / "classes", "ElectraForSequenceClassification").double()
+    write_task(tmp_path / "classes", far_from_zero(classifier).state_dict(), THREE, found, inputs)
+    reference = opened(transformers.AutoModelForSequenceClassification, tmp_path / "classes")
+    assert type(reference).__name__ == "ElectraForSequenceClassification"
     batch = small_batch(pairs=False)
     logits = classifier.double().class_head(classifier.encoder(batch).index_select(0, batch.first_tokens()))
     torch.testing.assert_close(logits, said_there(reference, batch).logits, atol=1e-9, rtol=1e-9)

@@ -22,7 +22,6 @@ from trainer.model.attention import (
     attend_by_runs,
     attend_in_band,
     attend_padded,
-    attend_plainly,
     sides,
 )
 
@@ -38,6 +37,26 @@ def in_band(qkv: Tensor, boundaries: Tensor, dropout: float, window: int | None,
     """A window as wide as the longest sequence where there is none."""
     reach = longest(boundaries) if window is None else window // 2
     return attend_in_band(qkv, boundaries, sides(reach, causal), dropout)
+
+
+def attend_plainly(
+    qkv_T3AD: Tensor, boundaries: Tensor, window: int | None = None, causal: Side | None = None
+) -> Tensor:
+    """The definition, one sequence after another, without dropout."""
+    attended = []
+    for first, end in zip(boundaries[:-1].tolist(), boundaries[1:].tolist(), strict=True):
+        q_LAD, k_LAD, v_LAD = qkv_T3AD[first:end].unbind(1)
+        scores_ALL = torch.einsum("qad,kad->aqk", q_LAD, k_LAD) * q_LAD.shape[-1] ** -0.5
+        places_L = torch.arange(end - first, device=qkv_T3AD.device)
+        steps_LL = places_L - places_L[:, None]  # from the query to the key
+        hidden_LL = torch.zeros_like(steps_LL, dtype=torch.bool)
+        if window is not None:
+            hidden_LL |= steps_LL.abs() > window // 2
+        if causal is not None:
+            hidden_LL |= steps_LL > 0 if causal == "left" else steps_LL < 0
+        weights_ALL = scores_ALL.masked_fill(hidden_LL, float("-inf")).softmax(-1)
+        attended.append(torch.einsum("aqk,kad->qad", weights_ALL, v_LAD))
+    return torch.cat([qkv_T3AD.new_empty(0, *qkv_T3AD.shape[2:]), *attended])
 
 
 WAYS: dict[str, Way] = {
@@ -93,6 +112,14 @@ def test_lengths_around_every_edge(way: str, window: int) -> None:
         assert_as_defined(way, [0, *lengths, 0], window, causal, torch.float32)
     for length in lengths:
         assert_as_defined(way, [length], window, None, torch.float64)
+
+
+def test_no_sequence_at_all() -> None:
+    """Fails where a process without a share of a step has no gradient."""
+    qkv, boundaries = tensors([0])
+    made = attend(qkv, boundaries, 0, 0.0)
+    made.sum().backward()
+    assert made.shape == (0, 2, 4) and qkv.grad is not None and qkv.grad.shape == qkv.shape
 
 
 def test_the_window_is_as_wide_as_said() -> None:

@@ -1,13 +1,11 @@
 """Distillation: terms as torch computes them on whole logits, chunk by chunk; a student that begins as its teacher."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from small_batches import small_batch, small_inputs, small_model, small_settings
 from torch import Tensor
@@ -20,14 +18,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from corpora.errors import InputError
 from shards.reading.budgets import BatchShape
-from trainer.families.registry import FAMILIES
 from trainer.model.batches import Batch, filled
 from trainer.model.distillation import DistilledModel, begin_with, divergence
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.objectives.contract import Target
 from trainer.objectives.distillation import DistillationObjective, same_vocabulary, spread
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
 TARGETS = {
     "masked": Target(np.empty(0, np.int64), "point"),
@@ -262,13 +259,6 @@ def test_layers_that_a_teacher_shares_are_begun_with() -> None:
     assert begin_with(own, teacher) == (0, 3)
     widen = teacher.encoder.layers[0].widen.weight
     assert all(torch.equal(layer.widen.weight, widen) for layer in own.encoder.layers)
-
-
-@pytest.fixture
-def one_process() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 def test_sharded_it_has_the_same_gradients(one_process: None) -> None:

@@ -1,12 +1,10 @@
 """Families: exact sizes, first weights, losses as sums, gradients that are never None."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from small_batches import BERT_IDS, ROBERTA_IDS, small_batch, small_inputs, small_model, small_settings
 from torch import Tensor, nn
@@ -15,12 +13,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from trainer.families.contract import ModelInputs
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.config import config_json, settings_of
-from trainer.model import heads
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
 CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), ("distilbert", False)]
 
@@ -214,13 +210,6 @@ def test_losses_are_float32_in_half_precision(precision: torch.dtype) -> None:
     assert half.dtype == torch.float32 and (half[:, 0] / whole[:, 0] - 1).abs().max() < 0.05
 
 
-@pytest.fixture
-def one_process() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
 @pytest.mark.parametrize(("family", "pairs"), CASES)
 def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, family: str, pairs: bool) -> None:
     settings, inputs = small_settings(family=family), small_inputs(family, pairs)
@@ -247,7 +236,7 @@ def test_rows_that_fill_the_vocabulary_are_nowhere_seen(monkeypatch: pytest.Monk
     model, batch = small_model(small_settings(), small_inputs("bert", True)), small_batch()
     found = []
     for aligns in ((), ("cpu",)):
-        monkeypatch.setattr(heads, "ALIGNS", aligns)
+        monkeypatch.setattr("trainer.model.masked.ALIGNS", aligns)
         model.zero_grad()
         losses = model(batch)
         losses[:, 0].sum().backward()

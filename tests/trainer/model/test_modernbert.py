@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from small_batches import padded_inputs, padded_labels, present_tokens, small_batch, small_inputs, small_model
+from small_batches import (
+    assert_gradients_are_theirs,
+    opened,
+    padded_inputs,
+    padded_labels,
+    present_tokens,
+    small_batch,
+    small_inputs,
+    small_model,
+)
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
@@ -61,11 +70,7 @@ def test_transformers_has_equal_logits_and_gradients(
     settings, inputs = small_modern(), small_inputs("modernbert")
     model = small_model(settings, inputs).double()
     export(tmp_path, model.state_dict(), settings, inputs)
-    reference, info = transformers.AutoModelForMaskedLM.from_pretrained(
-        tmp_path, output_loading_info=True, attn_implementation="sdpa"
-    )
-    assert type(reference).__name__ == "ModernBertForMaskedLM" and not any(info.values()), info
-    reference = reference.double()
+    reference = opened(transformers.AutoModelForMaskedLM, tmp_path, attn_implementation="sdpa")
     batch = small_batch(lengths, pairs=False)
     output = reference(**padded_inputs(batch, 0, segments=False), labels=padded_labels(batch))
     found = model.answers(batch)
@@ -74,18 +79,7 @@ def test_transformers_has_equal_logits_and_gradients(
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     (model(batch)[0, 0] / len(batch.points)).backward()
     output.loss.backward()
-    theirs = dict(reference.named_parameters())
-    for ours, name in (
-        ("encoder.embeddings.word.weight", "model.embeddings.tok_embeddings.weight"),
-        ("encoder.layers.2.attention.query_key_value.weight", "model.layers.2.attn.Wqkv.weight"),
-        ("encoder.layers.1.widen.weight", "model.layers.1.mlp.Wi.weight"),
-        ("encoder.final_norm.weight", "model.final_norm.weight"),
-        ("masked_head.dense.weight", "head.dense.weight"),
-        ("masked_head.bias", "decoder.bias"),
-    ):
-        gradient = model.get_parameter(ours).grad
-        assert gradient is not None and gradient.abs().max() > 1e-7, ours
-        torch.testing.assert_close(gradient, theirs[name].grad, atol=1e-5, rtol=1e-5, msg=ours)
+    assert_gradients_are_theirs(model, reference, settings, inputs)
 
 
 def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType) -> None:
@@ -173,11 +167,9 @@ def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: Modu
     assert torch.equal(model.class_head.pooler.dense.weight, state["masked_head.dense.weight"])
     torch.nn.init.normal_(model.class_head.decision.weight)
     write_task(tmp_path, model.state_dict(), THREE, settings, inputs)
-    reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-        tmp_path, output_loading_info=True
-    )
-    assert not any(info.values()) and reference.config.classifier_pooling == pooling, info
+    reference = opened(transformers.AutoModelForSequenceClassification, tmp_path)
+    assert reference.config.classifier_pooling == pooling
     batch = small_batch(pairs=False)
     with torch.no_grad():
-        wanted = reference.eval()(**padded_inputs(batch, 0, segments=False)).logits
-        torch.testing.assert_close(model(batch, answering=True), wanted, atol=1e-5, rtol=1e-5)
+        wanted = reference(**padded_inputs(batch, 0, segments=False)).logits
+        torch.testing.assert_close(model.double()(batch, answering=True), wanted.float(), atol=1e-5, rtol=1e-5)

@@ -21,7 +21,7 @@ from shards.reading.loader import GatheredExamples
 from trainer.huggingface.checkpoints import export, load
 from trainer.model import objective
 from trainer.model.batches import Batch
-from trainer.model.next_token import NextTokenModel, build_next_token
+from trainer.model.masked import NextTokenModel, build_next_token
 from trainer.model.objective import sum_loss
 from trainer.objectives.next_token import NextTokenObjective
 
@@ -90,9 +90,8 @@ def test_no_answer_is_told(direction: Direction, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("family", "name"), [("bert", "BertLMHeadModel"), ("roberta", "RobertaForCausalLM")])
-def test_transformers_opens_it_as_a_decoder(tmp_path: Path, family: str, name: str) -> None:
+def test_transformers_opens_it_as_a_decoder(tmp_path: Path, transformers: ModuleType, family: str, name: str) -> None:
     """Fails where the export sees both sides there, or other tokens."""
-    transformers: ModuleType = pytest.importorskip("transformers")
     asked, inputs = small_settings(family=family, objective={"kind": "next"}), small_inputs(family)
     model = next_model("left", family)
     export(tmp_path, model.state_dict(), asked, inputs)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from small_batches import BERT_IDS, VOCAB_SIZE, small_batch, small_inputs, small_settings
+from small_batches import BERT_IDS, VOCAB_SIZE, far_from_zero, small_batch, small_inputs, small_settings
 from tiers import examples
 from torch import Tensor
 
@@ -31,13 +31,8 @@ LENGTHS = (7, 12, 12, 3, 20)
 def replaced_model(seed: int = 0, embedding_size: int = 16, **objective: Any) -> ReplacedModel:
     """A small model whose weights are far enough from zero to be told apart."""
     asked = small_settings(family="electra", embedding_size=embedding_size, objective={"kind": "replaced", **objective})
-    model = build_model(asked, small_inputs("electra"))
-    assert isinstance(model, ReplacedModel)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.2, generator=generator)
-    return model.eval()
+    model: ReplacedModel = far_from_zero(build_model(asked, small_inputs("electra")), seed).eval()
+    return model
 
 
 def replaced_batch(lengths: Sequence[int] = LENGTHS, seed: int = 0, num_masked: int | None = None) -> Batch:

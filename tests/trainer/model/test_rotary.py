@@ -1,6 +1,5 @@
 """Rotary positions: as transformers' ModernBERT makes them, of distances alone, right at the last place."""
 
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,58 +9,24 @@ from hypothesis import strategies as st
 from tiers import examples
 from torch import Tensor
 
-from trainer.model.attention import attend
-from trainer.model.rotary import rotate, rotation
+from trainer.model.attention import attend, rotate, rotation
 
 BASES = (160_000.0, 10_000.0)
 PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])
-
-
-@pytest.fixture
-def modernbert(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    pytest.importorskip("transformers")
-    from transformers.models.modernbert import modeling_modernbert
-
-    module: ModuleType = modeling_modernbert
-    return module
-
-
-def reference_config(heads: int, size: int, **config: Any) -> Any:
-    from transformers import ModernBertConfig
-
-    sizes = {"hidden_size": heads * size, "num_attention_heads": heads, "num_hidden_layers": 3, "vocab_size": 9}
-    return ModernBertConfig(**sizes, pad_token_id=0, attn_implementation="eager", **config)
 
 
 def random_qkv(tokens: int, heads: int = 2, size: int = 64, seed: int = 0) -> Tensor:
     return torch.randn(tokens, 3, heads, size, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("size", [8, 64, 80])
-def test_angles_and_turns_are_those_of_transformers(modernbert: ModuleType, size: int) -> None:
-    """Fails where one of the two bases differs, at places up to the last; gradients too."""
-    angles = modernbert.ModernBertRotaryEmbedding(reference_config(2, size))
-    qkv = random_qkv(len(PLACES), size=size).requires_grad_()
-    for layer_type, base in zip(("full_attention", "sliding_attention"), BASES, strict=True):
-        made = rotation(PLACES, size, base)
-        cosines, sines = angles(qkv, PLACES[None], layer_type)
-        torch.testing.assert_close(made, torch.cat([cosines, sines])[..., : size // 2], atol=1e-6, rtol=0)
-        q, k = modernbert.apply_rotary_pos_emb(*(qkv[None, :, part].transpose(1, 2) for part in (0, 1)), cosines, sines)
-        wanted = torch.stack([q[0].transpose(0, 1), k[0].transpose(0, 1), qkv[:, 2]], 1)
-        turned = rotate(qkv, made)
-        torch.testing.assert_close(turned, wanted, atol=1e-6, rtol=1e-6)
-        gradients = [torch.autograd.grad(out.square().sum(), qkv, retain_graph=True)[0] for out in (turned, wanted)]
-        torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
-        assert not torch.allclose(turned[1:, :2], qkv[1:, :2], atol=1e-2), "nothing was turned"
-
-
 @pytest.mark.parametrize("layer", [0, 1])
-def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -> None:
+def test_attention_is_that_of_transformers(transformers: Any, layer: int) -> None:
     """A layer that sees all and one with a window, over sequences on both sides of its edge, to 1e-5."""
     from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 
-    config = reference_config(2, 16, local_attention=16)
+    modernbert = transformers.models.modernbert.modeling_modernbert
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 3, "vocab_size": 9, "pad_token_id": 0}
+    config = transformers.ModernBertConfig(**sizes, attn_implementation="eager", local_attention=16)
     theirs = modernbert.ModernBertAttention(config, layer_idx=layer).eval()
     angles = modernbert.ModernBertRotaryEmbedding(config)
     window, make_mask = (
@@ -77,26 +42,6 @@ def test_attention_is_that_of_transformers(modernbert: ModuleType, layer: int) -
         boundaries = torch.tensor([0, length], dtype=torch.int32)
         made = theirs.Wo(attend(qkv, boundaries, length, 0.0, window).flatten(1))
         torch.testing.assert_close(made, wanted, atol=1e-5, rtol=1e-5)
-
-
-@given(
-    first=st.integers(0, 8191),
-    second=st.integers(0, 8191),
-    shifted=st.integers(0, 8191),
-    size=st.sampled_from([2, 16, 64]),
-    base=st.sampled_from(BASES),
-)
-@examples(60)
-def test_scores_depend_on_the_distance_alone(first: int, second: int, shifted: int, size: int, base: float) -> None:
-    """Scores of unit vectors, within what float32 angles at place 8,191 allow."""
-    pairs = torch.tensor([first, second])
-    moved = pairs - pairs.min()
-    moved += min(shifted, 8191 - int(moved.max()))
-    qkv = torch.nn.functional.normalize(random_qkv(2, 3, size), dim=-1)
-    there, here = (rotate(qkv, rotation(places, size, base)) for places in (pairs, moved))
-    scores = [torch.einsum("ad,ad->a", turned[0, 0], turned[1, 1]) for turned in (there, here)]
-    torch.testing.assert_close(*scores, atol=2e-3, rtol=0)
-    torch.testing.assert_close(there.norm(dim=-1), qkv.norm(dim=-1), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -123,3 +68,23 @@ def test_turned_in_float32_whatever_the_precision(precision: torch.dtype) -> Non
     )
     with pytest.raises(AssertionError, match="bfloat16 has lost the places"):
         rotate(qkv, angles.bfloat16())
+
+
+@given(
+    first=st.integers(0, 8191),
+    second=st.integers(0, 8191),
+    shifted=st.integers(0, 8191),
+    size=st.sampled_from([2, 16, 64]),
+    base=st.sampled_from(BASES),
+)
+@examples(60)
+def test_scores_depend_on_the_distance_alone(first: int, second: int, shifted: int, size: int, base: float) -> None:
+    """Scores of unit vectors, within what float32 angles at place 8,191 allow."""
+    pairs = torch.tensor([first, second])
+    moved = pairs - pairs.min()
+    moved += min(shifted, 8191 - int(moved.max()))
+    qkv = torch.nn.functional.normalize(random_qkv(2, 3, size), dim=-1)
+    there, here = (rotate(qkv, rotation(places, size, base)) for places in (pairs, moved))
+    scores = [torch.einsum("ad,ad->a", turned[0, 0], turned[1, 1]) for turned in (there, here)]
+    torch.testing.assert_close(*scores, atol=2e-3, rtol=0)
+    torch.testing.assert_close(there.norm(dim=-1), qkv.norm(dim=-1), atol=1e-5, rtol=0)

@@ -3,18 +3,16 @@
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_training import SmallStore, of, put_store, small_job, train_here
+from small_training import SmallStore, of, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
-from trainer.families.registry import FAMILIES
-from trainer.objectives.registry import OBJECTIVES, read_objective
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, model_json, read_objective
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "smoothed_masks"
@@ -28,11 +26,6 @@ plain = smoothed_masks:SHALLOW_BERT
 shallow-bert = smoothed_masks:SHALLOW_BERT
 other-bert = smoothed_masks:SHALLOW_BERT
 """
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    return put_store(tmp_path_factory.mktemp("objectives"))
 
 
 @pytest.fixture
@@ -122,10 +115,3 @@ def test_every_family_of_ours_can_be_asked_for_by_its_name_alone(name: str) -> N
     assert settings.of_family.name == name and {"base", "tiny"} <= {*settings.of_family.sizes}
     for size in settings.of_family.sizes:
         assert ModelSettings(family=name, size=size).shape[1] > 0
-
-
-@pytest.mark.parametrize("kind", OBJECTIVES)
-def test_every_objective_of_ours_is_a_frozen_value(kind: str) -> None:
-    """Fails where two of one setting are not equal, or one can be changed."""
-    assert OBJECTIVES[kind].kind == kind and OBJECTIVES[kind].__dataclass_params__.frozen
-    assert all(field.kw_only for field in fields(OBJECTIVES[kind]))

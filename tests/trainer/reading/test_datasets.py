@@ -22,8 +22,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.reading.records import IGNORED
 from shards.settings import ShardSettings
-from trainer.reading.batches import PaddedBatches
-from trainer.reading.datasets import ExampleDataset, ExampleStream, StreamLoader
+from trainer.reading.datasets import ExampleDataset, ExampleStream, PaddedBatches, StreamLoader
 
 SEED = 42
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from small_shards import put_shards
+from small_training import small_bert
 
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
@@ -76,26 +77,10 @@ def test_grain_goes_on_where_its_iterator_was(grain: Any, shard_set: ShardSet) -
         other.set_state(state)
 
 
-def small_bert(shard_set: ShardSet) -> Any:
-    transformers: Any = pytest.importorskip("transformers")
-    torch.manual_seed(1)
-    size = shard_set.manifest.facts["vocab_size"]
-    return transformers.BertForPreTraining(
-        transformers.BertConfig(
-            vocab_size=size,
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=32,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-    )
-
-
 @pytest.mark.parametrize("kind", ["grain", "stream", "stream of a worker"])
-def test_a_model_learns_from_each(kind: str, shard_set: ShardSet, request: pytest.FixtureRequest) -> None:
+def test_a_model_learns_from_each(
+    kind: str, shard_set: ShardSet, transformers: Any, request: pytest.FixtureRequest
+) -> None:
     """Sixty steps: the loss of the last ten is well below that of the first ten."""
     batches: Any
     if kind == "grain":
@@ -103,7 +88,7 @@ def test_a_model_learns_from_each(kind: str, shard_set: ShardSet, request: pytes
         batches = grain_loader(grain, ExampleRecords(shard_set, epochs=20, padded=True))
     else:
         batches = StreamLoader(ExampleStream(shard_set, batch=4, endless=True), num_workers=int("worker" in kind))
-    model, losses = small_bert(shard_set), []
+    model, losses = small_bert(transformers, "BertForPreTraining", shard_set.manifest.facts["vocab_size"]), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
     for batch in islice(batches, 60):
         loss = model(**{name: torch.as_tensor(rows) for name, rows in batch.items()}).loss

@@ -7,33 +7,27 @@ import numpy as np
 import pytest
 import torch
 from small_shards import put_shards
+from small_training import small_bert
 
 from corpora.store.places.place import Place
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
-from trainer.reading.batches import PaddedBatches
-from trainer.reading.datasets import ExampleDataset
+from trainer.reading.datasets import ExampleDataset, PaddedBatches
 
 
 @pytest.mark.parametrize("kind", ["BertForPreTraining", "BertForMaskedLM"])
-def test_it_trains_on_the_masks_of_the_loader(kind: str, tmp_path: Path) -> None:
+def test_it_trains_on_the_masks_of_the_loader(kind: str, transformers: Any, tmp_path: Path) -> None:
     """Two epochs: every example once in each, labels and replaced tokens those of the epoch."""
-    transformers: Any = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     given: list[dict[str, torch.Tensor]] = []
     place = Place(str(tmp_path / "store"))
     shard_set = ShardSet(place, put_shards(place, ShardSettings(length=32), documents=24).shards)
-    torch.manual_seed(1)
-    config = transformers.BertConfig(
-        vocab_size=shard_set.manifest.facts["vocab_size"], hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=32,
-    )  # fmt: skip
     arguments = transformers.TrainingArguments(
         output_dir=str(tmp_path / "out"), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=1e-2,
         report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True,
     )  # fmt: skip
-    model = getattr(transformers, kind)(config)
+    model = small_bert(transformers, kind, shard_set.manifest.facts["vocab_size"])
     model.register_forward_pre_hook(lambda _, __, inputs: given.append(dict(inputs)), with_kwargs=True)
     trainer = transformers.Trainer(
         model,

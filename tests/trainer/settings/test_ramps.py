@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
 from flows.run.estimates.work import tokens_of
-from trainer.settings.phases import PhaseSettings
-from trainer.settings.ramps import BatchRamp, floor_sum
+from trainer.settings.phases import BatchRamp, PhaseSettings, floor_sum
 
 RAMPS = st.builds(
     lambda first, levels, multiple, steps, more: PhaseSettings(

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, settings_json
-from trainer.settings.phases import PhaseSettings
-from trainer.settings.rates import decays_begin, learning_rate
-from trainer.settings.schedules import KINDS, Schedule
-from trainer.settings.training import TrainingSettings
+from trainer.settings.phases import KINDS, PhaseSettings, Schedule
+from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
 
 
 def rates_of(*phases: Mapping[str, Any], **training: Any) -> list[float]:

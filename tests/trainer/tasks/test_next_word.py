@@ -16,8 +16,8 @@ from tokenizers import Tokenizer, decoders
 from tokenizers.models import WordPiece
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding.batching import batch_of, batch_of_items
 from trainer.tasks.kinds.next_word import NextTask

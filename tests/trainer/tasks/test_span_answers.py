@@ -16,10 +16,9 @@ from small_models import write_model
 from small_tasks import encoded_for, end_after, kept_of, new_job, run, scattered
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.encoder import TransformerEncoder
-from trainer.settings.model import encoder_shape
+from trainer.settings.model import FAMILIES, encoder_shape
 from trainer.tasks.building import build_task_model
 from trainer.tasks.data import EncodedExamples, encode, read_file
 from trainer.tasks.encoding.batching import batch_of_items, void

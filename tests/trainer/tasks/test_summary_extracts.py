@@ -14,8 +14,8 @@ from small_models import write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_json_rows
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.formats.records import Unusable
 from trainer.tasks.kinds.summary import SummaryTask

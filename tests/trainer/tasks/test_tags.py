@@ -19,8 +19,8 @@ from small_tasks import encoded_for, exported_model, kept_of, run, write_json_ro
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem
 from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of, pieces_of

@@ -11,8 +11,8 @@ from small_models import write_model
 from small_tasks import scattered
 from torch import Tensor
 
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding.batching import batch_of
 from trainer.tasks.heads.continuing import Remembering

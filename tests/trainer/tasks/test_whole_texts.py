@@ -26,9 +26,8 @@ from small_tasks import (
 )
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
-from trainer.settings.model import ModelSettings
+from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.finetuning.published_settings import with_published
 from trainer.tasks.formats.records import FileSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_training import SmallStore, exported_bytes, flip, put_store, small_job, train_here
+from small_training import SmallStore, exported_bytes, flip, small_job, train_here
 
 from corpora.errors import InputError
 from trainer.jobs.job import JOB, TrainingJob
@@ -15,12 +15,6 @@ from trainer.training.checkpoints.exporting import export_checkpoint
 from trainer.training.checkpoints.folders import Checkpoints, whole_state
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("exporting"))
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """Feeds with a token budget: examples and gradient are those without, in few shapes, on any number of processes."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_training import SmallStore, put_store, small_job
+from small_training import SmallStore, as_rank, put_store, read_by, small_job
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -17,7 +17,6 @@ from trainer.objectives.contract import IGNORED
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
-from trainer.training.parallel import Ranks
 
 PHASES = (PhaseSettings(steps=3, batch=20),)
 
@@ -28,15 +27,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
     return put_store(tmp_path_factory.mktemp("budgets"), gone=range(1, 40, 5))
 
 
-def as_rank(rank: int, count: int) -> Ranks:
-    """A process among others, for what needs no word from them."""
-    return Ranks(rank=rank, count=count, device=torch.device("cpu"), mesh=cast(Any, None))
-
-
 def steps_of(job: TrainingJob, ranks: int) -> list[list[list[MicroBatch]]]:
     """Return what every process reads, step by step."""
     feeds = [Feed(job, 0, as_rank(rank, ranks)) for rank in range(ranks)]
-    return [list(step) for step in zip(*(feed.steps(0, 0) for feed in feeds), strict=True)]
+    return [list(step) for step in zip(*map(read_by, feeds), strict=True)]
 
 
 def examples_of(batch: Batch) -> list[tuple[Any, ...]]:

@@ -1,23 +1,20 @@
 """The order of a training: windowed where it says so, and none of the models that do not say it is another one."""
 
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
-import torch
-from small_training import put_store, small_job, train_here
+from small_training import as_rank, put_store, read_by, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.store.settings import settings_json
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from shards.reading.order.global_order import share, step_slots
+from shards.reading.order import share, step_slots
 from trainer.launching.copies import with_local_shards
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
-from trainer.training.parallel import Ranks
 
 PHASES = (PhaseSettings(steps=6, batch=8),)
 
@@ -30,14 +27,12 @@ def test_a_feed_reads_in_the_order_of_its_settings(tmp_path: Path, ranks: int) -
     shard_set = ShardSet(store.place, store.shards)
     loaders = [Loader(shard_set, job.training.seed, window=1), Loader(shard_set, job.training.seed)]
     for rank in range(ranks):
-        feed = Feed(job, 0, Ranks(rank=rank, count=ranks, device=torch.device("cpu"), mesh=cast(Any, None)))
+        feed = Feed(job, 0, as_rank(rank, ranks))
         windowed, mixed = (
             [loader.gather(share(step_slots(step, 8), rank, ranks)).ids for step in range(6)] for loader in loaders
         )
         for first in (0, 4):
-            found = [
-                batch.ids.numpy() for [micro_batch] in feed.steps(first, first * 8) for batch in [micro_batch.batch]
-            ]
+            found = [micro_batch.batch.ids for [micro_batch] in read_by(feed, first, first * 8)]
             assert [ids.tolist() for ids in found] == [ids.tolist() for ids in windowed[first:]]
         assert any(not np.array_equal(*both) for both in zip(windowed, mixed, strict=True))
 

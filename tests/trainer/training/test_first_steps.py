@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 import torch
-from small_training import SmallStore, of, put_store, said, small_job, train_here
+from small_training import SmallStore, as_rank, of, put_store, read_by, said, small_job, train_here
 
 from corpora.errors import InputError
 from shards.reading.files.shard_set import ShardSet
 from trainer.objectives.contract import Term
 from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed
-from trainer.training.health import check_vocabulary, examples_said, has_new_weights, joined_examples
-from trainer.training.parallel import Ranks, joined
+from trainer.training.parallel import joined
 from trainer.training.pretraining import pretraining
+from trainer.training.reports import check_vocabulary, examples_said, has_new_weights, joined_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -28,11 +27,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
     return put_store(tmp_path_factory.mktemp("first-steps"), gone=range(1, 30, 5))
 
 
-def as_rank(rank: int, count: int) -> Ranks:
-    """A process among others, for what needs no word from them."""
-    return Ranks(rank=rank, count=count, device=torch.device("cpu"), mesh=cast(Any, None))
-
-
 @pytest.mark.parametrize("cut", [{"micro_batch": 2}, {"micro_batch_tokens": 64}])
 def test_examples_are_named_as_they_were_read(store: SmallStore, tmp_path: Path, cut: dict[str, int]) -> None:
     """Fails where the examples of another micro-batch, process or step are named, or a deleted one."""
@@ -41,7 +35,7 @@ def test_examples_are_named_as_they_were_read(store: SmallStore, tmp_path: Path,
     whole = list[int]()
     for rank in range(2):
         feed = Feed(job, 0, as_rank(rank, 2))
-        _, second = feed.steps(0, 0)
+        _, second = read_by(feed)
         for number, micro_batch in enumerate(second):
             named = feed.examples(1, 9, number).get(store.shards.folder, [])
             read = micro_batch.batch.boundaries.diff().tolist()[: len(named)]

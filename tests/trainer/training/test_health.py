@@ -8,10 +8,10 @@ import pytest
 
 from corpora.errors import InputError
 from trainer.families.contract import SpecialIds
-from trainer.training.health import (
+from trainer.training.reports import (
     FLAT_STEPS,
-    FirstTexts,
     Health,
+    counted_texts,
     judged_texts,
     stop_or_tell,
 )
@@ -22,7 +22,15 @@ IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
 
 def health(**settings: Any) -> Health:
     """Return the health of a model that guesses masked tokens of 30,000, and pairs."""
-    return Health(**{"vocab_size": 30_000, "terms": ("masked", "pair", "cosine"), "new_weights": True, **settings})
+    return Health(
+        **{
+            "vocab_size": 30_000,
+            "special_ids": IDS,
+            "terms": ("masked", "pair", "cosine"),
+            "new_weights": True,
+            **settings,
+        }
+    )
 
 
 def first(
@@ -87,10 +95,8 @@ def test_labels_and_unknown_tokens(counts: tuple[int, int, int, int], doomed: li
 
 def test_texts_are_counted_without_special_tokens_and_missing_labels() -> None:
     """Fails where [CLS] and masks count as words, or the label of a sequence that only fills as one."""
-    texts = FirstTexts(special_ids=IDS)
-    texts.add(np.array([2, 7, 1, 4, 9, 3, 0]), np.array([1, 0, -100]))
-    texts.add(np.array([7, 1]), None)
-    assert texts.counts.tolist() == [2, 1, 5, 2]
+    assert counted_texts(IDS, np.array([2, 7, 1, 4, 9, 3, 0]), np.array([1, 0, -100])).tolist() == [2, 1, 3, 1]
+    assert counted_texts(IDS, np.array([7, 1]), None).tolist() == [0, 0, 2, 1]
 
 
 def test_what_dooms_is_raised_before_anything_is_told() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_starts import edit, planned_from, write_start
-from small_training import SmallStore, exported_bytes, flip, of, put_store, train_here
+from small_training import SmallStore, exported_bytes, flip, of, train_here
 
 from corpora.errors import InputError
 from tokenizers_train.adapting.adapt import Choice, new_vocabulary
@@ -25,12 +25,6 @@ from trainer.training.initial_weights import begun_model, first_model, start_sta
 from trainer.training.loop import TrainingLoop
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("beginning"))
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +45,12 @@ def same(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> boo
 def test_a_training_begins_with_the_very_weights(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
     """Fails where a tensor is another one after it was read, for rows of padding or in half precision too."""
     state = write_start(tmp_path / "start", words)
-    assert same(begun_model(job_from(store, tmp_path / "start")).model.state_dict(), state)
+    assert same(begun_model(job_from(store, tmp_path / "start"))[0].state_dict(), state)
     padded = write_start(tmp_path / "padded", words, rows=words.size + -words.size % 8 + 8)
     cut = {name: t[: words.size] if "word" in name or name.endswith("head.bias") else t for name, t in padded.items()}
-    assert same(begun_model(job_from(store, tmp_path / "padded")).model.state_dict(), cut)
+    assert same(begun_model(job_from(store, tmp_path / "padded"))[0].state_dict(), cut)
     edit(tmp_path / "start", lambda tensors: {name: t.bfloat16() for name, t in tensors.items()})
-    halves = begun_model(job_from(store, tmp_path / "start")).model.state_dict()
+    halves = begun_model(job_from(store, tmp_path / "start"))[0].state_dict()
     assert same(halves, {name: t.bfloat16().float() for name, t in state.items()})
 
 
@@ -112,10 +106,10 @@ def test_heads_that_are_missing_begin_with_first_weights(
     stage = planned_from(store, tmp_path / "start")
     job: TrainingJob = stage.parts[0].job
     assert stage.facts["start"] == {"content": job.start.content, "new_tokens": 0, "first_heads": lacking}
-    begun, first = begun_model(job), first_model(job).state_dict()
+    (begun, message), first = begun_model(job), first_model(job).state_dict()
     kept = {name: state[name] for name in state if not name.startswith(tuple(lacking))}
-    assert same(begun.model.state_dict(), {**first, **kept})
-    assert f"Its {' and '.join(lacking)} begins with first weights." in begun.message
+    assert same(begun.state_dict(), {**first, **kept})
+    assert f"Its {' and '.join(lacking)} begins with first weights." in message
 
 
 def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
@@ -145,7 +139,7 @@ def test_a_model_of_any_family_begins_a_training(
     """Fails where a part (ELECTRA has two) is left out, is not in the content, or another shape is taken for it."""
     state = write_start(tmp_path / "start", words, family=family, pairs=family == "albert")
     job = job_from(store, tmp_path / "start")
-    assert job.model.family == family and same(begun_model(job).model.state_dict(), state)
+    assert job.model.family == family and same(begun_model(job)[0].state_dict(), state)
     if family != "electra":
         return
     content = start_of(tmp_path / "start").content
@@ -159,7 +153,7 @@ def test_a_model_of_any_family_begins_a_training(
     shutil.rmtree(tmp_path / "start" / "generator")
     alone = planned_from(store, tmp_path / "start")
     assert "generator" in alone.facts["start"]["first_heads"]
-    begun = begun_model(alone.parts[0].job).model.state_dict()
+    begun = begun_model(alone.parts[0].job)[0].state_dict()
     first = first_model(alone.parts[0].job).state_dict()
     assert all(
         torch.equal(t, (first if n.startswith(("generator.", "masked_")) else state)[n]) for n, t in begun.items()

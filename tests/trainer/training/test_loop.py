@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +13,12 @@ import torch
 from small_training import (
     PHASES,
     SmallStore,
+    as_rank,
     exported,
     exported_bytes,
     of,
     put_store,
+    read_by,
     said,
     small_job,
     train_here,
@@ -29,28 +31,18 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from corpora.errors import InputError
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
-from trainer.jobs.job import JobInput, TrainingJob
+from trainer.jobs.job import TrainingJob
 from trainer.settings.phases import PhaseSettings
-from trainer.settings.rates import learning_rate
-from trainer.settings.training import TrainingSettings
 from trainer.training import feed, parallel
-from trainer.training.checkpoints.folders import Cursor
 from trainer.training.feed import Feed, commonest
 from trainer.training.initial_weights import first_model
-from trainer.training.learner import Learner
-from trainer.training.optimizers import FIRST_SCALE, GROWTH_STEPS, LossScale, build_optimizer
-from trainer.training.parallel import Ranks, joined
-from trainer.training.pretraining import cross_entropy, cursor_at, pretraining
+from trainer.training.learner import FIRST_SCALE, GROWTH_STEPS, Learner, LossScale
+from trainer.training.parallel import joined
+from trainer.training.pretraining import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
 ROUNDING = 1e-4  # of losses of about 5 and of norms: float32 holds 7 digits, a sum in other pieces some 5 of them
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("pairs"))
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +113,6 @@ def test_an_evaluation_is_of_the_whole_held_out_split(store: SmallStore, tmp_pat
     assert [e["sequences"] for e in some] == [7]
 
 
-def test_guessing_by_frequency() -> None:
-    """Fails where natural logarithms or weights are mixed up: two tokens, three to one."""
-    targets = np.array([3, 0, 1])
-    assert cross_entropy(targets, targets) == pytest.approx(-(0.75 * math.log(0.75) + 0.25 * math.log(0.25)))
-    assert cross_entropy(targets, np.array([1, 2, 1])) == pytest.approx(math.log(4))
-
-
 def test_micro_batches_are_one_batch(store: SmallStore, tmp_path: Path, exact: TrainingJob) -> None:
     """Fails where a step's loss or gradient depends on how it is cut: sizes that divide it or not, and tokens."""
     expected = said(exact)
@@ -157,17 +142,12 @@ def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
     close(exported(one), exported(two))
 
 
-def as_rank(rank: int, count: int) -> Ranks:
-    """A process among others, for what needs no word from them."""
-    return Ranks(rank=rank, count=count, device=torch.device("cpu"), mesh=cast(Any, None))
-
-
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_processes_share_the_examples_and_masks_of_one(store: SmallStore, tmp_path: Path, count: int) -> None:
     """Fails where an example or mask depends on the number of processes, or they differ in their number of pieces."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=3, batch=4),), micro_batch=2)
-    alone = list(Feed(job, 0, as_rank(0, 1)).steps(0, 0))
-    shared = [list(Feed(job, 0, as_rank(rank, count)).steps(0, 0)) for rank in range(count)]
+    alone = read_by(Feed(job, 0, as_rank(0, 1)))
+    shared = [read_by(Feed(job, 0, as_rank(rank, count))) for rank in range(count)]
     for step, pieces in enumerate(alone):
         parts = [piece for rank in shared for piece in rank[step]]
         for read in (lambda batch: batch.ids, lambda batch: batch.targets["masked"], lambda b: b.targets["pair"]):
@@ -196,43 +176,6 @@ def test_phases_on_the_same_shards_read_on(store: SmallStore, tmp_path: Path) ->
     assert [event["phase"] for event in of(second, "step")] == [0, 0, 1, 1, 1, 1]
     assert losses(first) == losses(second)
     assert exported_bytes(whole) == exported_bytes(cut)
-
-
-def test_cursors() -> None:
-    """Fails where the cursor of a step is of another phase or slot."""
-    phases = (PhaseSettings(steps=2, batch=8), PhaseSettings(steps=3, batch=4), PhaseSettings(steps=1, batch=2))
-
-    class Job:
-        training = TrainingSettings(phase=phases)
-        shares = ()
-        origin = None
-
-        @staticmethod
-        def inputs_of(phase: int) -> tuple[JobInput]:
-            return (JobInput(folder="shards/a/b", content="aba"[phase]),)
-
-    cursors = [cursor_at(step, cast(TrainingJob, Job())) for step in range(7)]
-    assert [(c.phase, c.slot) for c in cursors] == [(0, 0), (0, 8), (1, 0), (1, 4), (1, 8), (2, 16), (2, 18)]
-    assert cursors[4] == Cursor(phase=1, step=4, slot=8)
-
-
-def test_learning_rates() -> None:
-    """Fails where the rate does not rise to its peak in the warm-up and fall to zero after the last step."""
-    settings = TrainingSettings(phase=(PhaseSettings(steps=10),), learning_rate=1.0, warmup_steps=4)
-    rates = [learning_rate(step, settings) for step in range(10)]
-    assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
-    flat = replace(settings, warmup_steps=0)
-    assert [learning_rate(step, flat) for step in (0, 5, 9)] == pytest.approx([1, 0.5, 0.1])
-
-
-def test_only_matrices_decay() -> None:
-    """Fails where a bias or LayerNorm's weight is drawn to zero."""
-    model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 3), torch.nn.LayerNorm(3))
-    groups = build_optimizer(model, TrainingSettings(phase=(PhaseSettings(steps=1),), weight_decay=0.1)).param_groups
-    assert [(group["weight_decay"], [tuple(p.shape) for p in group["params"]]) for group in groups] == [
-        (0.1, [(5, 4), (3, 4)]),
-        (0.0, [(3,), (3,), (3,)]),
-    ]
 
 
 def test_the_loss_scale_falls_at_overflows_and_rises_after_good_steps() -> None:
@@ -307,7 +250,7 @@ def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path) -> None
     job = small_job(store, tmp_path, dropout=0.0, precision="bfloat16")
     with joined() as ranks:
         learner = Learner.of(first_model(job), job.training, ranks)
-        steps = Feed(job, 0, ranks).counted_steps(0, 0, 0)
+        steps = Feed(job, 0, ranks).steps(0, 0, 0)
         learner.learn(next(steps), 1e-4)  # the first one makes the optimiser's state
         second = next(steps)
         torch.cuda.set_sync_debug_mode("error")
@@ -348,11 +291,3 @@ def test_models_without_pairs(tmp_path: Path, family: str, input: str) -> None:
     events = train_here(replace(job, model=replace(job.model, family=family)))
     assert "pair_loss" not in of(events, "step")[0] and "pair_loss" not in of(events, "evaluation")[0]
     assert events[-1]["masked_tokens"] > 50
-
-
-def test_shards_that_are_not_there(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where training begins on shards of another content than was planned for."""
-    job = small_job(store, tmp_path)
-    other = replace(job, shards=(replace(job.shards[0], content="another"),))
-    with pytest.raises(InputError, match="does not hold the shards shards/small/"):
-        Feed(other, 0, as_rank(0, 1))

@@ -8,24 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import SmallStore, exported_bytes, of, put_store, said, small_job, train_here, with_training
+from small_training import SmallStore, exported_bytes, of, said, small_job, train_here, with_training
 
 from trainer.auto_settings import Computing
+from trainer.jobs.job import TrainingJob
 from trainer.metrics import MetricsLog
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints import folders
 from trainer.training.checkpoints.folders import read_saved
-from trainer.training.machine import speed_of
+from trainer.training.parallel import joined
+from trainer.training.pretraining import pretraining
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
 PHASES = (PhaseSettings(steps=4, batch=8),)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("machine"))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
@@ -39,6 +35,15 @@ def test_the_choice_is_told_and_kept_in_the_checkpoint(store: SmallStore, tmp_pa
     assert exported_bytes(named) == exported_bytes(chosen)
     saved = read_saved(Path(chosen.work, "checkpoints", "step-00000004"))
     assert saved.choice == Computing(device="cpu", precision="float32", compile=False, tf32=False)
+
+
+def train_beside(job: TrainingJob) -> list[dict[str, Any]]:
+    """Train in this process, and write checkpoints meanwhile as on a GPU; what was said."""
+    with joined() as ranks:
+        training = pretraining(job, ranks)
+        training.defers = True
+        training.run()
+    return said(job)
 
 
 def test_checkpoints_beside_training_change_nothing(
@@ -59,8 +64,8 @@ def test_checkpoints_beside_training_change_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(MetricsLog, "say", tell)
-        assert [event["step"] for event in of(train_here(beside), "checkpoint")] == [1, 2]
-    events = train_here(beside)
+        assert [event["step"] for event in of(train_beside(beside), "checkpoint")] == [1, 2]
+    events = train_beside(beside)
     assert [event["step"] for event in of(events, "resume")] == [2]
     assert [event["step"] for event in of(events, "checkpoint")] == [1, 2, 3, 4]
     assert [event["event"] for event in events][-1] == "done"
@@ -78,8 +83,3 @@ def test_checkpoints_by_the_clock(store: SmallStore, tmp_path: Path) -> None:
     assert [event["step"] for event in of(train_here(clock), "checkpoint")] == [1, 2, 3, 4]
     assert [event["step"] for event in of(train_here(rare), "checkpoint")] == [4]
     assert said(clock)[-1]["event"] == "done"
-
-
-def test_a_precision_is_measured() -> None:
-    """Fails where the products of a precision cannot be measured."""
-    assert speed_of(torch.float32, torch.device("cpu"), 8) > 0 < speed_of(torch.bfloat16, torch.device("cpu"), 8)

@@ -8,7 +8,7 @@ import torch
 from corpora.errors import InputError
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.machine import compute_reproducibly, mendable
+from trainer.training.parallel import compute_reproducibly, mendable
 
 PHASES = (PhaseSettings(steps=1, batch=256), PhaseSettings(steps=1, batch=32))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from small_shards import put_shards
-from small_training import of, said, small_model, train_here
+from small_training import as_rank, of, read_by, said, small_model, train_here
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
@@ -19,11 +19,9 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
-from trainer.jobs.data_counts import seen_in
-from trainer.jobs.job import TrainingJob
-from trainer.jobs.phases import readings, settle, train_examples
-from trainer.settings.phases import PhaseSettings, Quota
-from trainer.settings.ramps import BatchRamp
+from trainer.jobs.job import TrainingJob, readings
+from trainer.jobs.phases import seen_in, settle, train_examples
+from trainer.settings.phases import BatchRamp, PhaseSettings, Quota
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
 from trainer.training.parallel import Ranks
@@ -171,12 +169,11 @@ def test_a_ramp_is_read_slot_by_slot(sets: Sets) -> None:
         found = list[int]()
         for phase, first in ((0, begin), (1, 0)):
             for rank in range(ranks):
-                feed = Feed(job, phase, Ranks(rank=rank, count=ranks, device=torch.device("cpu"), mesh=cast(Any, None)))
+                feed = Feed(job, phase, as_rank(rank, ranks))
                 reader, read = feed._train, list[int]()
                 feed._train = cast(Any, Recorded(reader, read))
-                cursor = cursor_at(first if phase == 0 else 6, job)
-                sizes = [sum(int(each.tallies[:, 0].sum()) for each in step) for step in feed.steps(first, cursor.slot)]
-                assert len(sizes) == job.training.phase[phase].steps - first
+                steps = read_by(feed, first, cursor_at(first if phase == 0 else 6, job).slot)
+                assert len(steps) == job.training.phase[phase].steps - first
                 found += read
         assert sorted(found) == list(range(job.training.phase[0].slots_before(begin), 2 + 3 + 4 + 5 + 7 + 7 + 6))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_training import SmallStore, put_store, small_job
+from small_training import SmallStore, as_rank, small_job
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainer.model import attention, encoder
@@ -19,8 +19,8 @@ from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed
 from trainer.training.initial_weights import first_model
 from trainer.training.learner import Learner, NonFinite
-from trainer.training.log_lines import on_their_way
 from trainer.training.parallel import Ranks, joined
+from trainer.training.reports import on_their_way
 
 aten = torch.ops.aten
 WAITING = (
@@ -52,12 +52,6 @@ class Watch(TorchDispatchMode):
         if packet in WAITING or by_mask or sizes:
             self.found.append(str(func))
         return func(*args, **(kwargs or {}))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("waiting"))
 
 
 @pytest.fixture
@@ -92,7 +86,7 @@ def test_no_step_asks_the_device_for_a_value(
     job = small_job(store, tmp_path, dropout=0.1, **training)
     job = replace(job, model=replace(job.model, family=family))
     learner = Learner.of(first_model(job), job.training, ranks)
-    first, second, *_ = Feed(job, 0, ranks, learner.flops).counted_steps(0, 0, 0)
+    first, second, *_ = Feed(job, 0, ranks, learner.flops).steps(0, 0, 0)
     learner.learn(first, 1e-4)  # makes the optimiser's state
     with Watch() as watch:
         outcome = learner.learn(second, 1e-4)
@@ -126,9 +120,8 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
         return tensor
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    as_gpu: Any = type("AsGpu", (), {"rank": 0, "count": 1, "device": torch.device("cuda"), "count_up": lambda _, n: n})
     job = small_job(store, tmp_path, (PhaseSettings(steps=1, batch=4),), micro_batch=2)
-    [step] = Feed(job, 0, as_gpu()).counted_steps(0, 0, 0)
+    [step] = Feed(job, 0, as_rank(0, 1, "cuda")).steps(0, 0, 0)
     batches = [micro_batch.batch for micro_batch in step.micro_batches]
     tensors = [getattr(batch, name) for batch in batches for name in ("ids", "segment_ids", "boundaries", "points")]
     tensors += [target for batch in batches for target in batch.targets.values()]
@@ -138,11 +131,8 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
 def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path) -> None:
     """Fails where divisors or FLOPs are those of one process, or numbers of steps do not go on."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=2, batch=4),))
-    twice: Any = type(
-        "Twice", (), {"rank": 0, "count": 1, "device": torch.device("cpu"), "count_up": lambda _, n: 2 * n}
-    )
-    feed = Feed(job, 0, twice(), lambda lengths, places: int(lengths.sum()) + places)
-    steps = [*feed.counted_steps(0, 0, 7)]
+    feed = Feed(job, 0, as_rank(0, 1, times=2), lambda lengths, places: int(lengths.sum()) + places)
+    steps = [*feed.steps(0, 0, 7)]
     assert [step.number for step in steps] == [8, 9]
     for step in steps:
         [own] = step.micro_batches

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 from trainer.training import optimizer_algorithms
-from trainer.training.optimizers import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
+from trainer.training.learner import build_optimizer, rate_scales, set_learning_rate, set_weight_decay
 
 SHAPES = ((7, 5), (5,), (1, 6), (3, 2))
 
@@ -88,23 +88,6 @@ def test_pieces_make_the_step_of_the_whole(kind: str, monkeypatch: pytest.Monkey
             optimizer.step()
         ends.append(torch.cat([parameter.detach().flatten() for parameter in model]))
     assert torch.equal(*ends) and not torch.equal(ends[0], torch.cat([each.flatten() for each in model_of()]))
-
-
-def test_large_surprises_move_a_stable_adamw_less_than_an_adamw() -> None:
-    """Fails where nothing is clipped: then both were one."""
-    ends = []
-    for kind in ("adamw", "stable-adamw"):
-        model = model_of()
-        optimizer = build_optimizer(model, settings_of(kind, correction := kind != "adamw"))
-        assert correction == optimizer.param_groups[0]["bias_correction"]
-        before = [parameter.detach().clone() for parameter in model]
-        for step in gradients(4):
-            for parameter, gradient in zip(model, step, strict=True):
-                parameter.grad = gradient.clone()
-            before = [parameter.detach().clone() for parameter in model]
-            optimizer.step()
-        ends.append(sum(float((p.detach() - b).norm()) for p, b in zip(model, before, strict=True)))
-    assert ends[1] < ends[0]
 
 
 def test_a_zero_matrix_has_a_ratio_of_one() -> None:

@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
 from trainer.model.encoder import Layer
-from trainer.model.heads import MaskedHead
+from trainer.model.masked import MaskedHead
 from trainer.model.objective import build_model
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings

@@ -6,36 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from small_training import (
     SmallStore,
-    exported,
     exported_bytes,
     of,
-    put_store,
     said,
     small_job,
     train_here,
-    train_on_ranks,
-    with_training,
 )
 
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.checkpoints import load
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.model.objective import build_model
+from trainer.settings.model import FAMILIES
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints.exporting import export_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
 ROUNDING = 1e-5  # of losses of about 5, and fifty times one: float32 holds 7 digits
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards of pairs, whose labels nothing of the model reads."""
-    return put_store(tmp_path_factory.mktemp("replaced"))
 
 
 def electra_job(store: SmallStore, work: Path, phases: tuple[PhaseSettings, ...] = (), **training: Any) -> TrainingJob:
@@ -92,19 +81,6 @@ def test_an_interrupted_run_ends_alike(whole: TrainingJob, tmp_path: Path) -> No
     assert exported_bytes(job) == exported_bytes(whole)
     generators = [each.export / "generator" / "model.safetensors" for each in (job, whole)]
     assert generators[0].read_bytes() == generators[1].read_bytes()
-
-
-@pytest.mark.long
-def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a process draws other tokens than one alone does, or divides by its own tokens."""
-    one = electra_job(store, tmp_path / "one", (PhaseSettings(steps=3, batch=7),))
-    two = replace(with_training(one, processes=2), work=str(tmp_path / "two"))
-    alone, together = losses(train_here(one)), losses(train_on_ranks(two))
-    assert together == pytest.approx(alone, rel=1e-6) and len(together) == 9
-    mine, theirs = exported(one), exported(two)
-    assert len(mine) == len(theirs) > 20
-    for name, tensor in mine.items():
-        torch.testing.assert_close(theirs[name], tensor, rtol=0, atol=1e-5, msg=name)
 
 
 def test_masked_tokens_alone(store: SmallStore, tmp_path: Path) -> None:

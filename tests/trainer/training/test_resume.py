@@ -20,7 +20,6 @@ from small_training import (
     exported_bytes,
     kill,
     of,
-    put_store,
     said,
     small_job,
     train_here,
@@ -30,21 +29,14 @@ from small_training import (
 
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import TrainingFailed, train
-from trainer.launching.output import Event
 from trainer.launching.stopping import Stop
-from trainer.metrics import MetricsLog
+from trainer.metrics import Event, MetricsLog
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints.folders import read_saved
 
 pytestmark = pytest.mark.slow
 
 PHASES = (PhaseSettings(steps=4, batch=8), PhaseSettings(steps=8, batch=6))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
-    """Shards with pairs."""
-    return put_store(tmp_path_factory.mktemp("resume"))
 
 
 @pytest.fixture(scope="module")

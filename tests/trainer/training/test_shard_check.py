@@ -11,17 +11,15 @@ from small_training import SmallStore, flip_tokens, on_ranks, put_store, said, s
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.stage import build_stage, survey_stage
-from shards.reading.files import verification
-from trainer.build import plan_model
+from shards.reading.files import shard_set
 from trainer.jobs.job import TrainingJob
 from trainer.launching import launch
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.launch import TrainingFailed, train
 from trainer.metrics import MetricsLog
-from trainer.training import pretraining, shard_check
+from trainer.training import pretraining
 from trainer.training.parallel import joined
-from trainer.training.shard_check import ShardCheck
+from trainer.training.pretraining import ShardCheck
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -58,20 +56,6 @@ def test_an_export_waits_for_the_check_as_well(store: SmallStore, tmp_path: Path
     with pytest.raises(Damaged):
         train_here(job)
     assert not job.export.exists()
-
-
-@pytest.mark.long
-def test_all_processes_stop_and_nothing_is_published(store: SmallStore) -> None:
-    """Fails where a rank waits for ever, the file's path is lost on the way, or a model is published."""
-    flip_tokens(Path(store.place.full_path(trained_shard(store.shards))))
-    job = small_job(store, Path("unused"), processes=2)
-    stage = plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training)
-    with pytest.raises(Damaged) as refusal:
-        build_stage(store.place, stage)
-    assert refusal.value.path == trained_shard(store.shards)
-    assert survey_stage(store.place, stage).missing == stage.parts
-    work = Path(stage.parts[0].job.work)
-    assert work.is_dir() and not list(work.glob("checkpoints/*"))
 
 
 def replayed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -144,13 +128,15 @@ def test_who_waits_is_told_so_once(store: SmallStore, tmp_path: Path, monkeypatc
             asked.append(step)
             told.set()
 
-    monkeypatch.setattr(verification, "first_damage", lambda *arguments: told.wait() and None)
-    monkeypatch.setattr(shard_check, "SECONDS", 0.01)
+    monkeypatch.setattr(shard_set, "first_damage", lambda *arguments: told.wait() and None)
+    monkeypatch.setattr(pretraining, "SECONDS", 0.01)
     job = small_job(store, tmp_path / "work")
     (tmp_path / "work").mkdir()
-    with joined() as ranks, ShardCheck(job, ranks, cast(MetricsLog, Log())) as check:
-        check.wait(7)
-        check.wait(8)
+    with joined() as ranks:
+        check = ShardCheck(job, ranks, cast(MetricsLog, Log()))
+        with check.running():
+            check.wait(7)
+            check.wait(8)
     assert asked == [7]
 
 

@@ -21,7 +21,7 @@ from corpora.store.manifest import Json
 from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
 from shards.reading.loader import TALLIES
-from shards.reading.order.global_order import cut, examples_at, share
+from shards.reading.order import cut, examples_at, share
 from trainer.huggingface.pretrained import Pretrained
 from trainer.metrics import MetricsLog
 from trainer.settings.training import TrainingSettings
@@ -34,11 +34,10 @@ from trainer.tasks.heads.task_model import TaskModel, answers_of
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
-from trainer.training.health import FirstSteps
 from trainer.training.learner import Learner
-from trainer.training.log_lines import Noted, Numbers, Speed, named
 from trainer.training.loop import Course, StopSignal
 from trainer.training.parallel import FIRST_SECONDS, Ranks
+from trainer.training.reports import FirstSteps, Noted, Numbers, Speed, named
 
 SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
@@ -91,7 +90,7 @@ class TaskCourse(Course):
         self.data, self.tuning, self.settings, self.ranks, self.log = data, settings, plan, ranks, log
         self.identity, self._computes, self._warnings, self._write = identity, computes, warnings, write
         self._steps, self._an_epoch = plan.phase[0].steps, plan.evaluate_every  # of a restart, and of an epoch
-        self.first_steps = FirstSteps.unseen(data.pretrained.inputs, ranks)
+        self.first_steps = FirstSteps(ranks)
         self.restarts: list[dict[str, Any]] = []
         self.best = -1
         self.best_step = 0

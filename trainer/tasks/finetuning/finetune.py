@@ -17,8 +17,8 @@ restart. One run at a time makes an output.
                                   export/         what becomes the output
 
 Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: of a
-row of 30 tokens some 650 bytes besides its text (`data`), and the weights some eight times: as read, as learnt, with
-gradients and AdamW's two moments, and a copy of weights and moments that checkpoints are written from.
+row of 30 tokens some 650 bytes besides its text (`data`), and the weights some five times: as read, as learnt, with
+gradients and AdamW's two moments.
 """
 
 import dataclasses
@@ -42,9 +42,8 @@ from corpora.store.places.locks import NO_LOCKS, held
 from corpora.store.settings import settings_json
 from trainer.complete_folders import check_files, described, read_finished
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.config import CONFIG
+from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
 from trainer.huggingface.pretrained import Pretrained, load_pretrained
-from trainer.huggingface.tokenizers import TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task, TunedTask
 from trainer.tasks.data import encode, named_file, read_file
@@ -59,8 +58,7 @@ from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
-from trainer.training.machine import settle
-from trainer.training.parallel import Ranks, joined
+from trainer.training.parallel import Ranks, joined, settle
 
 EXPORT = "export"
 

@@ -16,10 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainer.model.attention import attend
+from trainer.model.attention import attend, rotate
 from trainer.model.batches import Batch
 from trainer.model.encoder import SelfAttention
-from trainer.model.rotary import rotate
 from trainer.tasks.encoding.batching import batch_of
 from trainer.tasks.heads.next_word import NextModel
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
-from trainer.model.first_weights import init_weights
+from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.objective import sum_loss
 from trainer.settings.model import ModelSettings
 from trainer.tasks.encoding.batching import EXAMPLES

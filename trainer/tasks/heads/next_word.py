@@ -13,9 +13,8 @@ from torch import Tensor
 
 from trainer.families.contract import ModelInputs
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
-from trainer.model.first_weights import init_weights
-from trainer.model.heads import MaskedHead
+from trainer.model.encoder import TransformerEncoder, init_weights
+from trainer.model.masked import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
 from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.heads.task_model import TaskModel

@@ -11,12 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from shards.reading.order.global_order import share
+from shards.reading.order import share
 from trainer.families.contract import ClassHeadShape, EncoderShape, Family, ModelInputs, TokenHeadShape
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder
-from trainer.model.first_weights import init_weights
-from trainer.model.heads import Pooler
+from trainer.model.encoder import TransformerEncoder, init_weights
+from trainer.model.masked import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.objectives.contract import Term
 from trainer.settings.model import ModelSettings, encoder_shape

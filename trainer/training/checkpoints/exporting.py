@@ -20,7 +20,7 @@ from corpora.store.places.files import unfinished
 from corpora.store.places.place import Place
 from trainer.complete_folders import check_files, read_finished
 from trainer.huggingface.checkpoints import export
-from trainer.huggingface.tokenizers import tokenizer_files
+from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob
 from trainer.metrics import line, speak
 from trainer.training.checkpoints.folders import FOLDER, read_weights, step_of

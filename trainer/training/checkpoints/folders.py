@@ -8,14 +8,15 @@ training resumes from is as it was written, every byte. A damaged one is reporte
 the export is written, and the one before it is taken; all processes take the same. Any number of processes reads what
 any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
 
-A checkpoint is copied in main memory, every tensor of it, also those of a processor: a thread that wrote them
-themselves while training continues would write some as they are after the next step. The threads of the processes speak
-over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
+Where training continues meanwhile, the state is copied in main memory first: a thread that wrote the tensors themselves
+would write some as they are after the next step. Where training waits, nothing is copied. The threads of the processes
+speak over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
 training, also where a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
 
-Cost: a step waits while the copy is made: this process's share of weights and moments in main memory, once, which the
-next copy is made into; on a GPU it is pinned. What is written is read once more, for its digests, and so is what is
-resumed from: each process its share of the files, at 10 GB a second where the system has them in memory.
+Cost: a step waits while the copy is made: this process's share of weights and moments in pinned main memory, once,
+which the next copy is made into. Without a copy it waits until all is written, tensor by tensor. What is written is
+read once more, for its digests, and so is what is resumed from: each process its share of the files, at 10 GB a second
+where the system has them in memory.
 """
 
 import errno
@@ -44,6 +45,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
@@ -52,8 +54,7 @@ from corpora.store.places.files import flush_folder, unfinished
 from trainer.auto_settings import Computing
 from trainer.complete_folders import check_files, described, finish, names_in, read_finished
 from trainer.jobs.origins import Origin, content_of
-from trainer.training.learner import Learner
-from trainer.training.optimizers import LossScale
+from trainer.training.learner import Learner, LossScale
 from trainer.training.parallel import Ranks
 
 FOLDER = "checkpoints"  # of a work folder
@@ -110,7 +111,7 @@ class Saved:
             ranks=data["ranks"],
             identity=data["identity"],
             progress={name: value for name, value in data.items() if name not in own},
-            choice=Computing.from_json(data["choice"]),
+            choice=Computing(**data["choice"]),
         )
 
 
@@ -141,38 +142,34 @@ class Staging:
 
     def __init__(self, mesh: DeviceMesh) -> None:
         self._mesh = mesh
-        self._kept: dict[tuple[str | int, ...], Tensor] = {}
+        self._kept: dict[int, Tensor] = {}
 
     def copied(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state as it is now. What was copied before is written over, and must be of no use any more."""
-        copy: dict[str, Any] = self._copied(state, ())
+        leaves, form = tree_flatten(state)
+        copy: dict[str, Any] = tree_unflatten([self._copied(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
             torch.cuda.current_stream().synchronize()
         return copy
 
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of what was copied."""
-        return sum(kept.nbytes for kept in self._kept.values())
-
-    def _copied(self, value: Any, at: tuple[str | int, ...]) -> Any:
+    def _copied(self, value: Any, at: int) -> Any:
         if isinstance(value, DTensor):
             local = self._tensor(value.to_local(), at)
             shape, stride = value.shape, value.stride()
             return DTensor.from_local(local, self._mesh, value.placements, run_check=False, shape=shape, stride=stride)
-        if isinstance(value, Tensor):
-            return self._tensor(value, at)
-        if isinstance(value, Mapping):
-            return {key: self._copied(item, (*at, key)) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._copied(item, (*at, number)) for number, item in enumerate(value)]
-        return value  # numbers and names, which are not changed in place
+        return self._tensor(value, at) if isinstance(value, Tensor) else value
 
-    def _tensor(self, tensor: Tensor, at: tuple[str | int, ...]) -> Tensor:
+    def _tensor(self, tensor: Tensor, at: int) -> Tensor:
         kept = self._kept.get(at)
         if kept is None or kept.shape != tensor.shape or kept.dtype != tensor.dtype:
             kept = self._kept[at] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         return kept.copy_(tensor.detach(), non_blocking=True)
+
+
+def held_bytes(state: Mapping[str, Any]) -> int:
+    """Return the bytes of a state's tensors that this process holds."""
+    tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
+    return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
 
 class Checkpoints:
@@ -189,15 +186,22 @@ class Checkpoints:
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[WrittenCheckpoint] | None = None
 
-    def begin(self, learner: Learner, saved: Saved, kept: frozenset[int] = frozenset()) -> None:
-        """Copy the state and begin to write it; the one before must be reported as written (`written`).
+    def begin(self, learner: Learner, saved: Saved, kept: frozenset[int] = frozenset(), copies: bool = True) -> None:
+        """Begin to write the state; the one before must be reported as written (`written`).
 
-        kept: steps whose checkpoints are kept in addition to the newest ones
+        kept:   steps whose checkpoints are kept in addition to the newest ones
+        copies: whether a copy is written by the thread; else the state itself, before this returns
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         began = time.monotonic()
-        copy = self._staging.copied(self._state(learner))
-        self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
+        state = self._state(learner)
+        if copies:
+            copy = self._staging.copied(state)
+            self._writing = self._thread.submit(self._write, copy, saved, kept, began, time.monotonic() - began)
+        else:
+            written = self._write(state, saved, kept, began, 0.0)
+            self._writing = Future()
+            self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
     def written(self, wait: bool) -> WrittenCheckpoint | None:
         """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
@@ -225,7 +229,7 @@ class Checkpoints:
         name = name_of(saved.cursor.step)
         final = self._folder / name
         new = unfinished(final, alone=True)
-        with self._room_for(name, new):
+        with self._room_for(name, new, held_bytes(state)):
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
                 new.mkdir(parents=True)
@@ -243,8 +247,8 @@ class Checkpoints:
         return WrittenCheckpoint(name, saved.cursor.step, time.monotonic() - began, wait_seconds)
 
     @contextmanager
-    def _room_for(self, name: str, new: Path) -> Iterator[None]:
-        """Remove a checkpoint that finds no room. Raises InputError."""
+    def _room_for(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
+        """Remove a checkpoint that finds no room. Raises InputError. size_bytes: of this process's share"""
         try:
             yield
         except (OSError, RuntimeError, CheckpointException) as error:
@@ -252,10 +256,10 @@ class Checkpoints:
                 raise
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
-            size = self._staging.size_bytes * self._ranks.count
+            size = size_bytes * self._ranks.count / 1e9
             raise InputError(
-                f"There is no room for the checkpoint {name} in {self._folder}: it takes {size / 1e9:.2g} GB, and so "
-                f"does each of the {self._keep} that are kept (training.keep_checkpoints). Free that much, or keep "
+                f"There is no room for the checkpoint {name} in {self._folder}: it takes {size:.2g} GB, and so does "
+                f"each of the {self._keep} that are kept (training.keep_checkpoints). Free that much, or keep "
                 "fewer; the same command then resumes from the newest whole one."
             ) from error
 

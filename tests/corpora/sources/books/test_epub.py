@@ -5,9 +5,12 @@ import zipfile
 from collections.abc import Mapping
 
 import pytest
+from labelled_cases import cases_of
 
 from corpora.sources.books import epub as epub_module
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, page_paragraphs, read_epub
+
+CASES = cases_of(__file__, "epub")
 
 CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -110,30 +113,7 @@ def test_apparatus_is_passed_over_where_the_book_names_it() -> None:
     assert [text[:20] for text in found] == ["Kept.", "It was late, and the", "Found."]
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("<p>A <b>b<i>o</i></b>ld\n  <i>day</i>.</p>", ["A bold day."]),
-        ("<p><span>O</span>NCE upon</p>", ["ONCE upon"]),
-        ("<p>Line one,<br/>line <br />two.</p>", ["Line one,\nline\ntwo."]),
-        ("<p>Salt &amp; &nbsp;pepper &mdash; caf&eacute;&#8230;&#x21;</p>", ["Salt & pepper \u2014 caf\xe9\u2026!"]),
-        ("<div>Loose<p>in</p>tail<div>deep</div></div>after", ["Loose", "in", "tail", "deep", "after"]),
-        ("<p>Note<a epub:type='noteref' href='n.xhtml#1'>1</a> here.</p>", ["Note here."]),
-        ("<p>Note<sup><a href='#n1'>12</a></sup>, <a href='#n2'>[3]</a> and 10<sup>2</sup>.</p>", ["Note, and 102."]),
-        ("<p>Note<a class='fnanchor' href='x'>A</a> <span class='pagenum'>[Pg 9]</span>here.</p>", ["Note here."]),
-        ("<p>See <a href='#c2'>chapter 2</a>.</p>", ["See chapter 2."]),
-        ("<pre>One\n  two\n\nthree</pre>", ["One\ntwo", "three"]),
-        ("<p>One</p><p> * * * </p><hr/><p>Two</p>", ["One", "Two"]),
-        ("<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>", ["a b", "c"]),
-        ("<ul><li>one</li><li>two</li></ul>", ["one", "two"]),
-        (
-            "<p>Pic<img alt='no'/>ture<svg><text>no</text></svg></p><figure><figcaption>no</figcaption></figure>",
-            ["Picture"],
-        ),
-        ("<script>no</script><style>no</style><p>Yes<!-- no -->!</p>", ["Yes!"]),
-        ("<h2>I</h2><h2>The<br/>Walk</h2>", ["I", "The\nWalk"]),
-    ],
-)
+@pytest.mark.parametrize(("body", "expected"), CASES["markup"])
 def test_markup_becomes_paragraphs(body: str, expected: list[str]) -> None:
     assert page_paragraphs(page(body).encode()) == expected
 
@@ -256,34 +236,7 @@ def test_landmarks_name_apparatus() -> None:
     assert read_epub(book(pages), 1_000_000).paragraphs == ["One."]
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("<p>One.</p><aside epub:type='footnote' id='n'><p>Note.</p></aside><p>Two.</p>", ["One.", "Two."]),
-        ("<p>One.</p><section epub:type='endnotes'><h2>Notes</h2><ol><li>Note.</li></ol></section>", ["One."]),
-        ("<p>One.</p><section role='doc-endnotes'><p>Note.</p></section>", ["One."]),
-        ("<p>One.</p><div class='footnote'><p>[1] Note.</p></div><p class='footnotes x'>Note.</p>", ["One."]),
-        ("<p class='footnotesize'>One.</p>", ["One."]),
-        (
-            "<div class='poem'><div class='l'>One,</div><div class='l'>two.</div></div><p>Three.</p>",
-            ["One,\ntwo.", "Three."],
-        ),
-        ("<p class='line'>One,</p>\n<p class='line'>two.</p>\n<p>Three.</p>", ["One,\ntwo.", "Three."]),
-        ("<div class='i1'>One.</div><div class='i1'>Two.</div>", ["One.", "Two."]),
-        (
-            "<div epub:type='z3998:poem'><p><span class='i0'>One,</span> <span class='i1'>two.</span></p></div>",
-            ["One,\ntwo."],
-        ),
-        (
-            "<div epub:type='z3998:verse'><p><span>One,</span>\n<br/>\n<span>two.</span></p><p>Three.</p></div>",
-            ["One,\ntwo.", "Three."],
-        ),
-        (
-            "<div class='stanza'><span class='i0'>One,<br/></span>\n<span class='i2'>two.<br/></span></div>",
-            ["One,\ntwo."],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("body", "expected"), CASES["notes and verse"])
 def test_notes_go_and_verse_keeps_its_lines(body: str, expected: list[str]) -> None:
     assert page_paragraphs(page(body).encode()) == expected
 

@@ -2,8 +2,11 @@
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
 import pytest
+from labelled_cases import cases_of
 
 from corpora.sources.books.gutenberg import cut_gutenberg, cut_notes, stated_encoding
+
+CASES = cases_of(__file__, "gutenberg")
 
 HEADER = """The Project Gutenberg EBook of Emma, by Jane Austen
 
@@ -26,26 +29,7 @@ Character set encoding: UTF-8
 PROSE = "She was handsome, clever, and rich.\n\n" * 40
 
 
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [
-        ("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***", "*** END OF THIS PROJECT GUTENBERG EBOOK EMMA ***"),
-        ("***START OF THE PROJECT GUTENBERG EBOOK EMMA***", "***END OF THE PROJECT GUTENBERG EBOOK EMMA***"),
-        ("*** START OF THE PROJECT GUTENBERG EBOOK, EMMA ***", "*** END OF THE PROJECT GUTENBERG EBOOK, EMMA ***"),
-        (
-            "***START OF THE PROJECT GUTENBERG EBOOK EMMA, OR THE LONG TITLE OF\nTHE LADY***",
-            "End of the Project Gutenberg EBook of Emma, by Jane Austen\n\n*** END OF THIS PROJECT GUTENBERG EBOOK",
-        ),
-        ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*", "End of Project Gutenberg's Emma, by J."),
-        ("**END THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.08.01*END**", "End of The Project Gutenberg Etext"),
-        (
-            "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.03.08.92*END*",
-            '"This is the end of the Project Gutenberg Edition of Emma"',
-        ),
-        ("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***", "***START** THE SMALL PRINT! FOR EBOOKS**START***"),
-        ("*** START OF THIS PROJECT GUTENBERG EBOOK EMMA ***", "*** START: FULL LICENSE ***"),
-    ],
-)
+@pytest.mark.parametrize(("start", "end"), CASES["headers"])
 def test_header_and_licence_are_cut_in_all_their_forms(start: str, end: str) -> None:
     found = cut_gutenberg(f"{HEADER}{start}\n\n{PROSE}{end}\n\nSection 1. General Terms of Use\n")
     assert found.marked and found.body.strip() == PROSE.strip()
@@ -82,20 +66,7 @@ def test_the_header_says_its_encoding(line: str, encoding: str | None) -> None:
     assert stated_encoding(f"Title: Emma\n\n{line}\n\n*** START OF") == encoding
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        ["Produced by Judith Boss and the Online Distributed Proofreading Team"],
-        ["E-text prepared by Suzanne Shell"],
-        ["Transcribed from the 1915 Methuen and Co edition by David Price, email ccx074@example.org"],
-        ["This etext was created by Judith Boss, Omaha, Nebraska."],
-        ["Note: Project Gutenberg also has an HTML version of this file."],
-        ["[Redactor's Note: The following version is the most faithful.", "While it is fairly literal it is old.]"],
-        ["+-----+\n| Transcriber's note: |\n| Spelling has been kept. |\n+-----+"],
-        ["Transcriber's Note:", "Research did not uncover any evidence that the copyright was renewed."],
-        ["Throughout this text words with _ on either side were in italics in the original."],
-    ],
-)
+@pytest.mark.parametrize("note", CASES["notes"])
 def test_notes_go_from_the_front_and_nothing_else_does(note: list[str]) -> None:
     book = ["EMMA", "By Jane Austen", *["He was produced by the police as a witness, she said."] * 60]
     assert cut_notes([book[0], *note, *book[1:]]) == book

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from labelled_cases import cases_of
 from source_reading import read
 
 from corpora.errors import InputError
@@ -221,76 +222,12 @@ def test_topic_units_refuses_another_file() -> None:
         topic_units(b"x = 1")
 
 
-CASES = {
-    "wrapped": ("Return the sum\n    of these two numbers.\n    ", "Return the sum of these two numbers."),
-    "inline": (
-        "Use :func:`~a.b.c`, ``code`` and `text <https://x>`_ in *this* **sentence**.",
-        "Use c, code and text in this sentence.",
-    ),
-    "footnote": (
-        "See :class:`Thing` and the note [1]_ for all the rest.\n\n.. [1] A book of many words here.",
-        "See Thing and the note for all the rest.",
-    ),
-    "doctest": (
-        "First sentence of the text.\n\n>>> f(1)\nThe output is no prose here.\n\nLast sentence of the text.",
-        "First sentence of the text.\n\nLast sentence of the text.",
-    ),
-    "literal": (
-        "It is called like this::\n\n    the block is literal and long.\n\nAfter the block the text goes on.",
-        "It is called like this:\n\nAfter the block the text goes on.",
-    ),
-    "numpydoc": (
-        (
-            "Sum over an axis here.\n\nParameters\n----------\na : array_like\n    The array over which the sum is"
-            " taken.\nb, c : int, optional\n    Short.\n\nSee Also\n--------\nx : Another function with words here."
-        ),
-        "Sum over an axis here.\n\nThe array over which the sum is taken.",
-    ),
-    "google": (
-        (
-            "Do a thing with arguments.\n\nArgs:\n    x (int, optional): The number of things to be done,\n"
-            "        which may be zero.\n    y: Too short."
-        ),
-        "Do a thing with arguments.\n\nThe number of things to be done, which may be zero.",
-    ),
-    "sphinx": (
-        (
-            "Make a thing out of another.\n\n:param x: the thing that is to be made anew.\n"
-            ":type x: a type with many words in it.\n:rtype: int"
-        ),
-        "Make a thing out of another.\n\nthe thing that is to be made anew.",
-    ),
-    "items": (
-        "A list has items here:\n\n- the first item is a sentence\n  over two lines.\n- no",
-        "A list has items here:\n\nthe first item is a sentence over two lines.",
-    ),
-    "table": (
-        (
-            "Words before the table stand.\n\n=====  =====\na      b\n=====  =====\nthe cells of a table are gone.\n"
-            "=====  =====\n\nWords after the table stand."
-        ),
-        "Words before the table stand.\n\nWords after the table stand.",
-    ),
-    "directive": (
-        (
-            "The directive goes away here.\n\n.. math::\n\n    the sum is not prose at all.\n\n"
-            ".. note:: A note stays where it was, with\n   its second line."
-        ),
-        "The directive goes away here.\n\nA note stays where it was, with its second line.",
-    ),
-    "fence": (
-        "Fences hide what is in them.\n\n```python\nthis reads like a sentence.\n```\nAnd then the text goes on.",
-        "Fences hide what is in them.\n\nAnd then the text goes on.",
-    ),
-    "empty": ("", ""),
-    "code": ("x = f(y) + g[z]", ""),
-}
+CASES = cases_of(__file__, "docstrings")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_docstring_to_text(name: str) -> None:
-    doc, text = CASES[name]
-    assert docstring_to_text(doc) == text
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_docstring_to_text(case: dict[str, str]) -> None:
+    assert docstring_to_text(case["docstring"]) == case["text"]
 
 
 def test_description_to_text_drops_html_badges_and_tables() -> None:

@@ -3,11 +3,14 @@
 import codecs
 
 import pytest
+from labelled_cases import cases_of
 
 from corpora.errors import InputError
 from corpora.sources.web.charset import CODECS, PRESCAN_BYTES, codec_of, decode_html
 from corpora.sources.web.page import WebPage, extract_page, paragraphs
 from corpora.sources.web.tree import PageLimits, Refused
+
+CASES = cases_of(__file__, "pages")
 
 TEXT = "<p>caf\u00e9 \u201cna\u00efve\u201d</p>"
 JAPANESE = "<p>\u65b0\u805e\u306e\u8a18\u4e8b</p>"
@@ -131,19 +134,7 @@ def test_what_has_no_text_is_none(html: str) -> None:
     assert page is None or page.text == html.strip()
 
 
-@pytest.mark.parametrize(
-    ("head", "title"),
-    [
-        ("<title> One \n two </title>", "One two"),
-        ('<title>One | Site</title><meta property="og:title" content="One">', "One"),
-        ('<title>One - Site</title><meta property="og:site_name" content="SITE">', "One"),
-        ('<title>Site: One</title><meta property="og:site_name" content="Other">', "Site: One"),
-        ("<title>One | Site</title></head><body><h1>The <b>one</b></h1>", "The one"),
-        ("<title>One | Site</title></head><body><h1>The one</h1><h1>The other</h1>", "One | Site"),
-        ("<title>A &amp; B</title>", "A & B"),
-        ("<title></title></head><body><h1></h1>", None),
-    ],
-)
+@pytest.mark.parametrize(("head", "title"), CASES["titles"])
 def test_titles(head: str, title: str | None) -> None:
     assert facts(head).title == title
 
@@ -176,47 +167,17 @@ def test_dates(head: str, date: str | None) -> None:
     assert facts(head).date == date
 
 
-@pytest.mark.parametrize(
-    ("url", "date"),
-    [
-        ("https://a.example/2023/11/12/rain", "2023-11-12"),
-        ("https://a.example/news/rain-2023-11-12.html", "2023-11-12"),
-        ("https://a.example/20231112/rain", "2023-11-12"),
-        ("https://a.example/2023/13/12/rain", None),
-        ("https://a.example/id-120231112/rain", None),
-        ("https://[/2023/11/12/", None),  # no address at all
-    ],
-)
+@pytest.mark.parametrize(("url", "date"), CASES["dates in addresses"])
 def test_dates_in_addresses(url: str, date: str | None) -> None:
     assert facts("", url=url).date == date
 
 
-@pytest.mark.parametrize(
-    ("html", "head", "language"),
-    [
-        ('<html lang="en-GB">', "", "en"),
-        ("<html xml:lang=DE>", "", "de"),
-        ("<!--<html lang=fr>--><html>", "<meta http-equiv=Content-Language content='pt, en'>", "pt"),
-        ("<html lang=''>", '<meta property="og:locale" content="nb_NO">', "nb"),
-        ("<html lang='english'>", "", None),
-        ("<html>", "", None),
-    ],
-)
+@pytest.mark.parametrize(("html", "head", "language"), CASES["languages"])
 def test_languages(html: str, head: str, language: str | None) -> None:
     assert facts(head, html).language == language
 
 
-@pytest.mark.parametrize(
-    ("head", "canonical"),
-    [
-        ('<link rel="canonical" href="https://b.example/a?b=1&amp;c=2#d">', "https://b.example/a?b=1&c=2"),
-        ("<LINK HREF=/a REL=Canonical>", "https://a.example/a"),
-        ('<meta property="og:url" content="https://b.example/a">', "https://b.example/a"),
-        ('<link rel="stylesheet" href="/a.css">', None),
-        ('<link rel="canonical" href="javascript:void(0)">', None),
-        ('<link rel="canonical" href="https://[b">', None),
-    ],
-)
+@pytest.mark.parametrize(("head", "canonical"), CASES["canonical addresses"])
 def test_canonical_addresses(head: str, canonical: str | None) -> None:
     assert facts(head).canonical == canonical
 

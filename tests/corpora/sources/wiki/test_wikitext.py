@@ -2,7 +2,6 @@
 
 import bz2
 import html
-import json
 import re
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ import mwparserfromhell
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled_cases import cases_of
 from tiers import examples, mostly_long
 
 from corpora.sources.wiki.wikitext.hidden import DROPPED_SECTIONS
@@ -21,7 +21,9 @@ from corpora.sources.wiki.wikitext.lines import MIN_ITEM_WORDS
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
 from corpora.sources.wiki.wikitext.prose import is_disambiguation, is_list, is_redirect, wikitext_to_text
 
-CASES = json.loads((Path(__file__).parent / "cases" / "wikitext.json").read_text(encoding="utf-8"))
+CASES = cases_of(__file__, "kinds")
+
+PROSE = cases_of(__file__, "wikitext")
 RESIDUE = re.compile(r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|<ref|&nbsp;")
 NOT_ENGLISH = ("Keilwelle", "Maurische", "Mozilla", "africaans", "sweble-Projet", "sweble-Wikipedia")
 MARKS = [
@@ -32,7 +34,7 @@ MARKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", PROSE, ids=lambda case: case["name"])
 def test_a_labelled_case_comes_out_as_written(case: dict[str, str]) -> None:
     assert wikitext_to_text(case["input"]) == case["expected"]
 
@@ -116,62 +118,17 @@ def test_nesting_deeper_than_any_page_ends_and_leaves_no_mark(opening: str, clos
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize(
-    "page, expected",
-    [
-        ("#REDIRECT [[Paris]]", True),
-        ("#redirect: [[Paris#History]] {{R from move}}", True),
-        (" \n# REDIRECT[[Paris]]", True),
-        ("#WEITERLEITUNG [[Paris]]", True),
-        ("#REDIRECCIÓN [[París]]", True),
-        ("#перенаправление [[Париж]]", True),
-        ("#転送 [[パリ]]", True),
-        ("# Redirect the river\n# Build [[dams]]", False),
-        ("Paris: see #REDIRECT [[Paris]]", False),
-    ],
-)
+@pytest.mark.parametrize("page, expected", CASES["redirects"])
 def test_redirects_are_told_in_several_languages(page: str, expected: bool) -> None:
     assert is_redirect(page) is expected
 
 
-@pytest.mark.parametrize(
-    "page, title, expected",
-    [
-        ("'''A''' may be:\n{{disambiguation}}", "A", True),
-        ("{{Disambig|geo|surname}}", "A", True),
-        ("{{hndis|Smith, John}}", "John Smith", True),
-        ("{{geodis}}", "Ayr", True),
-        ("{{human_name_disambiguation}}", "A", True),
-        ("{{Begriffsklärung}}", "A", True),
-        ("nothing said", "Mercury (disambiguation)", True),
-        ("nothing said", "Merkur (Begriffsklärung)", True),
-        ("A [[rose]]{{disambiguation needed}} is red.", "Rose", False),
-        ("{{other uses|Rose (disambiguation)}} A rose.", "Rose", False),
-        ("On disambiguation of words.", "Word-sense disambiguation", False),
-    ],
-)
+@pytest.mark.parametrize("page, title, expected", CASES["disambiguations"])
 def test_disambiguation_pages_are_told_by_template_or_title(page: str, title: str, expected: bool) -> None:
     assert is_disambiguation(page, title) is expected
 
 
-@pytest.mark.parametrize(
-    "title, expected",
-    [
-        ("List of rivers of Wales", True),
-        ("Lists of mountains", True),
-        ("Outline of algebra", True),
-        ("Index of physics articles (A)", True),
-        ("Liste der Flüsse in Wales", True),
-        ("Liste des communes du Jura", True),
-        ("Lista de ríos de Gales", True),
-        ("Список рек Уэльса", True),
-        ("Listener", False),
-        ("Lista", False),
-        ("Listed building", False),
-        ("Schindler's List", False),
-        ("Index offset", False),
-    ],
-)
+@pytest.mark.parametrize("title, expected", CASES["lists"])
 def test_lists_are_told_by_their_titles(title: str, expected: bool) -> None:
     assert is_list(title) is expected
 

@@ -3,34 +3,12 @@
 from pathlib import Path
 
 import pytest
+from labelled_cases import cases_of
 
 from benchmarks import residue
 from benchmarks.residue import HOLES, RESIDUE, find
 
-FOUND = {
-    "link": "See [[Ayr for more.",
-    "template": "It is {{convert|5|km long.",
-    "table": "Year || Place",
-    "reference": "So it is.<ref name=x",
-    "no-break space": "It is 5&nbsp;km long.",
-    "entity": "Black &amp; white.",
-    "quotes": "The ''Times wrote.",
-    "tag": "It was <small>so</small>.",
-    "attribute": 'It was style="color:red" there.',
-    "magic word": "A page. __NOTOC__",
-    "external link": "See [http://a.b it].",
-    "file": "In File:Map.png it is.",
-    "empty brackets": "Berlin ( ) is a city.",
-    "bracket with a loose mark": "Berlin (, a city) is old.",
-    "loose comma or full stop": "Berlin , a city, is old.",
-    "doubled mark": "Berlin, , a city, is old.",
-    "currency without number": "It cost $ in 1920.",
-    "unit without number": "It has a length of km.",
-    "word that ends nothing": "It lies in the.",
-    "life without a date": "Ann Lee (born ) is a writer.",
-    "range without ends": "It was built between and.",
-    "amount left out": "It has a population of.",
-}
+FOUND = cases_of(__file__, "residue")
 CLEAN = (
     "The arrays are int[] and f(). Prices in $ and € rose to $5 (£4), of 5 km. It was between 3 and 4, born 1950 "
     "(born 1950; died 1990), and no. 5 of the set. A city, which is old; (as they say) it has a population of 500."

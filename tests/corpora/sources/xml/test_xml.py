@@ -65,21 +65,16 @@ TREE = etree.fromstring(
         ("//a[@k='2']", ["two", "four"]),
         ("b/*/a", ["four"]),
         ("a/@k", ["1", "2"]),
-        ("//@k", None),
         ("b/c/@k", ["4"]),
         ("b/none", []),
     ],
 )
-def test_paths(path: str, found: list[str] | None) -> None:
-    if found is None:
-        with pytest.raises(InputError, match="is no path"):
-            parse_path("b/[x]", "fields")
-        return
+def test_paths(path: str, found: list[str]) -> None:
     hits = find_all(TREE, parse_path(path, "fields"))
     assert [hit if isinstance(hit, str) else hit.text for hit in hits] == found
 
 
-@pytest.mark.parametrize("path", ["a/@b/c", "/a", "", "a[b]", "a b", "a/", "@", "a[@b=c]", "a|b"])
+@pytest.mark.parametrize("path", ["a/@b/c", "b/[x]", "/a", "", "a[b]", "a b", "a/", "@", "a[@b=c]", "a|b"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(InputError, match="is no path"):
         parse_path(path, "fields")

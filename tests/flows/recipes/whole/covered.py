@@ -29,7 +29,7 @@ from flows.recipes.settings.bounds import BoundSettings
 from shards.inputs import INPUTS
 from shards.settings import USUAL
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
-from trainer.objectives.registry import OBJECTIVES
+from trainer.settings.model import OBJECTIVES
 
 NO_SUCH = "no-such-value"
 CHOICES = re.compile(r"one of ((?:['\"][^'\"]*['\"](?:, )?)+)")

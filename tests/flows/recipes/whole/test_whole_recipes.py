@@ -29,8 +29,7 @@ from flows.recipes.new_recipe import new_recipe, published, templates
 from flows.recipes.recipe import shipped_recipes
 from flows.recipes.tables import merged_tables
 from flows.run.record.run_record import RunRecord, newest_runs
-from trainer.families.registry import FAMILIES
-from trainer.objectives.registry import OBJECTIVES
+from trainer.settings.model import FAMILIES, OBJECTIVES
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 

@@ -14,8 +14,8 @@ from small_models import write_model
 from small_tasks import encoded_for, new_job, run, scattered, write_rows
 
 from corpora.errors import InputError
-from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.encoding.batching import batch_of_items

@@ -1,0 +1,459 @@
+"""The orders in which examples are read: pure functions of the seed and a slot number that has no end.
+
+The global order mixes all examples:
+
+    slot s  ─►  epoch s // n, place s % n  ─►  example permutation(seed, epoch)[place]
+
+Every epoch goes through all n examples of a shard set once, in an order of its own; the examples of several
+generations are one set. A step is a fixed range of slots and a rank reads a share of it, so neither the number of
+ranks nor a restart changes what is read when. A deleted example keeps its slot: it is skipped and counted, and
+nothing else moves.
+
+The permutation is a Feistel network over the next power of two (Luby, Rackoff 1988), walked again while it leads
+out of the set (Black, Rogaway 2002): no index array, whatever n is.
+Cost: 10 nanoseconds a slot in steps of 256 (one x86-64 core), no memory.
+
+The windowed order takes shards in a random order, and mixes the examples of a few neighbours of it:
+
+    epoch ─► shards, permuted ─► windows of W shards each ─► the examples of one window, permuted ─► the next window
+
+Promise: as the global order it is a pure function of the seed and the slot, and every epoch goes through all examples
+once. At any slot the examples of W shards are read and of no other, so that they alone must be near: the last window of
+an epoch may have fewer.
+
+What it gives up: an example is mixed with those of its window alone. A shard is a random sample of its generation's
+documents, so the mean of a window is that of the whole but for the noise of its size, and but for the generation, which
+is that of its shards. All copies of a document are in one shard: they come within one window, and not spread over the
+epoch.
+
+Cost: that of the global order, and once an epoch one permutation of the shards.
+
+The interleave says which component of a mixture each slot is of, in exact shares, for any slot and without a state:
+
+    slot  ─►  period, place in it  ─►  block  ─►  component, and which of the component's slots it is
+
+Promise: of every `sum(shares)` slots from a multiple of it on, each component has exactly its share. Where that period
+is at most a block (2^20 slots; so with weights of up to five decimals), each component has, of the first n slots for
+any n, its part of n to within one slot. A longer period is cut into blocks that begin within one slot of every
+component's part, and within a block the same holds. Nothing is drawn: the same shares give the same order.
+
+In a block each slot goes to the component whose next slot is due first (earliest deadline), once it may come: slot j
+of a component with c of n slots may come from floor(j n / c) on and is due by ceil((j + 1) n / c). Such windows can
+always be kept on one machine, and keep every component within one slot of its part (Baruah, Cohen, Plaxton, Varvel
+1996).
+
+Cost: a block is laid out once, in 13 ns a slot of two to five components (one x86-64 core, shared at the time), and
+takes 6 bytes a slot; after that a slot is found in 45 ns.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from corpora.kernels.arrays import Int32s, Int64s, UInt16s
+from corpora.kernels.compiling import kernel
+from corpora.store.randomness import address, draw, draw_one, fold, fold_one
+
+ROUNDS = 8
+MAX_EXAMPLES = 1 << 62
+KEPT_EPOCHS = 2  # a step may begin in one and end in the next
+BLOCK = 1 << 20
+LONGEST_PERIOD = 10**15
+KEPT_BLOCKS = 2  # a step may begin in one and end in the next
+
+
+class Order(Protocol):
+    """Gives the example at a slot, and its epoch. Both take and give int64, in the shape [S] of the slots."""
+
+    def examples(self, slots: Int64s) -> Int64s:
+        """Numbers of examples."""
+        ...
+
+    def epochs(self, slots: Int64s) -> Int64s:
+        """Count how often the whole set was read before."""
+        ...
+
+
+class GlobalOrder:
+    """A permutation of all examples for every epoch."""
+
+    def __init__(self, num_examples: int, seed: int, purpose: str = "order") -> None:
+        assert num_examples <= MAX_EXAMPLES, num_examples
+        self._num_examples = num_examples
+        self._root = np.uint64(address(seed, purpose))
+
+    def examples(self, slots: Int64s) -> Int64s:
+        """Numbers of examples."""
+        return permuted(slots, self._num_examples, self._root)
+
+    def epochs(self, slots: Int64s) -> Int64s:
+        """Count how often the whole set was read before."""
+        return slots // self._num_examples
+
+
+def permuted(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
+    """Slots under the permutation of each epoch that a key gives: numbers in [0, num_examples)."""
+    examples = np.empty_like(slots)
+    if len(slots):
+        _permute(slots, num_examples, (num_examples - 1).bit_length(), root, examples)
+    return examples
+
+
+def examples_at(slots: Int64s, num_examples: int, seed: int) -> Int64s:
+    """The examples at slots in a global order: int64 numbers in [0, num_examples), in the shape [S] of `slots`."""
+    return GlobalOrder(num_examples, seed).examples(slots)
+
+
+def epochs_at(slots: Int64s, num_examples: int) -> Int64s:
+    """Count how often the whole set was read before each slot: int64 [S]."""
+    return slots // num_examples
+
+
+def step_slots(step: int, batch: int, first: int = 0) -> range:
+    """The slots of a step of a phase whose slots begin at `first`."""
+    return range(first + step * batch, first + (step + 1) * batch)
+
+
+def share(slots: range, rank: int, ranks: int) -> range:
+    """The slots of one rank: contiguous, and of all ranks together all slots, in the order of the ranks.
+
+    >>> [share(range(10, 15), rank, 2) for rank in range(2)]
+    [range(10, 12), range(12, 15)]
+    """
+    return slots[len(slots) * rank // ranks : len(slots) * (rank + 1) // ranks]
+
+
+def cut(slots: range, size: int, num: int) -> list[range]:
+    """Slots in `num` pieces of at most `size`; the last ones are empty where there are too few.
+
+    >>> cut(range(5), 2, 4)
+    [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
+    """
+    assert len(slots) <= size * num, (slots, size, num)
+    return [slots[size * piece : size * (piece + 1)] for piece in range(num)]
+
+
+def first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
+    """Return where each phase begins: one that reads a set that was read before continues where that one ended.
+
+    >>> first_slots(["short", "long", "short"], [100, 10, 50])
+    [0, 0, 100]
+    """
+    read: dict[Hashable, int] = {}
+    begins = []
+    for name, number in zip(sets, num_slots, strict=True):
+        begins.append(read.get(name, 0))
+        read[name] = begins[-1] + number
+    return begins
+
+
+@kernel
+def _permute(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
+    """Fill `examples`, stretch by stretch of slots of one epoch."""
+    first = 0
+    while first < len(slots):
+        epoch = slots[first] // num_examples
+        begin = epoch * num_examples
+        last = first + 1
+        while last < len(slots) and begin <= slots[last] < begin + num_examples:
+            last += 1
+        _permute_epoch(
+            slots[first:last] - begin, num_examples, bits, fold_one(root, np.uint64(epoch)), examples[first:last]
+        )
+        first = last
+
+
+@kernel
+def _permute_epoch(places: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
+    """Permute the places of one epoch: each round takes all together, which keeps the processor busy."""
+    right_bits = np.uint64(bits - bits // 2)
+    one = np.uint64(1)
+    left_mask, right_mask = (one << np.uint64(bits // 2)) - one, (one << right_bits) - one
+    lefts, rights = np.empty(len(places), np.uint64), np.empty(len(places), np.uint64)
+    where, num = np.arange(len(places)), len(places)  # of those that are still on their way
+    while num:
+        for at in range(num):
+            lefts[at], rights[at] = np.uint64(places[at]) >> right_bits, np.uint64(places[at]) & right_mask
+        for turn in range(0, ROUNDS, 2):
+            even, odd = draw_one(key, turn), draw_one(key, turn + 1)
+            for at in range(num):
+                left = lefts[at] ^ fold_one(even, rights[at]) & left_mask
+                rights[at] ^= fold_one(odd, left) & right_mask
+                lefts[at] = left
+        left_out = 0
+        for at in range(num):
+            place, target = np.int64((lefts[at] << right_bits) | rights[at]), where[at]
+            examples[target] = place
+            places[left_out], where[left_out] = place, target
+            left_out += int(place >= num_examples)
+        num = left_out
+
+
+def example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
+    """Return what `GlobalOrder.examples` gives for one slot, in plain Python."""
+    epoch, place = divmod(slot, num_examples)
+    return permuted_plain(place, num_examples, int(fold(address(seed, purpose), epoch)))
+
+
+def permuted_plain(place: int, num_examples: int, key: int) -> int:
+    """Return the place that a place goes to in the permutation of a key."""
+    bits = (num_examples - 1).bit_length()
+    right_bits = bits - bits // 2
+    left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
+    while True:
+        left, right = place >> right_bits, place & right_mask
+        for turn in range(0, ROUNDS, 2):
+            left ^= int(fold(draw(key, turn), right)) & left_mask
+            right ^= int(fold(draw(key, turn + 1), left)) & right_mask
+        place = left << right_bits | right
+        if place < num_examples:
+            return place
+
+
+class _Epoch(NamedTuple):
+    """shards: in their order; begins: the first place of each, and the end; windows: the first place of each window"""
+
+    shards: Int64s
+    begins: Int64s
+    windows: Int64s
+
+
+class WindowedOrder:
+    """The order of examples in shards of given sizes, numbered through.
+
+    window: W, the shards whose examples are mixed
+    """
+
+    def __init__(self, sizes: Sequence[int], window: int, seed: int) -> None:
+        assert window > 0 and (not sizes or min(sizes) > 0), (sizes, window)
+        self._sizes = np.array(sizes, np.int64)
+        self._starts = np.cumsum([0, *sizes])
+        self._num_examples = int(self._starts[-1])
+        self._window, self._seed = window, seed
+        self._shards = GlobalOrder(len(sizes), seed, "shards")
+        self._epochs = OrderedDict[int, _Epoch]()
+
+    @property
+    def num_windows(self) -> int:
+        """Windows of an epoch."""
+        return -(-len(self._sizes) // self._window)
+
+    def examples(self, slots: Int64s) -> Int64s:
+        """Numbers of examples."""
+        examples = np.empty_like(slots)
+        windows = self.windows(slots)
+        for window in _distinct(windows):
+            here = windows == window
+            examples[here] = self._inside(window, slots[here])
+        return examples
+
+    def epochs(self, slots: Int64s) -> Int64s:
+        """Count how often the whole set was read before."""
+        return slots // self._num_examples
+
+    def windows(self, slots: Int64s) -> Int64s:
+        """The windows of slots, counted from the first one of the first epoch."""
+        epochs = self.epochs(slots)
+        places, windows = slots - epochs * self._num_examples, np.empty_like(slots)
+        for epoch in _distinct(epochs):
+            here = epochs == epoch
+            inside = np.searchsorted(self._epoch(epoch).windows, places[here], side="right") - 1
+            windows[here] = epoch * self.num_windows + inside
+        return windows
+
+    def shards(self, window: int) -> list[int]:
+        """The shards that a window reads."""
+        epoch, number = divmod(window, self.num_windows)
+        shards: list[int] = self._epoch(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
+        return shards
+
+    def _inside(self, window: int, slots: Int64s) -> Int64s:
+        """The examples of slots of one window."""
+        epoch, number = divmod(window, self.num_windows)
+        layout = self._epoch(epoch)
+        begin, end = layout.windows[number : number + 2]
+        key = np.uint64(fold(address(self._seed, "window", epoch), number))
+        places = begin + permuted(slots - epoch * self._num_examples - begin, int(end - begin), key)
+        at = np.searchsorted(layout.begins, places, side="right") - 1
+        examples: Int64s = self._starts[layout.shards[at]] + places - layout.begins[at]
+        return examples
+
+    def _epoch(self, epoch: int) -> _Epoch:
+        """The layout of an epoch, kept for a while."""
+        if epoch not in self._epochs:
+            num = len(self._sizes)
+            shards = self._shards.examples(np.arange(epoch * num, (epoch + 1) * num))
+            begins = np.concatenate([[0], np.cumsum(self._sizes[shards])])
+            self._epochs[epoch] = _Epoch(shards, begins, np.append(begins[: num : self._window], begins[-1]))
+            while len(self._epochs) > KEPT_EPOCHS:
+                self._epochs.popitem(last=False)
+        return self._epochs[epoch]
+
+
+def _distinct(numbers: Int64s) -> list[int]:
+    """Different numbers, ascending; most often there is one."""
+    if len(numbers) and numbers.min() == numbers.max():
+        return [int(numbers[0])]
+    distinct: list[int] = np.unique(numbers).tolist()
+    return distinct
+
+
+def windowed_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
+    """Return what `WindowedOrder.examples` gives for one slot, in plain Python."""
+    epoch, place = divmod(slot, sum(sizes))
+    shards = [example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
+    number = 0
+    while place >= (inside := sum(sizes[shard] for shard in shards[number * window : (number + 1) * window])):
+        place, number = place - inside, number + 1
+    key = int(fold(address(seed, "window", epoch), number))
+    place = permuted_plain(place, inside, int(fold(key, 0)))
+    for shard in shards[number * window :]:
+        if place < sizes[shard]:
+            return sum(sizes[:shard]) + place
+        place -= sizes[shard]
+    raise AssertionError("a place is in a shard of its window")
+
+
+class Layout(NamedTuple):
+    """A block. components: of each slot; ranks: which of the component's slots in the block it is"""
+
+    components: UInt16s
+    ranks: Int32s
+
+
+class Interleave:
+    """The components of a mixture's slots.
+
+    shares: slots of each component in a period
+    block:  slots that are laid out at once; each component has one at least in each block
+    """
+
+    def __init__(self, shares: Sequence[int], block: int = BLOCK) -> None:
+        self.period = sum(shares)
+        assert 0 < min(shares) and len(shares) <= 1 << 16 and self.period <= LONGEST_PERIOD, shares
+        assert self.period <= block or min(shares) * block >= self.period, "a component has a slot in each block"
+        self.shares = tuple(shares)
+        self._sums = [sum(shares[:number]) for number in range(len(shares) + 1)]
+        self._block = block
+        self._layouts = OrderedDict[int, Layout]()
+
+    def at(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
+        """The component of each slot, and its slot in that component: [S] each."""
+        periods, places = np.divmod(slots, self.period)
+        blocks = places // self._block
+        components, inner = np.empty(len(slots), np.uint16), np.empty(len(slots), np.int64)
+        for block in np.unique(blocks).tolist():
+            here = np.flatnonzero(blocks == block)
+            layout, within = self._layout(block), places[here] - block * self._block
+            components[here] = layout.components[within]
+            begins = np.array(self._begins(block * self._block), np.int64)
+            inner[here] = begins[components[here]] + layout.ranks[within]
+        inner += periods * np.array(self.shares, np.int64)[components]
+        return components, inner
+
+    def before(self, slot: int) -> tuple[int, ...]:
+        """Count the slots before a slot that are of each component."""
+        period, place = divmod(slot, self.period)
+        block, within = divmod(place, self._block)
+        components = self._layout(block).components[:within] if within else np.zeros(0, np.uint16)
+        inside = np.bincount(components, minlength=len(self.shares)).tolist()
+        begins = self._begins(block * self._block)
+        return tuple(
+            period * share + begin + some for share, begin, some in zip(self.shares, begins, inside, strict=True)
+        )
+
+    def _begins(self, place: int) -> list[int]:
+        """Count each component's slots before the block that begins at a place of a period: its part to within one."""
+        sums = [place * total // self.period for total in self._sums]
+        return [above - below for below, above in pairwise(sums)]
+
+    def _layout(self, block: int) -> Layout:
+        """A block of a period."""
+        layout = self._layouts.get(block)
+        if layout is None:
+            first = block * self._block
+            last = min(first + self._block, self.period)
+            counts = np.subtract(self._begins(last), self._begins(first)).astype(np.int64)
+            layout = self._layouts[block] = laid_out(counts)
+            while len(self._layouts) > KEPT_BLOCKS:
+                self._layouts.popitem(last=False)
+        return layout
+
+
+def laid_out(counts: Int64s) -> Layout:
+    """So many slots of each component, evenly."""
+    layout = Layout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
+    _lay_out(counts, *layout)
+    return layout
+
+
+@kernel
+def _lay_out(counts: Int64s, components: UInt16s, ranks: Int32s) -> None:
+    """Fill a layout; `released` and `due` are of each component's next slot."""
+    num_slots, num = len(components), len(counts)
+    given, released, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
+    for component in range(num):
+        due[component] = num_slots + 1
+        if counts[component]:
+            due[component] = -(-num_slots // counts[component])
+    for slot in range(num_slots):
+        chosen, first = -1, num_slots + 1
+        for component in range(num):
+            if released[component] <= slot and due[component] < first:
+                chosen, first = component, due[component]
+        components[slot], ranks[slot] = chosen, given[chosen]
+        given[chosen] += 1
+        if given[chosen] == counts[chosen]:
+            due[chosen] = num_slots + 1
+        else:
+            released[chosen] = given[chosen] * num_slots // counts[chosen]
+            due[chosen] = -(-(given[chosen] + 1) * num_slots // counts[chosen])
+
+
+def laid_out_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return what `laid_out` gives, slot by slot: the component, and which of its slots it is."""
+    total, slots = sum(counts), list[tuple[int, int]]()
+    given = [0] * len(counts)
+    for slot in range(total):
+        open_ones = [n for n, count in enumerate(counts) if given[n] < count and given[n] * total // count <= slot]
+        chosen = min(open_ones, key=lambda n: (Fraction((given[n] + 1) * total, counts[n]).__ceil__(), n))
+        slots.append((chosen, given[chosen]))
+        given[chosen] += 1
+    return slots
+
+
+def shares_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
+    """The smallest whole numbers in the proportions of weights.
+
+    Where their sum would be above 10^15, the nearest ones with that sum (largest remainders).
+
+    >>> shares_of([Fraction("0.7"), Fraction("0.3")]), shares_of([Fraction(1), Fraction(2)])
+    ((7, 3), (1, 2))
+    """
+    total = sum(weights)
+    parts = [weight / total for weight in weights]
+    common = 1
+    for part in parts:
+        common = common * part.denominator // gcd(common, part.denominator)
+        if common > LONGEST_PERIOD:
+            return apportioned(LONGEST_PERIOD, parts)
+    return tuple(int(part * common) for part in parts)
+
+
+def apportioned(slots: int, parts: Sequence[Fraction]) -> tuple[int, ...]:
+    """So many slots by parts of the whole, each to within one: the largest remainders get what is left.
+
+    >>> apportioned(10, [Fraction(1, 3), Fraction(2, 3)])
+    (3, 7)
+    """
+    exact = [part * slots for part in parts]
+    shares = [int(each) for each in exact]
+    order = sorted(range(len(parts)), key=lambda number: (shares[number] - exact[number], number))
+    for number in order[: slots - sum(shares)]:
+        shares[number] += 1
+    return tuple(shares)
