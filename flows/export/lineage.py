@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Parent
@@ -257,13 +256,14 @@ def name_of_source(run: RunLineage, name: str) -> tuple[str, str]:
 
 def inputs_of(run: RunLineage, manifest: Manifest | None) -> list[Event]:
     """Return what a stage read: artifacts, and raw files. Several generations of one are one data set."""
+    if manifest is None:
+        return []
     parents_by_name: dict[tuple[str, str], list[tuple[Parent, Manifest | None]]] = {}
-    for parent in manifest.parents if manifest is not None else ():
+    for parent in manifest.parents:
         if parent.role in STAGES:
             read = read_manifest(run.place, f"{parent.role}/{parent.name}/{parent.fingerprint}")
             named = name_in(run.place, f"{parent.role}/{parent.name}")
         else:
-            assert manifest is not None
             read, named = None, name_of_source(run, manifest.name)
         parents_by_name.setdefault(named, []).append((parent, read))
     return [_input(run, named, parents, manifest) for named, parents in parents_by_name.items()]
@@ -273,7 +273,7 @@ def _input(
     run: RunLineage,
     named: tuple[str, str],
     parents: Sequence[tuple[Parent, Manifest | None]],
-    of: Manifest | None,
+    of: Manifest,
 ) -> Event:
     manifests = [manifest for _, manifest in parents if manifest is not None]
     counts = _summed([_statistics(manifest) for manifest in manifests] or [_raw_statistics(run, parents[0][0], of)])
@@ -311,14 +311,11 @@ def _statistics(manifest: Manifest) -> dict[str, int]:
     return {"rowCount": rows, "size": size_bytes(manifest), "fileCount": files}
 
 
-def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest | None) -> dict[str, int]:
+def _raw_statistics(run: RunLineage, parent: Parent, of: Manifest) -> dict[str, int]:
     """Return the number of raw files, and their bytes where the lock names them; they have no rows."""
-    for generation in run.lock.generations:
-        files = generation.get(of.name, ()) if of is not None else ()
-        if files and raw_parent(files) == parent:
-            return {"size": sum(file.size_bytes for file in files), "fileCount": len(files)}
-    number = parent.name.removesuffix(" files")
-    return {"fileCount": int(number)} if number.isdigit() else {}
+    if files := run.lock.raw_files(of):
+        return {"size": sum(file.size_bytes for file in files), "fileCount": len(files)}
+    return {"fileCount": int(parent.name.removesuffix(" files"))}
 
 
 def _summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from corpora.errors import InputError
-from corpora.judging.documents import raw_parent
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -86,11 +85,7 @@ class Provenance:
 
     def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
-        for generation in self.lock.generations if self.lock is not None else ():
-            files = generation.get(documents.name, ())
-            if raw_parent(files) in documents.parents:
-                return tuple(files)
-        return ()
+        return self.lock.raw_files(documents) if self.lock is not None else ()
 
 
 def provenance_of(artifact: Artifact) -> Provenance:

@@ -1,18 +1,15 @@
 """Lets one process at a time repair a local store or clean it up."""
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.files import disk_refusal
-from corpora.store.places.locks import held
+from corpora.store.places.locks import NO_LOCKS, held
 from corpora.store.places.place import Place
 
 LOCK = ".verify.held"
-
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -31,7 +28,7 @@ def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> I
                     held(path, lambda: tell("Another process is repairing or cleaning up this store: waiting for it."))
                 )
             except OSError as error:
-                if error.errno not in _NO_LOCKS:
+                if error.errno not in NO_LOCKS:
                     raise _refusal(place, error, only_reads) from error
                 path.unlink()
                 tell(f"The file system of {place.address} has no locks: change this store from one process at a time.")

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Apart, Looked, look, nowhere
 from corpora.store.damage import Damaged, digest_in, seal, unseal
-from corpora.store.manifest import fingerprint
+from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind, convert
 from flows.recipes.guesses.fields import (
@@ -120,6 +121,11 @@ class Lock:
         """Return the files that a source does not read, as it is now: sha256 -> why."""
         now = settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
+
+    def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
+        """Return the raw files that documents were parsed from; none where the lock does not name them."""
+        of_source = (generation.get(documents.name, ()) for generation in self.generations)
+        return next((files for files in of_source if files and raw_parent(files) in documents.parents), ())
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""

@@ -1,52 +1,28 @@
-"""The quality of a run's vocabularies, for its report: figures by source and size, pieces, drift, a paragraph cut.
+"""The quality of a run's vocabularies, for its report: figures by source and size, pieces, drift.
 
 Promise: figures are those that the stage `measures` stored, and the tokens stage's ledger; where a run has neither,
-nothing is shown in their place. Words and pieces pass `privacy.Privacy`, and the pieces of a paragraph are shown only
-where text may be.
-Cost: 0.4 s of CPU time an overlap of 30,522 pieces with 50,257, and 0.2 s to cut a paragraph by two vocabularies,
-mostly to make their tokenizers; of the corpus the first documents are read.
+nothing is shown in their place. Words and pieces pass `privacy.Privacy`.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from markupsafe import Markup
 
-from corpora.build import Corpus
 from corpora.store.manifest import Manifest
-from flows.report.drawing.pieces import paragraphs_of, shown_pieces
 from flows.report.drawing.plot import Plot, around, from_zero
 from flows.report.run import RunView
 from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.build import Measured, read_measures
-from tokenizers_train.measures.measure import (
-    Measures,
-    Overlap,
-    overlap,
-    rarest_pieces,
-    unused_pieces,
-)
-from tokenizers_train.measures.texts import cut_text, disagreement
+from tokenizers_train.measures.measure import Measures, rarest_pieces, unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 SPLITS, RAREST = 12, 16
 PIECE_CHARACTERS, WORD_CHARACTERS = 60, 60
-DOCUMENTS, PARAGRAPH_CHARACTERS = 20, 600
-SIDES = 4  # vocabularies whose pieces are shown side by side
-KEPT_RANKS = 60  # thousands of ids
 
 View = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """A vocabulary to compare with, and its name."""
-
-    name: str
-    vocabulary: Vocabulary
 
 
 def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary, name: str) -> View | None:
@@ -112,80 +88,20 @@ def fertility_curve(sizes: Mapping[int, Measures], own: int, name: str) -> str:
     return plot.picture(name, [*curve, diamond, caption])
 
 
-def overlap_view(vocabulary: Vocabulary, reference: Reference | None) -> View | None:
-    """Return what a vocabulary shares with the reference; None where there is none to compare with."""
-    if reference is None:
-        return None
-    common: Overlap = overlap(vocabulary, reference.vocabulary)
-    most = max(common.by_rank, default=0) or 1
-    ranks = [
-        {"first": 1000 * place, "count": count, "bar": round(100 * count / most, 1)}
-        for place, count in enumerate(common.by_rank[:KEPT_RANKS])
-    ]
-    return {
-        "name": reference.name,
-        "shared": common.shared,
-        "share": common.share,
-        "of_reference": common.shared / common.second if common.second else None,
-        "ranks": ranks,
-    }
-
-
-def figures_by(tokens: Manifest | None, label: str) -> dict[str, Counter[str]]:
-    """Return the figures of the parts of a tokens artifact by one of their labels, where its words were counted."""
-    sums: dict[str, Counter[str]] = {}
-    for part in tokens.parts if tokens is not None else ():
-        if label in part.labels and "train words" in part.ledger.figures:
-            sums.setdefault(part.labels[label], Counter()).update(part.ledger.figures)
-    return sums
-
-
 def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Return tokens a word and unknown tokens by generation of the corpus."""
+    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
+    sums: dict[int, Counter[str]] = {}
+    for part in tokens.parts if tokens is not None else ():
+        if "generation" in part.labels:
+            sums.setdefault(int(part.labels["generation"]), Counter()).update(part.ledger.figures)
     return [
         {
-            "generation": int(generation),
+            "generation": generation,
             "words": figures["train words"],
             "tokens": figures["train tokens"],
             "tokens_a_word": figures["train tokens"] / figures["train words"],
             "unknown": figures["train unknown tokens"] / figures["train tokens"],
         }
-        for generation, figures in sorted(figures_by(tokens, "generation").items(), key=lambda item: int(item[0]))
+        for generation, figures in sorted(sums.items())
         if figures["train words"] and figures["train tokens"]
     ]
-
-
-def paragraph_view(run: RunView, vocabularies: Mapping[str, Vocabulary], reference: Reference | None) -> View | None:
-    """Return one paragraph of the corpus, cut by each vocabulary and the reference; None where there is none."""
-    sides = dict(islice(vocabularies.items(), SIDES))
-    if reference is not None:
-        sides[reference.name] = reference.vocabulary
-    paragraph = _paragraph(run) if sides else None
-    if paragraph is None:
-        return None
-    source, text = paragraph
-    cuts = {name: cut_text(vocabulary, text) for name, vocabulary in sides.items()}
-    first = next(iter(cuts.values()))
-    return {
-        "source": source,
-        "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
-        "sides": [
-            {
-                "name": name,
-                "figures": cut.measures,
-                "pieces": shown_pieces(sides[name], cut) if run.privacy.mode == "text" else [],
-                "apart": disagreement(first, cut).share if cut is not first else None,
-            }
-            for name, cut in cuts.items()
-        ],
-    }
-
-
-def _paragraph(run: RunView) -> tuple[str, str] | None:
-    """Return the first paragraph of some length among the corpus' first documents, and its source."""
-    manifest = run.newest("corpora")
-    if manifest is None:
-        return None
-    documents = islice(Corpus(run.place, manifest).documents(), DOCUMENTS)
-    pairs = [(document.source, paragraphs_of(document.text, most=PARAGRAPH_CHARACTERS)[0]) for document in documents]
-    return max(pairs, key=lambda pair: min(len(pair[1]), PARAGRAPH_CHARACTERS // 2), default=None)

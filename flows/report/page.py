@@ -23,8 +23,6 @@ from flows.report import front
 from flows.report.compared import change_text, figure_text
 from flows.report.drawing import figures, flow
 from flows.report.drawing.examples import COUNTED, LABELS, labels_of
-from flows.report.estimates import estimate_rows
-from flows.report.measures import Reference
 from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
@@ -48,22 +46,17 @@ def build_page(
     record: RunRecord,
     privacy: str,
     lock: Lock | None = None,
-    reference: Reference | None = None,
-    parts_in: str = "",
 ) -> str:
     """Return the report of a run as one HTML page.
 
-    privacy:   text, hashed or none
-    lock:      of the run, for the names of its raw files; they are shown only where text may be shown
-    reference: a vocabulary to compare the run's with
-    parts_in:  the run whose page has the parts (`unchanged.py`): then this one is the head alone
+    privacy: text, hashed or none
+    lock:    of the run, for the names of its raw files; they are shown only where text may be shown
     Raises InputError for another privacy.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
     summed = accounts.accounts_of(run.manifests)
     compared, not_compared = front.compared_with(run)
     losses = front.loss_rows(accounts.losses(summed.steps), compared)
-    parts = {} if parts_in else _parts(run, losses, summed, reference)
     return _template(run.privacy).render(
         record=record,
         style=Markup(_text("page.css")),
@@ -75,12 +68,11 @@ def build_page(
         by_source=front.source_table(run, compared),
         first_losses=front.FIRST_LOSSES,
         first_sources=front.FIRST_SOURCES,
-        parts_in=parts_in,
-        **{"losses": losses, "vocabularies": [], "training": None, **parts},
+        **_parts(run, losses, summed),
     )
 
 
-def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, reference: Reference | None) -> View:
+def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts) -> View:
     """Return the content of the page's folded parts."""
     looked = looked_lines(looked_from_json(run.record.inputs), run.privacy.mode)
     views = {
@@ -92,11 +84,10 @@ def _parts(run: RunView, losses: Sequence[View], summed: accounts.Accounts, refe
         "reasons": reason_groups(run),
         "pairs": pair_views(run),
         "lengths": length_views(run),
-        "vocabularies": vocabulary_views(run, reference),
+        "vocabularies": vocabulary_views(run),
         "examples": example_views(run),
         "training": training_view(run),
         "longest": max((stage.seconds for stage in run.record.stages), default=0.0) or 1.0,
-        "estimates": estimate_rows(run),
     }
     return {
         **views,

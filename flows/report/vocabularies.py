@@ -8,7 +8,7 @@ Every piece passes `privacy.Privacy`: it may be a word of a document.
 from typing import Any
 
 from corpora.store.manifest import Manifest
-from flows.report.measures import Reference, drift_rows, figures_by, measured_view, overlap_view, paragraph_view
+from flows.report.measures import drift_rows, measured_view
 from flows.report.run import RunView
 from flows.run.record.ledger_balance import made_from, of_kind
 from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
@@ -22,17 +22,12 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 View = dict[str, Any]
 
 
-def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[View]:
-    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures.
-
-    reference: a vocabulary to compare each with
-    """
+def vocabulary_views(run: RunView) -> list[View]:
+    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures."""
     views: list[View] = []
-    vocabularies: dict[str, Vocabulary] = {}
     for name, manifest in run.of_each("vocabularies").items():
         vocabulary = run.vocabulary_of(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
-        vocabularies[name or manifest.name] = vocabulary
         made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
         views.append(
@@ -43,17 +38,12 @@ def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[V
                 "distinct_words": manifest.ledger.figures.get("distinct words", 0),
                 "longest": _longest(run, vocabulary),
                 "tokens_a_word": tokens_a_word(tokens),
-                "by_source": tokens_a_word_by_source(tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
                 "measured": measured_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
-                "overlap": overlap_view(vocabulary, reference),
                 "drift": drift_rows(tokens),
-                "paragraph": None,
                 **_facts(vocabulary),
             }
         )
-    if views:
-        views[-1]["paragraph"] = paragraph_view(run, vocabularies, reference)
     return views
 
 
@@ -80,12 +70,3 @@ def tokens_a_word(tokens: Manifest | None) -> float | None:
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
-
-
-def tokens_a_word_by_source(tokens: Manifest | None) -> dict[str, float]:
-    """Return the same for each source, the most tokens a word first: where the vocabulary fits least."""
-    sums = figures_by(tokens, "source")
-    shares = {
-        name: sums[name]["train tokens"] / sums[name]["train words"] for name in sums if sums[name]["train words"]
-    }
-    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))

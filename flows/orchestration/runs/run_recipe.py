@@ -32,7 +32,7 @@ from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_loc
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
-from flows.run.estimates.kept import estimates_that_fit, keep_with_run
+from flows.run.estimates.kept import refuse_what_does_not_fit
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_mending
 from flows.run.faults.recipe_lock import clear_up, recipe_held
@@ -120,9 +120,8 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)
-            estimates = estimates_that_fit(home, recipe, resolved, pulse.workers)
+            refuse_what_does_not_fit(home, recipe, resolved, pulse.workers)
             begin_run(place, run_id, recipe)
-            keep_with_run(place, run_id, estimates)
             settle_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
@@ -231,9 +230,8 @@ def _record_failure(run: RunState, why: BaseException | None) -> None:
 def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
     """Return the run's HTML report."""
     from flows.report.page import build_page  # only the end of a run needs it
-    from flows.report.unchanged import run_with_the_parts
 
-    return build_page(place, record, recipe.privacy.samples, lock, parts_in=run_with_the_parts(place, record))
+    return build_page(place, record, recipe.privacy.samples, lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,21 +3,18 @@
 Promises: what is not marked is in both texts, in the same order; what is left out becomes a gap and is never
 marked; at most `SHOWN_WORDS` words of either text are shown, whatever the texts are.
 Cost: equal beginnings and ends are skipped word by word; of the rest at most `COMPARED_WORDS` words a side are
-compared: 0.05 s for two unlike texts of 30,000 words (CPU time, one x86-64 core). The longest runs of words that both
-have are searched first, as a reader would; where words repeat so often that this takes over `MOST_STEPS` steps, as
-many common words as there are in one order are taken instead (Hyyrö 2004, "Bit-parallel LCS-length computation
-revisited"). The second way takes 10 ms, whatever the texts are.
+compared. The longest runs of words that both have are searched first, as a reader would. In a long text a run is not
+searched from words that are more than a hundredth of it, which bounds the time for texts that repeat themselves.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import Match, SequenceMatcher
-from itertools import accumulate, pairwise, takewhile
+from difflib import SequenceMatcher
+from itertools import pairwise, takewhile
 
 READ_CHARACTERS = 200_000
 COMPARED_WORDS = 1_000
-MOST_STEPS = 300_000  # pairs of equal words that are compared: 0.05 s; 30,000 in prose
 CONTEXT_WORDS = 8  # on either side of a difference
 OWN_WORDS = 40  # of one difference
 SHOWN_WORDS = 110
@@ -108,7 +105,8 @@ def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], b
     cut = max(len(left), len(right)) > COMPARED_WORDS
     runs = [_WordRun(True, 0, head, 0, head)]
     at = other_at = head
-    for start, other, size in _blocks(left[:COMPARED_WORDS], right[:COMPARED_WORDS]):
+    compared = SequenceMatcher(None, left[:COMPARED_WORDS], right[:COMPARED_WORDS])
+    for start, other, size in compared.get_matching_blocks():
         start, other = head + start, head + other
         runs.append(_WordRun(False, at, start, other_at, other))
         runs.append(_WordRun(True, start, start + size, other, other + size))
@@ -116,62 +114,6 @@ def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], b
     if not cut:
         runs.append(_WordRun(True, len(ours) - tail, len(ours), len(theirs) - tail, len(theirs)))
     return [run for run in runs if run.left < run.left_end or run.right < run.right_end], cut
-
-
-def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[int, int, int]]:
-    """Return where common words are, in order: (place, other place, how many); the last are none, at both ends."""
-    try:
-        return _Matcher(left, right).get_matching_blocks()
-    except _TooRepetitive:
-        return [*((place, other, 1) for place, other in common_words(left, right)), (len(left), len(right), 0)]
-
-
-class _TooRepetitive(Exception):
-    """Raised where comparing would take more than MOST_STEPS."""
-
-
-class _Matcher(SequenceMatcher[str]):
-    """Python's own matcher, which gives up rather than take long. b2j: the places of each word in the second text."""
-
-    b2j: dict[str, list[int]]
-
-    def __init__(self, left: Sequence[str], right: Sequence[str]) -> None:
-        super().__init__(None, left, right, autojunk=False)
-        self._steps = [0, *accumulate(len(self.b2j.get(word, ())) for word in left)]
-        self._left = MOST_STEPS
-
-    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """Return the longest run of words that both have within these places."""
-        self._left -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
-        if self._left < 0:
-            raise _TooRepetitive
-        return super().find_longest_match(alo, ahi, blo, bhi)
-
-
-def common_words(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of as many equal words as both have in one order.
-
-    >>> common_words("a b a c".split(), "b c a c".split())
-    [(1, 0), (2, 2), (3, 3)]
-    """
-    places: dict[str, int] = {}
-    for place, word in enumerate(right):
-        places[word] = places.get(word, 0) | 1 << place
-    every = (1 << len(right)) - 1
-    rows = [every]  # of the words of `left` so far; a bit is 0 where one word more of `right` gives a common one more
-    for word in left:
-        equal = rows[-1] & places.get(word, 0)
-        rows.append(((rows[-1] + equal) | (rows[-1] - equal)) & every)
-    pairs, end, other = [], len(left), len(right)
-    while end and other:
-        if left[end - 1] == right[other - 1]:
-            end, other = end - 1, other - 1
-            pairs.append((end, other))
-        elif rows[end] >> (other - 1) & 1:
-            other -= 1
-        else:
-            end -= 1
-    return pairs[::-1]
 
 
 def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:

@@ -3,5 +3,5 @@
 `whole.py` is the page to read. `sampling.py` reads records from all over the raw files, `rehearsal.py` builds every
 stage from them in a temporary folder, `scaling.py` says how much of the whole each part represents, `work.py` what
 memory and time a stage takes. `figures.py` has the results, `room.py` refuses what does not fit, `kept.py` keeps the
-estimates of a plan for the run after it, and compares them with what the run took.
+estimates of a plan for the run after it.
 """

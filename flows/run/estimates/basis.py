@@ -28,8 +28,7 @@ def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterab
             "Copies grow with a corpus, and a sample sees few of them: of documents and tokens less may be left. "
             "Tokens are counted with vocabularies that were trained on the sample."
         )
-    if not estimator.recorded:
-        yield "Times are those of the sample on this machine, alone: no run of this store shows what its stages take."
+    yield "Times are those of the sample on this machine, alone."
 
 
 def _sampled_line(estimator: Estimator) -> str:

@@ -1,7 +1,7 @@
 """The estimator: figures for each stage to be built, scaled from the rehearsal of a sample."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from corpora.store.manifest import Manifest, Part
@@ -16,7 +16,6 @@ from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
 
-Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated, and that it took
 OF_SOURCE = ("documents", "signatures")
 
 
@@ -46,7 +45,6 @@ class Estimator:
     resampled: frozenset[str]
     workers: int
     from_start: bool
-    recorded: Recorded = field(default_factory=dict)
 
     @cached_property
     def judged(self) -> dict[str, Manifest]:
@@ -121,7 +119,6 @@ class Estimator:
         missing = sum(entry.missing for entry in self.planned if entry.stage == stage)
         parts = missing or sum(entry.missing for entry in self.planned if entry.stage.startswith("documents/")) or 1
         cpu = whole.cpu_seconds * left + work.load_seconds(kind, self.workers, parts)
-        seconds = work.seconds_of(kind, cpu, self.workers, parts)
         return StageEstimate(
             stage=stage,
             documents=None if whole.documents is None else round(whole.documents),
@@ -129,7 +126,7 @@ class Estimator:
             disk_bytes=round(whole.disk_bytes * left),
             memory_bytes=self._memory(kind, name),
             cpu_seconds=round(cpu, 2),
-            seconds=round(work.corrected(seconds, self.recorded.get(kind)), 2),
+            seconds=round(work.seconds_of(kind, cpu, self.workers, parts), 2),
         )
 
     def _left(self, stage: str) -> float:

@@ -61,16 +61,16 @@ def _memory_remedy(kind: str, workers: int) -> str:
     return f"{fewer}Else take a larger machine, or fewer raw files."
 
 
-def refuse_plainly_without_room(place: Place, recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
+def refuse_plainly_without_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
     """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
+    place = Place(recipe.store)
     free, available = free_bytes(place), usable_memory()
     least = round(LEAST_STORED * sum(file.size_bytes for file in new))
     if free is not None and least > SPARE_BYTES and least > free:
         raise InputError(
             f"The new raw files of the recipe {recipe.name!r} would come to at least {readable_bytes(least)} in "
             f"{place.at('')}, where {readable_bytes(free)} are free. Give it a store on another disk (--store), or "
-            "fewer raw files; "
-            "`cloze plan` says what each stage would take."
+            "fewer raw files; `cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
     if needed > available and workers > 1 and recipe.engine == LOCAL:

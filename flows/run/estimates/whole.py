@@ -15,7 +15,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import work
 from flows.run.estimates.basis import basis_lines, dropped, rules_that_stop
-from flows.run.estimates.estimator import Estimator, Recorded
+from flows.run.estimates.estimator import Estimator
 from flows.run.estimates.figures import Estimates
 from flows.run.estimates.rehearsal import rehearse
 from flows.run.estimates.sampling import SECONDS, sample_source
@@ -25,9 +25,7 @@ from flows.run.pipeline import readable
 from flows.run.plan.plan import Planned
 
 
-def estimate_run(
-    place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int, recorded: Recorded
-) -> Estimates:
+def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
 
     Raises UnreadableFile if raw files cannot be cut.
@@ -52,7 +50,6 @@ def estimate_run(
         resampled=frozenset(name for name in older if not _is_new(planned, name)),
         workers=workers,
         from_start=not older or not any(_is_new(planned, name) for name in samples),
-        recorded=recorded,
     )
     stages = tuple(estimator.stages())
     return Estimates(

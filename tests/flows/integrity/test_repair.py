@@ -19,7 +19,7 @@ from corpora.store.stage import build_part
 from flows.command.verify import repair_store, verify_store
 from flows.maintenance.needed import Policy
 from flows.maintenance.removal import clear_store
-from flows.run.record.run_record import raw_document, recorded_raw_paths, write_run
+from flows.run.record.run_record import RawPaths, recorded_raw_paths, sealed, write_run
 
 FIRST = "corpora/small/9a09df143eb3afa4d99e2565"  # whose parts two later artifacts point to
 # Shards of the kept store are of a version that is made no more.
@@ -187,7 +187,8 @@ def test_documents_without_raw_files_stay_damaged(store: Place, console: Console
     """Fails where an empty artifact is published for parts that cannot be planned, or the rest is not repaired."""
     for path in paths_of(store, "runs/", "raw.json"):
         paths = recorded_raw_paths(store, path.split("/")[1])
-        store.write(path, raw_document({key: where for key, where in paths.items() if "notes" not in where}))
+        left = {key: where for key, where in paths.items() if "notes" not in where}
+        store.write(path, sealed(RawPaths(paths=left)))
     parsed = harm(store, paths_of(store, "documents/notes/", ".documents.arrow")[0])
     pages = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     broken = contents(store)

@@ -3,8 +3,6 @@
 import re
 from collections import Counter
 from dataclasses import asdict, replace
-from html import unescape
-from itertools import pairwise
 
 import pytest
 from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, text_of
@@ -14,7 +12,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from flows.recipes.settings.privacy import Privacy
-from flows.report.measures import Reference, by_size, drift_rows, fertility_curve, overlap_view
+from flows.report.measures import by_size, drift_rows, fertility_curve
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.report.vocabularies import vocabulary_views
@@ -24,11 +22,8 @@ from tokenizers_train.build import read_vocabulary
 from tokenizers_train.measures.build import Measured, plan_measures
 from tokenizers_train.measures.measure import Measures
 from tokenizers_train.measures.texts import cut_text
-from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
-REFERENCE = Reference(name="letters <alone>", vocabulary=bert_vocabulary((*SPECIALS, *"abcdeknt", *("##a", "##e"))))
 RECIPE = f"""{NOTES_AND_LETTERS}
 [[vocabulary]]
 name = "pieces"
@@ -128,56 +123,11 @@ def test_every_vocabulary_has_its_curve_and_pieces(html: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_without_measures_a_page_is_as_before(plain: Run) -> None:
-    stages = tuple(stage for stage in plain.record.stages if stage.kind != "measures")
-    views = vocabulary_views(view_of(plain, replace(plain.record, stages=stages)))
-    assert [view["measured"] for view in views] == [None, None] and views[0]["by_source"]
-
-
-def test_the_paragraph_is_cut_by_every_vocabulary(plain: Run, record: RunRecord, html: str) -> None:
-    """Fails where a side shows another text, or pieces that its vocabulary does not give."""
-    *before, view = vocabulary_views(view_of(plain, record), REFERENCE)
-    paragraph = view["paragraph"]
-    assert [side["name"] for side in paragraph["sides"]] == ["pieces", "bytes", REFERENCE.name]
-    assert [other["paragraph"] for other in before] == [None]
-    texts = {"".join(piece.gap + piece.text for piece in side["pieces"]) for side in paragraph["sides"][::2]}
-    assert len(texts) == 1 and "Zanzibarquux" in texts.pop()
-    first, second, third = paragraph["sides"]
-    assert first["apart"] is None and second["apart"] > 0 and third["apart"] > 0
-    assert third["figures"].unknown_tokens > first["figures"].unknown_tokens
-    assert "<script>" not in html and "\u202e" not in html and "One paragraph in pieces" in html
-
-
-def test_the_page_shows_where_a_word_is_cut(plain: Run, html: str) -> None:
-    """Fails where a piece is named wrongly, or two neighbours of one word are drawn alike."""
-    vocabularies = [read_vocabulary(plain.place, manifest) for manifest in plain.outcome.vocabularies.values()]
-    spans = re.findall(r'<span class="(first|more)( turned)?" title="([^"]*) (\d+)">', html)
-    assert len(spans) > 20
-    for _, _, name, id in spans:
-        shown = [vocabulary.display(int(id)) for vocabulary in vocabularies if int(id) < vocabulary.size]
-        assert unescape(name) in shown
-    for (kind, turned, *_), (next_kind, next_turned, *_) in pairwise(spans):
-        assert kind == "more" or not turned
-        assert next_kind == "first" or next_turned != turned
-
-
 @pytest.mark.parametrize("mode", ["hashed", "none"])
 def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, record: RunRecord, mode: str) -> None:
-    shown = repr(vocabulary_views(view_of(plain, record), REFERENCE))
-    hidden = repr(vocabulary_views(view_of(plain, record, mode), REFERENCE))
-    for word in ("Zanzibarquux", "keeper", "lighthouse", "##er"):
-        assert word in shown and word not in hidden
-    page = build_page(plain.place, record, mode)
-    assert "Zanzibarquux" not in page and "One paragraph in pieces" in page
-    assert ("sha256 of its text" in page) == (mode == "hashed")
-
-
-def test_overlap_with_a_reference_by_hand() -> None:
-    ours = bert_vocabulary((*SPECIALS, "a", "b", "z", "##a", "##z"))
-    found = overlap_view(ours, REFERENCE)
-    assert found is not None and (found["shared"], found["share"], found["of_reference"]) == (3, 0.6, 0.3)
-    assert found["ranks"] == [{"first": 0, "count": 3, "bar": 100.0}]
-    assert overlap_view(ours, None) is None
+    shown, hidden = (repr(vocabulary_views(view_of(plain, record, allowed))) for allowed in ("text", mode))
+    assert "##er" in shown and "##er" not in hidden
+    assert "Zanzibarquux" not in build_page(plain.place, record, mode)
 
 
 def test_drift_is_told_by_generation(plain: Run) -> None:
