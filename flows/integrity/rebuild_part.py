@@ -78,10 +78,10 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
             raise _ParentLost
         return whole
 
-    for run in recorded_runs(place):
-        if manifest.folder in run.folders:
+    for record, lock in recorded_runs(place):
+        if manifest.folder in record.folders:
             try:
-                run_recipe(place, recorded_recipe(run.record, place.address), run.lock, look)
+                run_recipe(place, recorded_recipe(record, place.address), lock, look)
             except _StageFound as reached:
                 return reached.stage
             except _ParentLost:
@@ -92,23 +92,10 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
-    """A run whose documents are whole."""
-
-    record: RunRecord
-    lock: Lock
-
-    @property
-    def folders(self) -> set[str]:
-        """Return the folders of the artifacts that it built or reused."""
-        return {stage.folder for stage in self.record.stages}
-
-
-def recorded_runs(place: Place) -> Iterator[RecordedRun]:
-    """Yield the runs of a store, newest first. Those with damaged documents are skipped, and named on stderr."""
+def recorded_runs(place: Place) -> Iterator[tuple[RunRecord, Lock]]:
+    """Yield the runs of a store with their locks, newest first; those with damaged documents are named on stderr."""
     for record in newest_runs(place):
         try:
-            yield RecordedRun(record=record, lock=recorded_lock(place, record.run_id))
+            yield record, recorded_lock(place, record.run_id)
         except DamagedRun as fault:
             to_stderr(passed_over(fault))

@@ -29,11 +29,12 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
 from flows.integrity.faults import check_claim, check_claims, check_figures
 from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
-from flows.integrity.rebuild_part import RecordedRun, recorded_runs
-from flows.run.faults.rebuild_damaged import refuse_changed_raw_files
+from flows.integrity.rebuild_part import recorded_runs
+from flows.recipes.lock import Lock
+from flows.run.faults.rebuild_damaged import refuse_changed_raw_files, refuse_lost_parts
 from flows.run.pipeline import run_recipe
 from flows.run.record.figures import figures_file, figures_of_run, keep_figures
-from flows.run.record.run_record import read_run, recorded_recipe
+from flows.run.record.run_record import RunRecord, read_run, recorded_recipe
 from flows.signals import scratch_folder
 from trainer.launching.launch import TrainingFailed
 
@@ -203,16 +204,16 @@ class _Mender:
         present = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
         self.wanted = present - self.reasons.keys()
         runs = list(recorded_runs(self.place)) if self.wanted else []
-        self.oldest = {folder: run.record.run_id for run in runs for folder in run.folders}
+        self.oldest = {folder: record.run_id for record, _ in runs for folder in record.folders}
         for self.patient in (True, True, False):
-            for run in runs:
-                self._follow_mending(run)
+            for record, lock in runs:
+                self._follow_mending(record, lock)
 
-    def _follow_mending(self, run: RecordedRun) -> None:
+    def _follow_mending(self, run: RunRecord, lock: Lock) -> None:
         """Follow a run, and once more for each damaged file that is met on the way."""
         while self.wanted & run.folders:
             try:
-                self._follow(run)
+                self._follow(run, lock)
                 return
             except Damaged as fault:
                 if fault.path in self.met:
@@ -231,11 +232,11 @@ class _Mender:
         self.distrusted.add(fault.path)
         self.wanted.add(owner(fault.path))
 
-    def _give_up(self, run: RecordedRun, reason: str) -> None:
+    def _give_up(self, run: RunRecord, reason: str) -> None:
         for folder in self.wanted & run.folders:
             self.reasons.setdefault(folder, reason)
 
-    def _follow(self, run: RecordedRun) -> None:
+    def _follow(self, run: RunRecord, lock: Lock) -> None:
         """Follow the page of a run, and build again what is wanted of it. Raises Damaged."""
         left = self.wanted & run.folders
 
@@ -249,7 +250,7 @@ class _Mender:
             return [self._manifest(stage) for stage in stages]
 
         try:
-            run_recipe(self.place, recorded_recipe(run.record, self.place.address), run.lock, perform)
+            run_recipe(self.place, recorded_recipe(run, self.place.address), lock, perform)
         except _AllMended:
             return
         except Damaged:
@@ -288,10 +289,7 @@ class _Mender:
         return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
 
     def _build(self, stage: Stage, survey: Survey) -> None:
-        planned = {plan.name for plan in stage.parts}
-        lost = [name for name in survey.damaged if name not in planned]
-        if lost:
-            raise InputError(f"the raw files of its part {lost[0]} are gone: restore them, then repair again")
+        refuse_lost_parts(stage, survey)
         refuse_changed_raw_files(survey.missing)
         promised = promised_parts(self.place, stage, survey)
         for plan in survey.missing:

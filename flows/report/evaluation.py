@@ -4,12 +4,11 @@ Promises: one HTML file that loads nothing from any network; the same results gi
 """
 
 from collections.abc import Sequence
-from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from flows.report.drawing.plot import IN_PAGE, Axis, Plot, around
+from flows.report.templates import environment_of_pages
 from trainer.tasks.suites import comparing, table
 from trainer.tasks.suites.comparing import ComparedTask, SuiteComparison
 from trainer.tasks.suites.table import SuiteResult, SuiteRow
@@ -27,35 +26,27 @@ def evaluation_page(
     sizes_note: str = "",
 ) -> str:
     """Return the page. sizes: sizes of models, a head and rows of texts; sizes_note: a remark about them"""
-    environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = environment_of_pages()
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
     compared_tasks = comparison.tasks if comparison else ()
     return environment.get_template("evaluation.html").render(
         result=result,
-        style=Markup(_text("page.css")),
         head=table.HEAD,
         rows=[table.cells_of(row) for row in result.rows],
         average=table.average_line(result) if result.average is not None else "",
-        plot=Markup(score_plot(result.rows)),
+        plot=score_plot(result.rows),
         notes=list(table.notes(result)),
         comparison=comparison,
         compared_head=comparing.HEAD,
         compared_rows=[comparing.compared_cells(each) for each in compared_tasks],
-        compared_plot=Markup(compared_plot(compared_tasks)),
+        compared_plot=compared_plot(compared_tasks),
         sizes=sizes,
         sizes_note=sizes_note,
         verdict=list(comparing.verdict_lines(comparison)) if comparison else [],
     )
 
 
-def _text(name: str) -> str:
-    """Return a file of this package."""
-    return (files("flows.report") / name).read_text(encoding="utf-8")
-
-
-def score_plot(rows: Sequence[SuiteRow]) -> str:
+def score_plot(rows: Sequence[SuiteRow]) -> Markup:
     """Return a plot of seeds, interval and majority of every row."""
     values = [score for row in rows for score in (*row.scores, *(row.interval or ()), *_known(row.majority))]
     plot = _plot(len(rows), values)
@@ -70,7 +61,7 @@ def score_plot(rows: Sequence[SuiteRow]) -> str:
     return plot.picture("scores-of-each-row", drawn)
 
 
-def compared_plot(tasks: Sequence[ComparedTask]) -> str:
+def compared_plot(tasks: Sequence[ComparedTask]) -> Markup:
     """Return a plot of the median runs of two models."""
     plot = _plot(len(tasks), [score for each in tasks for score in (each.first, each.second)], rows=1)
     drawn = [plot.legend([("this", IN_PAGE.ink, False), ("other", IN_PAGE.bar, False)])]

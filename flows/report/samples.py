@@ -29,17 +29,8 @@ class Reason:
     rows: tuple[Dropped, ...]
 
 
-def dropped_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
-    """Return the records that parsing and its steps dropped, most frequent reason first, `number` rows of each."""
-    return _reasons(place, manifest, "dropped", number)
-
-
-def removed_reasons(place: Place, manifest: Manifest, number: int) -> list[Reason]:
-    """Return the documents that a corpus left out, in the same way."""
-    return _reasons(place, manifest, "removed", number)
-
-
-def _reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
+def reasons_of(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
+    """Return why rows are in `dropped` or `removed`, the most frequent reason first, with `number` rows of each."""
     prefix = f"{table}: "
     counts = {
         name.removeprefix(prefix): count

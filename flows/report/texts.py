@@ -35,11 +35,11 @@ View = dict[str, Any]  # what the template reads, by name
 def reason_groups(run: RunView) -> list[View]:
     """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
     parsed = [
-        (_dropped_from(run, manifest), samples.dropped_reasons(run.place, manifest, SAMPLES_OF_A_REASON))
+        (_dropped_from(run, manifest), samples.reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON))
         for manifest in accounts.of_kind(run.manifests, "documents")
     ]
     corpus = run.newest("corpora")
-    removed = samples.removed_reasons(run.place, corpus, SAMPLES_OF_A_REASON) if corpus is not None else []
+    removed = samples.reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON) if corpus is not None else []
     return [
         {"title": title, "reasons": reasons}
         for title, reasons in [*parsed, ("Removed from the corpus", removed)]
@@ -108,14 +108,14 @@ def example_views(run: RunView) -> list[View]:
 def _example_view(run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example) -> View:
     tokens = shown_tokens(example, vocabulary, example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
-    readable, specials = run.privacy.mode == "text", frozenset(vocabulary.special_tokens.values())
+    readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
     return {
         "number": number,
         "label": example_in_words(example, labels_of(shard_set.manifest)),
         "length": len(tokens),
         "masked": sum(token.kind not in ("plain", "special") for token in tokens),
         "documents": [document.hex() for document in example.documents],
-        "digest": run.privacy.show(text) if run.privacy.mode == "hashed" else "",
+        "digest": run.privacy.show(text) if run.privacy.samples == "hashed" else "",
         "tokens": [_token_view(token, readable, specials) for token in tokens],
     }
 

@@ -37,7 +37,7 @@ from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_mending
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
-from flows.run.inputs.fetch import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.inputs.fetch import FetchOptions, fetch_recipe
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.pipeline import Outcome
@@ -264,12 +264,8 @@ def fetch_inputs(
 
     What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
     """
-    entries = [
-        FetchEntry(source=entry.source.name, settings=entry.fetch)
-        for entry in recipe.sources
-        if entry.fetch is not None
-    ]
-    if not entries and options is None:
+    tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
+    if not tables and options is None:
         return ()
     path = recipe.lock_path
     assert path is not None
@@ -280,7 +276,7 @@ def fetch_inputs(
 
     with stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
-        return fetch_recipe(entries, path.parent, fetched_before, record, options, cache, progress).lines
+        return fetch_recipe(tables, path.parent, fetched_before, record, options, cache, progress).lines
 
 
 @contextmanager

@@ -157,7 +157,7 @@ class RunState:
         for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
             self.tell(looks)
         before = figures_before(self.place, record, self.tell) if bounds else None
-        self.crossed = tuple(map(str, crossings(bounds, self.figures, before and before[1])))
+        self.crossed = tuple(crossings(bounds, self.figures, before and before[1]))
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""

@@ -4,12 +4,12 @@ Promise: a folder keeps its choice, whatever files come later and whatever templ
 the settings themselves. A lock of a version that fitted nothing holds none, and its folder keeps the default rules.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from corpora.store.settings import convert
+from flows.recipes.tables import toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Fitted:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
         tables = [
-            "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in _leaves(table))])
+            "\n".join([f"[{name}]", *(f"{key} = {toml(value)}" for key, value in _leaves(table))])
             for name, table in self.tables.items()
         ]
         return "\n".join([*comments, *tables]) + "\n\n"

@@ -4,6 +4,7 @@ Cost: a millisecond a figure.
 """
 
 import numpy as np
+from markupsafe import Markup
 
 from corpora.kernels.arrays import Float64s, Int64s
 from flows.report.drawing.plot import Plot, around, from_zero, in_ratios
@@ -11,7 +12,7 @@ from flows.report.drawing.plot import Plot, around, from_zero, in_ratios
 BINS = 32
 
 
-def histogram(lengths: Int64s, name: str, unit: str, logarithmic: bool) -> str:
+def histogram(lengths: Int64s, name: str, unit: str, logarithmic: bool) -> Markup:
     """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
     assert len(lengths)
     edges = bin_edges(lengths, logarithmic)

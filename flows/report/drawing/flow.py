@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from flows.recipes.settings.privacy import visible
+from flows.report.templates import drawings
 from flows.run.record.ledger_balance import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
 
 LEAST = 1.5  # width of the narrowest band
@@ -198,11 +199,9 @@ def draw(flow: Flow) -> Markup:
     lost = {node.key for node in flow.nodes if node.lost}
     column = {node.key: flow.columns[node.column] for node in flow.nodes}
     bands = [_band(link, boxes, column, widths[link], link.end in lost) for link in flow.links if link.count]
-    nodes = [_node(node, boxes[node.key], flow.columns[node.column]) for node in flow.nodes]
+    nodes = [(node, boxes[node.key], flow.columns[node.column]) for node in flow.nodes]
     height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
-    head = f'<svg role="img" aria-labelledby="{flow.name}" '
-    title = f'<title id="{flow.name}">{flow.name.replace("-", " ")}; the same numbers are in the tables below</title>'
-    return Markup(f'{head}viewBox="0 0 {flow.width:g} {height:.1f}">{title}{"".join(bands)}{"".join(nodes)}</svg>')
+    return Markup(drawings().flow(flow, height, bands, nodes, NODE, LETTERS))
 
 
 def _widths(flow: Flow) -> dict[Link, float]:
@@ -233,8 +232,10 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
     return boxes
 
 
-def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], width: float, lost: bool) -> str:
-    """Return one band, from the free part of a node's right side to that of another's left side."""
+def _band(
+    link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], width: float, lost: bool
+) -> tuple[str, str, str]:
+    """Return the kind, the path and the title of one band, from a node's right side to another's left side."""
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = column[link.start] + NODE, column[link.end]
     y0, y1 = start.top + start.taken_right, end.top + end.taken_left
@@ -243,18 +244,5 @@ def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], wi
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + width:.1f} {x0:g} {y0 + width:.1f}Z"
-    title = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
-    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{title}</title></path>'
-
-
-def _node(node: Node, box: _Box, x: float) -> str:
-    """Return a node and its label: left of it in the first column, else right of it."""
-    first = node.column == 0
-    label, count = escape(visible(node.label, LETTERS)), f'<tspan class="count">{node.count:,}</tspan>'
-    words = f"{label} {count}" if first else f"{count} {label}"
-    anchor, at = ("end", x - 6) if first else ("start", x + NODE + 6)
-    kind = "lost" if node.lost else "main"
-    return (
-        f'<rect class="{kind}" x="{x:g}" y="{box.top:.1f}" width="{NODE:g}" height="{box.height:.1f}"/>'
-        f'<text x="{at:g}" y="{box.top + box.height / 2 + 4:.1f}" text-anchor="{anchor}">{words}</text>'
-    )
+    title = visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
+    return "lost" if lost else "main", f"{over}{under}", title

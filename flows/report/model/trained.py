@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
 from flows.report.drawing.curves import Event, loss_curve, rate_curve
@@ -45,15 +43,15 @@ def training_view(run: RunView) -> View | None:
         "before": before_rows(model, run.of_each("shards"), events),
         "result": result_of(evaluations),
         "evaluations": _spread(evaluations, EVALUATIONS),
-        "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
+        "loss": loss_curve(events, "loss-of-training") if events else "",
         "caption": words_of(main_term(events)).caption,
         "judged": main_term(events),
         "other_losses": [
-            (Markup(loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term)), words_of(term).caption)
+            (loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term), words_of(term).caption)
             for term in terms_of(events)
             if term != main_term(events)
         ],
-        "rate": Markup(rate_curve(events, "learning-rate")) if events else "",
+        "rate": rate_curve(events, "learning-rate") if events else "",
     }
 
 

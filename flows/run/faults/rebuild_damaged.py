@@ -12,7 +12,6 @@ Cost: for each damaged file, another survey and plan of all stages; for damaged 
 files.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,12 +19,12 @@ from typing import TypeVar
 from corpora.errors import InputError
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
-from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, survey_stage
+from flows.run.faults.skipped_files import sha256_of_raw
 
 Result = TypeVar("Result")
 
@@ -128,13 +127,7 @@ def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
     Reads every file once. Raises InputError.
     """
     for file in dict.fromkeys(file for plan in plans for file in raw_files(plan)):
-        try:
-            with raw_path(file.path).open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(
-                f"Cannot read {file.path}: {error.strerror}. Check the path and its permissions."
-            ) from error
+        digest = sha256_of_raw(file.path)
         if digest != file.sha256:
             raise InputError(
                 f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the lock "

@@ -8,7 +8,7 @@ artifact are listed in its manifest. One in an object store is copied to `~/.cac
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.model_table import OF_START, TEACHER
 from flows.recipes.recipe import Recipe
 from flows.run.record.releases import manifests_of, release_address, release_at
-from flows.run.record.run_record import newest_runs
+from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.starting import adapted, settings_from
@@ -130,17 +130,7 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
         raise InputError(
             f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
         )
-    return place, _newest(place, candidates)
-
-
-def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the one that the newest recorded run made or reused; with none on record, the last."""
-    by_folder = {manifest.folder: manifest for manifest in manifests}
-    for record in newest_runs(place) if len(manifests) > 1 else ():
-        for stage in reversed(record.stages):
-            if stage.folder in by_folder:
-                return by_folder[stage.folder]
-    return manifests[-1]
+    return place, newest_used(place, candidates)
 
 
 def _of_artifact(place: Place, manifest: Manifest) -> Start:

@@ -287,7 +287,7 @@ def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
     """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
     manifests = stored_manifests(place, record)
-    return figures_of(place, manifests) if len(manifests) == len({stage.folder for stage in record.stages}) else None
+    return figures_of(place, manifests) if len(manifests) == len(record.folders) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
@@ -340,7 +340,7 @@ def figures_at_end(place: Place, record: RunRecord) -> Figures:
     Raises Damaged.
     """
     before = run_before(place, record, lambda line: None)
-    same = before is not None and {s.folder for s in before.stages} == {s.folder for s in record.stages}
+    same = before is not None and before.folders == record.folders
     figures = figures_of_run(place, before) if same and before is not None else count_figures(place, record)
     assert figures is not None, "a run that is complete has its artifacts"
     return figures

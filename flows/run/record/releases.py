@@ -18,7 +18,7 @@ import hashlib
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,12 +27,12 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.files import disk_refusal
-from corpora.store.places.locks import NO_LOCKS, held
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.settings.privacy import visible
 from flows.recipes.tables import check_name
 from flows.run.faults.gc_lock import wait_for_clearing
+from flows.run.faults.held_file import held_alone
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
 
 RELEASES = "releases"
@@ -194,7 +194,7 @@ def add_release(place: Place, entry: Release) -> Release:
     """
     check_release_name(entry.name)
     wait_for_clearing(place, to_stderr)
-    with _turn(place, entry.name):
+    with _alone(place, entry.name):
         entries = release_entries(place, entry.name)
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
@@ -289,16 +289,15 @@ def read_release(place: Place, path: str) -> Release:
 
 
 @contextmanager
-def _turn(place: Place, name: str) -> Iterator[None]:
+def _alone(place: Place, name: str) -> Iterator[None]:
     """Wait for the turn to write to a name's history, on a disk that has locks."""
-    with ExitStack() as stack:
-        if place.is_local:
-            file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(held(file))
-            except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    why = disk_refusal(error, "use another store") or error.strerror
-                    raise InputError(f"Cannot write {file.parent}: {why}.") from error
+    if not place.is_local:
+        yield
+        return
+    file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
+
+    def refusal(error: OSError) -> InputError:
+        return InputError(f"Cannot write {file.parent}: {disk_refusal(error, 'use another store') or error.strerror}.")
+
+    with held_alone(file, refusal, lambda line: None):
         yield

@@ -7,7 +7,7 @@ Record, lock and paths are sealed. A search for runs passes over a run with a da
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -152,6 +152,11 @@ class RunRecord:
     flow_run: FlowRun | None = None
     error: str = ""
 
+    @property
+    def folders(self) -> set[str]:
+        """The folders of the artifacts that it built or reused."""
+        return {stage.folder for stage in self.stages}
+
 
 def sealed(value: Any) -> bytes:
     """Return a dataclass in a form for the store: JSON, with its own digest."""
@@ -264,6 +269,16 @@ def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterat
         if is_ahead(record):
             tell(f"{ahead_of_clock(record)}: it is taken for newer than runs that began before that.")
         yield record
+
+
+def newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
+    """Return the one of some artifacts that the newest recorded run made or reused; with none on record, the last."""
+    by_folder = {manifest.folder: manifest for manifest in manifests}
+    for record in newest_runs(place) if len(manifests) > 1 else ():
+        for stage in reversed(record.stages):
+            if stage.folder in by_folder:
+                return by_folder[stage.folder]
+    return manifests[-1]
 
 
 def is_ahead(record: RunRecord) -> bool:

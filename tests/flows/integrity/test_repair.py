@@ -303,7 +303,7 @@ def test_a_store_that_may_not_be_written_is_checked_alone(
     """Fails where a check writes, or a repair ends with a traceback."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     monkeypatch.setattr("corpora.store.places.place.unfinished", read_only)
-    monkeypatch.setattr("flows.integrity.store_lock.held", read_only)
+    monkeypatch.setattr("flows.run.faults.held_file.held", read_only)
     assert not verify_store(console, store.address)
     assert any(line.startswith(path) for line in shown(console))
     with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze verify` without --repair"):

@@ -16,7 +16,6 @@ from flows.recipes.recipe import (
     settle_recipe,
     shipped_recipe,
     shipped_recipes,
-    with_store,
 )
 from flows.run.estimates.work import tokens_of
 from shards.builders.segments.pairs import SegmentPairInput
@@ -372,7 +371,6 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     [entry] = recipe.sources
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
-    assert with_store(recipe, "s3://b/p").store == "s3://b/p"
 
 
 def test_the_authors_examples_need_what_their_script_reads_and_masks() -> None:

@@ -22,7 +22,7 @@ from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
 from flows.report.drawing.figures import bin_edges, histogram
 from flows.report.page import build_page
-from flows.report.samples import dropped_reasons, duplicate_pairs
+from flows.report.samples import duplicate_pairs, reasons_of
 from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
 from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
@@ -102,14 +102,14 @@ def test_every_drop_is_on_the_page_with_its_count_and_place(store: Run, html: st
     text = Page(html).text
     for reason in ("dropped: rules: gopher.min_words 3", "dropped: parse: damaged 1", "removed: near duplicate 1"):
         assert reason in text
-    [damaged] = [r for r in dropped_reasons(store.place, store.documents()["notes"], 3) if "damaged" in r.name]
+    [damaged] = [r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 3) if "damaged" in r.name]
     [row] = damaged.rows
     assert str(row.locator) in text and "no field 'body' (text)" in text
     assert row.id is not None and row.id.hex() in text
 
 
 def test_samples_of_a_reason_are_as_many_as_asked(store: Run) -> None:
-    reasons = {r.name: r for r in dropped_reasons(store.place, store.documents()["notes"], 2)}
+    reasons = {r.name: r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 2)}
     assert reasons["rules: gopher.min_words"].count == 3
     assert len(reasons["rules: gopher.min_words"].rows) == 2
     assert len(reasons["parse: damaged"].rows) == 1

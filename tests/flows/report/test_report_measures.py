@@ -1,6 +1,5 @@
 """The report's figures of vocabularies: by independent counts, and under privacy."""
 
-import re
 from collections import Counter
 from dataclasses import asdict, replace
 
@@ -12,14 +11,13 @@ from corpora.store.manifest import Manifest
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
 from flows.recipes.settings.privacy import Privacy
-from flows.report.measures import by_size, drift_rows, fertility_curve
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.report.vocabularies import vocabulary_views
+from flows.report.vocabularies import drift_rows, vocabulary_views
 from flows.run.record.ledger_balance import made_from
 from flows.run.record.run_record import RunRecord, StageRecord
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.measures.build import Measured, plan_measures
+from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.measures.measure import Measures
 from tokenizers_train.measures.texts import cut_text
 
@@ -114,13 +112,10 @@ def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run
     assert sums["notes"]["whole"] < sums["notes"]["words"]
 
 
-def test_every_vocabulary_has_its_curve_and_pieces(html: str) -> None:
+def test_every_vocabulary_has_its_figures_by_size_and_its_split_words(html: str) -> None:
     text = text_of(html)
-    assert text.count("this one") == html.count('aria-label="fertility of') == 2
-    for heading in ("Figures by size", "Words of the first generation that cost most tokens", "Rarest: "):
+    for heading in ("had been given another size", "Words of the first generation that cost most tokens"):
         assert text.count(heading) == 2
-    ids = re.findall(r'\bid="([^"]*)"', html)
-    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize("mode", ["hashed", "none"])
@@ -153,20 +148,6 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
     assert [row["unknown"] for row in rows] == [0.1, 0.05]
     bare = replace(parts[0], ledger=replace(parts[0].ledger, figures={"train tokens": 5}))
     assert drift_rows(None) == drift_rows(tokens.with_parts((bare,))) == []
-
-
-def test_the_curve_is_drawn_the_same_and_in_the_page_s_colours() -> None:
-    figures = Measures(
-        words=100, distinct_words=9, tokens=130, characters=400, bytes=400, whole_words=80, unknown_words=0,
-        unknown_tokens=0, used_pieces=8,
-    )  # fmt: skip
-    sizes = {size: replace(figures, tokens=tokens) for size, tokens in ((1000, 160), (4000, 110))}
-    found = by_size(Measured(corpus=figures, sources={}, sizes=sizes, counts=[], splits=[]), 2000)
-    assert [*found] == [1000, 2000, 4000] and found[2000] is figures
-    svg = fertility_curve(found, 2000, "curve")
-    assert svg == fertility_curve(found, 2000, "curve") and "this one" in svg
-    assert "var(--bar)" in svg and "currentColor" in svg and "#0" not in svg.replace("#curve", "")
-    assert svg != fertility_curve({**found, 8000: figures}, 2000, "curve")
 
 
 def test_measures_stored_are_of_the_run_s_words(plain: Run, measures: dict[str, Manifest]) -> None:

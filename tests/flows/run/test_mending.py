@@ -100,17 +100,6 @@ def finished_bytes(run: Run, path: str) -> bytes:
     return Place(run.recipe.store).read(path)
 
 
-def test_a_flipped_bit_of_the_vocabulary(whole: Run) -> None:
-    """Fails where a file that is no table is read unchecked, or its stage is not found by its path."""
-    manifest = whole.outcome.vocabulary
-    path = f"{manifest.folder}/tokenizer.json"
-    flip(whole.place, path)
-    mended, told = again(whole)
-    assert told == [f"{path} is damaged: its bytes are not those that were written. It is built again."]
-    assert built(mended) == {manifest.stage_folder: [part.name for part in manifest.parts]}
-    assert mended.bytes() == whole.bytes() and mended.place.read(path) == finished_bytes(whole, path)
-
-
 def test_a_flipped_bit_of_a_part_record(whole: Run) -> None:
     """Fails where what a record says is believed, or the record is not written again."""
     part = whole.of("tokens")[0].manifest.parts[1]
@@ -263,17 +252,3 @@ def test_damaged_documents_whose_raw_files_are_gone(whole: Run, what: str) -> No
         again(gone)
     assert "ring them back" in str(caught.value) and manifest.folder in str(caught.value)
     assert whole.place.read(own) == before
-
-
-def test_a_record_that_is_damaged_next_to_a_lost_part_is_written_again(whole: Run) -> None:
-    """Fails where damage that is met by the way is told of and stays."""
-    manifest = whole.manifest("tokens")
-    lost, other = manifest.parts[0], manifest.parts[1]
-    assert other.record is not None
-    whole.place.delete(f"tokens/small/{lost.files[0].path}")
-    path = f"tokens/small/{other.record.path}"
-    flip(whole.place, path)
-    mended, told = again(whole)
-    assert [line.split(" is damaged: ")[0] for line in told] == [path]
-    assert built(mended) == {"tokens/small": [lost.name, other.name]}
-    assert mended.place.read(path) == finished_bytes(whole, path)

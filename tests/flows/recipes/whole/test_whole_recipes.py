@@ -1,8 +1,8 @@
-"""Every key and value of a recipe, as the command takes it: each recipe of a table is run twice, and looked into.
+"""The keys and values of recipes, as the command takes them: each recipe of a table is run twice, and looked into.
 
-`table.toml` has the recipes, and the first test says which key or value none of them has: so a new one needs a recipe.
-The command stays in one process (`resident.py`). The long tier runs all of them, and starts a trainer for each; the
-short one runs those of the families and objectives, and trains in the command's process.
+`table.toml` has the recipes. The command stays in one process (`resident.py`). The long tier runs all
+of them, and starts a trainer for each; the short one runs those of the families and objectives, and trains in the
+command's process.
 """
 
 import json
@@ -16,7 +16,6 @@ import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
 import tiers
-from covered import as_toml, choices_of, every_key, keys_of, usual_values
 from launched import Site, environment
 from made_small import smaller
 from raw_files import publisher, put_raw_files
@@ -38,10 +37,11 @@ WHOLE = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding=
 RECIPES: Mapping[str, Any] = WHOLE["recipe"]
 SHORT = ("bert", "distilbert", "electra", "albert", "roberta", "modernbert")
 OF_TEST = ("after", "packages", "guesses", "without")  # keys of the table that are not the recipe's
-# What no recipe of the table has: the file that does.
-ELSEWHERE = {"engine": "tests/flows/engines/test_run_on_cluster.py"}
-NEED_GPU = {("training.device", "cuda")}
-NAMES = ("source.name", "shards.sources")  # of which a recipe says itself what they can be
+
+
+def as_toml(table: Mapping[str, Any]) -> str:
+    """A recipe as TOML: each of its keys on a line."""
+    return "".join(f"{key} = {toml_text(value)}\n" for key, value in table.items())
 
 
 def table_of(name: str, places: Callable[[str], str] = str) -> dict[str, Any]:
@@ -168,23 +168,6 @@ def test_a_recipe_that_comes_with_the_program_is_run_twice_and_looked_into(runs:
     """Fails where one of them, small, does not come to its end, or the second run builds anything."""
     ran, sets = runs.of_template(template)
     look_into(runs, ran, {"electra-small": "generator"}.get(template, ""), sets)
-
-
-def test_every_key_and_value_is_in_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a key, or one of the texts that it can be, is in no recipe of the table; or in none any more."""
-    put_raw_files(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
-    places = {"server": "http://127.0.0.1"}
-    tables = [table_of(name, lambda place: places.get(place, f"models/{place}/0")) for name in RECIPES]
-    assert every_key() - set().union(*map(keys_of, tables)) == ELSEWHERE.keys()
-    usual = usual_values()
-    missing = {
-        (key, value)
-        for key, (named, possible) in choices_of(tables, tmp_path / "recipe.toml").items()
-        for value in possible - named - usual[key]
-        if key not in NAMES
-    }
-    assert missing == NEED_GPU
 
 
 def test_the_short_tier_has_every_family_and_objective() -> None:
