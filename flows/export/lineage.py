@@ -47,7 +47,6 @@ FACETS = {
     "version": "1-0-1/DatasetVersionDatasetFacet",
     "schema": "1-2-0/SchemaDatasetFacet",
     "inputStatistics": "1-0-0/InputStatisticsInputDatasetFacet",
-    "dataQualityMetrics": "1-0-3/DataQualityMetricsInputDatasetFacet",
     "outputStatistics": "1-0-2/OutputStatisticsOutputDatasetFacet",
 }
 NAMESPACE = "cloze"
@@ -229,7 +228,6 @@ def _job_of_stage(run: RunLineage, stage: StageRecord, manifest: Manifest | None
 
 # The table whose rows are counted, where it is not named like the kind of artifact.
 MAIN = {"fits": "lines", "corpora": "documents", "vocabularies": "tokens", "shards": "examples", "models": "files"}
-QUALITY = {"rowCount": "rowCount", "bytes": "size"}
 UNSAID = ("left_out", "quarantine")  # settings that name raw files
 
 
@@ -277,7 +275,6 @@ def _input(
 ) -> Event:
     manifests = [manifest for _, manifest in parents if manifest is not None]
     counts = _summed([_statistics(manifest) for manifest in manifests] or [_raw_statistics(run, parents[0][0], of)])
-    quality = {name: counts[given] for name, given in QUALITY.items() if given in counts}
     return {
         "namespace": named[0],
         "name": named[1],
@@ -285,7 +282,7 @@ def _input(
             version={"datasetVersion": ",".join(parent.fingerprint for parent, _ in parents)},
             schema=_schema(run, manifests[-1]) if manifests else None,
         ),
-        "inputFacets": facets(inputStatistics=counts, dataQualityMetrics={**quality, "columnMetrics": {}}),
+        "inputFacets": facets(inputStatistics=counts),
     }
 
 

@@ -2,8 +2,8 @@
 
     a record that is damaged, and its files whole      written again from the files
     a manifest with older bytes of a part              its entries are written again, in one step
-    files that are damaged                             their parts are built again by the newest run that names them
-    a manifest that is damaged                         written again from the records, by the newest run that names it
+    files that are damaged                             their parts are built again by a run that names them
+    a manifest that is damaged                         written again from the records, by a run that names it
     a part that no manifest names yet                  its record is removed: the next run builds it
     figures of a run that are damaged                  counted again from what it used, while that is in the store
 
@@ -42,7 +42,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unmended:
+class Unrepaired:
     """A fault that remains, and why."""
 
     fault: Fault
@@ -52,28 +52,28 @@ class Unmended:
         return f"{self.fault}: not repaired, {self.reason}"
 
 
-def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unmended]:
+def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unrepaired]:
     """Repair the damaged parts of a store and its manifests. What stays damaged is returned.
 
     faulty: the parts in which something is damaged; inside: the folder that was inspected
     Raises InputError where the store may not be written.
     """
     place = holdings.place
-    mender = _Mender(place=place, tell=tell)
+    work = _Repair(place=place, tell=tell)
     for claim in faulty:
         try:
-            mend_record(place, claim, tell)
+            repair_record(place, claim, tell)
         except InputError as error:  # a folder is where the record was
-            mender.reasons |= dict.fromkeys(claim.artifacts, str(error))
+            work.reasons |= dict.fromkeys(claim.artifacts, str(error))
     damaged = [*holdings.faults, *faults_in(place, faulty)]
     give_up_records(place, damaged, tell)
-    mender.distrusted = {fault.path for fault in damaged}
-    mender.build_again({owner(fault.path) for fault in damaged})
-    mender.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
+    work.distrusted = {fault.path for fault in damaged}
+    work.build_again({owner(fault.path) for fault in damaged})
+    work.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
     after = read_holdings(place, inside)
-    touched = {path for claim in faulty for path in claim.paths} | mender.written
+    touched = {path for claim in faulty for path in claim.paths} | work.written
     again = [claim for claim in after.claims if touched & set(claim.paths)]
-    return [Unmended(fault=fault, reason=mender.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
+    return [Unrepaired(fault=fault, reason=work.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
 
 
 def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
@@ -90,7 +90,7 @@ def owner(path: str) -> str:
     return "/".join(path.split("/")[:3])
 
 
-def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
+def repair_record(place: Place, claim: Claim, tell: Tell) -> None:
     """Make a record and the manifests that name it match the files, where these are whole."""
     assert claim.part.record is not None
     address = claim.part.record.path
@@ -161,7 +161,7 @@ def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:
                 tell(f"{path} is removed: its artifact is not finished, and the next run builds the part again")
 
 
-def mend_figures(holdings: Holdings, tell: Tell) -> None:
+def repair_figures(holdings: Holdings, tell: Tell) -> None:
     """Count damaged figures of runs again, from their artifacts as they are now."""
     place = holdings.place
     for run_id in holdings.runs:
@@ -175,41 +175,36 @@ def mend_figures(holdings: Holdings, tell: Tell) -> None:
                 tell(f"{figures_file(run_id)} is counted again from the artifacts of the run")
 
 
-class _AllMended(Exception):
+class _AllWhole(Exception):
     """Raised when nothing that a run would make is damaged any more."""
 
 
 @dataclass(kw_only=True)
-class _Mender:
+class _Repair:
     """The state of a repair.
 
     distrusted: paths of files that are damaged; wanted: folders of artifacts that are not whole
     met:        damaged files that were met while others were built; written: files that were written again
-    patient:    whether an artifact waits for those that it may point to; oldest: the oldest run that names it
     reasons:    why an artifact is not whole, by its folder
     """
 
     place: Place
     tell: Tell
     distrusted: set[str] = field(default_factory=set)
-    patient: bool = True
-    oldest: dict[str, str] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
 
     def build_again(self, folders: set[str]) -> None:
-        """Make artifacts whole, by the newest recorded runs that name them."""
+        """Make artifacts whole, by the recorded runs that name them."""
         present = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
         self.wanted = present - self.reasons.keys()
         runs = list(recorded_runs(self.place)) if self.wanted else []
-        self.oldest = {folder: record.run_id for record, _ in runs for folder in record.folders}
-        for self.patient in (True, True, False):
-            for record, lock in runs:
-                self._follow_mending(record, lock)
+        for record, lock in [*reversed(runs), *runs]:  # the oldest first: newer artifacts may point to their parts
+            self._follow_past_damage(record, lock)
 
-    def _follow_mending(self, run: RunRecord, lock: Lock) -> None:
+    def _follow_past_damage(self, run: RunRecord, lock: Lock) -> None:
         """Follow a run, and once more for each damaged file that is met on the way."""
         while self.wanted & run.folders:
             try:
@@ -246,12 +241,12 @@ class _Mender:
                     left.discard(stage.folder)
                     self._make_whole(stage)
             if not left:
-                raise _AllMended
+                raise _AllWhole
             return [self._manifest(stage) for stage in stages]
 
         try:
             run_recipe(self.place, recorded_recipe(run, self.place.address), lock, perform)
-        except _AllMended:
+        except _AllWhole:
             return
         except Damaged:
             raise
@@ -267,26 +262,18 @@ class _Mender:
 
     def _make_whole(self, stage: Stage) -> None:
         """Build the parts of a stage that are not whole, and publish it. Raises Damaged where an input is damaged."""
-        if self.patient and self._waits(stage):
-            return
         survey = survey_stage(self.place, stage, self.distrusted)
         try:
             if survey.manifest is None:
                 self._build(stage, survey)
             self.reasons.pop(stage.folder, None)
+            self.wanted.discard(stage.folder)
         except Damaged as fault:
             if fault.path not in self.met:
                 raise
             self.reasons[stage.folder] = f"{fault.path} is damaged, which it is made from"
         except (InputError, TrainingFailed) as error:
             self.reasons[stage.folder] = str(error)
-        self.wanted.discard(stage.folder)
-
-    def _waits(self, stage: Stage) -> bool:
-        """Return whether it may point to damaged parts of an older artifact, which must rebuild them first."""
-        owners = {owner(path) for path in self.distrusted if not path.endswith(f"/{MANIFEST}")}
-        older = (folder for folder in owners & self.wanted if self.oldest.get(folder, "~") < self.oldest[stage.folder])
-        return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
 
     def _build(self, stage: Stage, survey: Survey) -> None:
         refuse_lost_parts(stage, survey)

@@ -7,7 +7,6 @@ first figure's fonts and styles, and 0.5 s of imports before; what is read of a 
 `figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Template
@@ -20,7 +19,7 @@ from flows.recipes.settings.privacy import Privacy, without_folders
 from flows.report import front
 from flows.report.compared import change_text, figure_text
 from flows.report.drawing import figures, flow
-from flows.report.drawing.examples import COUNTED, LABELS, labels_of
+from flows.report.drawing.examples import LABELS, labels_of
 from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
@@ -31,6 +30,7 @@ from flows.run.faults.skipped_files import described
 from flows.run.inputs.unread_files import looked_from_json, looked_lines
 from flows.run.record import ledger_balance as accounts
 from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
+from flows.run.record.example_shares import FIGURES_OF_LABELS
 from flows.run.record.lengths import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
@@ -69,7 +69,7 @@ def build_page(
         first_losses=front.FIRST_LOSSES,
         first_sources=front.FIRST_SOURCES,
         losses=front.loss_rows(accounts.losses(summed.steps), compared),
-        flows=flow_drawings(run.manifests),
+        drawing=flow.draw(drawn) if (drawn := flow.document_flow(run.manifests)) is not None else None,
         parsed=parsed,
         raw_files=accounts.files_account(parsed).total,
         passed_over=[*looked, *left_out_rows(run)],
@@ -107,15 +107,6 @@ def _template(privacy: Privacy) -> Template:
     return environment.get_template("template.html")
 
 
-def flow_drawings(manifests: Sequence[Manifest]) -> list[View]:
-    """Return the ledger drawn: documents, then tokens, as far as the run came."""
-    wanted = (
-        ("Raw records and documents", flow.document_flow(manifests)),
-        ("Tokens and examples", flow.token_flow(manifests)),
-    )
-    return [{"title": title, "svg": flow.draw(drawing)} for title, drawing in wanted if drawing is not None]
-
-
 def left_out_rows(run: RunView) -> list[str]:
     """Return a line for each raw file that could not be read and was left out."""
     files = {
@@ -151,7 +142,7 @@ def shard_views(run: RunView) -> list[View]:
 def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
     """Return the figures that count examples by their label, each with the label's meaning."""
     labels = str(labels_of(shards))
-    return list(zip(COUNTED.get(labels, ()), LABELS.get(labels, ()), strict=True))
+    return list(zip(FIGURES_OF_LABELS.get(labels, ()), LABELS.get(labels, ()), strict=True))
 
 
 def split_row(shards: Manifest, split: str) -> View:

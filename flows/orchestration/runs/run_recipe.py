@@ -34,7 +34,7 @@ from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
 from flows.run.estimates.kept import refuse_what_does_not_fit
 from flows.run.faults.gc_lock import wait_for_clearing
-from flows.run.faults.rebuild_damaged import run_mending
+from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
 from flows.run.inputs.fetch import FetchOptions, fetch_recipe
@@ -183,7 +183,7 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
     ):
         run.pool, run.pulse.workers, signs.workers = pool, pool.workers, pool.signs
         # The figures and the report read what was not read before, and may meet damage as well.
-        return run_mending(lambda: end_well(run, perform(run)), run.mending)
+        return run_past_damage(lambda: end_well(run, perform(run)), run.mending)
 
 
 def end_well(run: RunState, outcome: Outcome) -> str:

@@ -21,7 +21,10 @@ SHOWN_WORDS = 110
 
 # A letter of a script that is written without spaces is a word; a longer run of letters than forty is several.
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f"
-_WORD = re.compile(rf"[{_SPACELESS}]|[^\s{_SPACELESS}]{{1,40}}")
+_WORD = re.compile(rf"(?:[{_SPACELESS}]|[^\s{_SPACELESS}]{{1,40}})\s*")  # with the white space after it
+
+
+_Run = tuple[bool, int, int, int, int]  # whether words are alike; the first and the end in one text, and in the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,66 +57,35 @@ class TextDifferences:
         return self.own == (0, 0) and not self.partial
 
 
-@dataclass(frozen=True, slots=True)
-class _WordRun:
-    """Words [left, left_end) of one text next to words [right, right_end) of the other; `alike`: they are equal."""
-
-    alike: bool
-    left: int
-    left_end: int
-    right: int
-    right_end: int
-
-
-class _Words:
-    """The words of a text, and the text between any two of them."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text[:READ_CHARACTERS]
-        self._spans = [match.span() for match in _WORD.finditer(self._text)]
-        self.words = [self._text[start:end] for start, end in self._spans]
-        self.cut = len(text) > READ_CHARACTERS
-
-    def between(self, first: int, end: int) -> str:
-        """Return words [first, end) as they are in the text, white space in between as one space."""
-        return " ".join(self._text[self._spans[first][0] : self._spans[end - 1][1]].split())
-
-
 def compare(left: str, right: str) -> TextDifferences:
     """Return the differences of two texts, word by word; words are what white space separates.
 
     >>> compare("a small grey stone", "a large grey stone").left[1]
     Piece(kind='own', text='small')
     """
-    ours, theirs = _Words(left), _Words(right)
-    runs, cut = _runs(ours.words, theirs.words)
-    partial = cut or ours.cut or theirs.cut
-    own = [run for run in runs if not run.alike]
+    ours, theirs = (_WORD.findall(text[:READ_CHARACTERS]) for text in (left, right))
+    runs, cut = _runs([word.rstrip() for word in ours], [word.rstrip() for word in theirs])
+    partial = cut or max(len(left), len(right)) > READ_CHARACTERS
+    own = [run for run in runs if not run[0]]
     return TextDifferences(
-        left=tuple(_pieces(ours, [(run.alike, run.left, run.left_end) for run in runs], partial)),
-        right=tuple(_pieces(theirs, [(run.alike, run.right, run.right_end) for run in runs], partial)),
-        own=(sum(run.left_end - run.left for run in own), sum(run.right_end - run.right for run in own)),
+        left=tuple(_pieces(ours, [(alike, first, end) for alike, first, end, *_ in runs], partial)),
+        right=tuple(_pieces(theirs, [(alike, first, end) for alike, _, _, first, end in runs], partial)),
+        own=(sum(end - first for _, first, end, *_ in own), sum(end - first for *_, first, end in own)),
         partial=partial,
     )
 
 
-def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_WordRun], bool]:
+def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
     """Return both texts as runs, alike and not, in order; and whether they continue beyond what was compared."""
     head = _num_alike(ours, theirs)
     tail = _num_alike(ours[head:][::-1], theirs[head:][::-1])
     left, right = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
     cut = max(len(left), len(right)) > COMPARED_WORDS
-    runs = [_WordRun(True, 0, head, 0, head)]
-    at = other_at = head
-    compared = SequenceMatcher(None, left[:COMPARED_WORDS], right[:COMPARED_WORDS])
-    for start, other, size in compared.get_matching_blocks():
-        start, other = head + start, head + other
-        runs.append(_WordRun(False, at, start, other_at, other))
-        runs.append(_WordRun(True, start, start + size, other, other + size))
-        at, other_at = start + size, other + size
-    if not cut:
-        runs.append(_WordRun(True, len(ours) - tail, len(ours), len(theirs) - tail, len(theirs)))
-    return [run for run in runs if run.left < run.left_end or run.right < run.right_end], cut
+    compared = SequenceMatcher(None, left[:COMPARED_WORDS], right[:COMPARED_WORDS]).get_opcodes()
+    runs = [(True, 0, head, 0, head)]
+    runs += [(tag == "equal", head + a, head + b, head + c, head + d) for tag, a, b, c, d in compared]
+    runs += [] if cut else [(True, len(ours) - tail, len(ours), len(theirs) - tail, len(theirs))]
+    return [run for run in runs if run[1] < run[2] or run[3] < run[4]], cut
 
 
 def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
@@ -121,14 +93,14 @@ def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
-def _pieces(words: _Words, runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
+def _pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
     """Yield the visible pieces of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
     room, pieces = SHOWN_WORDS, [Piece("")]
     for kind, first, end in _spans(runs):
         shown = first if kind == "gap" else min(end, first + room)
         room -= shown - first
         if first < shown:
-            pieces.append(Piece(kind, words.between(first, shown)))
+            pieces.append(Piece(kind, " ".join("".join(words[first:shown]).split())))
         if shown < end:
             pieces.append(Piece("gap"))
     if partial:

@@ -1,8 +1,7 @@
-"""The ledger as a flow: raw records, documents and tokens as bands whose width is their number.
+"""The ledger as a flow: raw records and documents as bands whose width is their number.
 
-    sources ─► documents ─► kept                      records and documents, one scale
+    sources ─► documents ─► kept
           └► dropped, by reason └► removed, by reason
-    vocabularies ─► shard sets ─► placed, truncated, left over            tokens, a scale of their own
 
 Promises: a band's width is its count on the drawing's scale, but none is narrower than `LEAST`, so that four records
 next to twenty thousand are visible; every node shows its count, so nothing need be read off a width. Plain SVG without
@@ -19,8 +18,10 @@ from markupsafe import Markup
 from corpora.store.manifest import Manifest
 from flows.recipes.settings.privacy import visible
 from flows.report.templates import drawings
-from flows.run.record.ledger_balance import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
+from flows.run.record.ledger_balance import newest, of_kind
 
+# Where the nodes of each column begin; labels are left of the first column and right of the others.
+COLUMNS, WIDTH = (150.0, 300.0, 540.0), 740.0
 LEAST = 1.5  # width of the narrowest band
 TALLEST = 210.0  # of the bands of the fullest column together
 LABEL = 17.0  # from one label to the next
@@ -52,17 +53,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A drawing before it is drawn: nodes of each column from top to bottom.
+    """A drawing before it is drawn: nodes of each column from top to bottom, and links between them."""
 
-    columns: where each column's nodes begin, in units of the drawing; its labels are left of the first column and
-             right of the others
-    """
-
-    name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
-    columns: tuple[float, ...]
-    width: float
 
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
@@ -88,7 +82,7 @@ def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
         nodes += [_lost(f"removed: {reason}", reason, 2, count) for reason, count in outcomes.most_common()]
         links.append(Link(start="documents", end="kept", count=kept))
         links += [Link(start="documents", end=f"removed: {name}", count=n) for name, n in outcomes.most_common()]
-    return Flow(name="flow-of-documents", nodes=tuple(nodes), links=tuple(links), columns=(150, 300, 540), width=740)
+    return Flow(nodes=tuple(nodes), links=tuple(links))
 
 
 def _fates_of_sources(parsed: Iterable[Manifest]) -> dict[str, Counter[str]]:
@@ -134,54 +128,6 @@ def _lost(key: str, label: str, column: int, count: int) -> Node:
     return Node(key=key, label=label, column=column, count=count, lost=True)
 
 
-def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """Return the flow from the tokens of each vocabulary to the examples of each shard set; None without shards.
-
-    Tokens that several sets take, or several copies of one, flow into each.
-    """
-    written, sets = newest_of_each(manifests, "tokens"), newest_of_each(manifests, "shards")
-    if not sets:
-        return None
-    nodes, links = [], []
-    for vocabulary, tokens in written.items():
-        own = {name: shards for name, shards in sets.items() if made_from(shards, [tokens]) is not None}
-        start = f"tokens {vocabulary}"
-        nodes.append(Node(key=start, label=vocabulary or "tokens", column=0, count=num_tokens(tokens.parts)))
-        for name, shards in own.items():
-            more_nodes, more_links = _set_flow(name, shards, start)
-            nodes += more_nodes
-            links += more_links
-        unused = num_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
-        if unused:
-            nodes.append(_lost(f"unused {vocabulary}", "of sources in no shards", 1, unused))
-            links.append(Link(start=start, end=f"unused {vocabulary}", count=unused))
-    return Flow(name="flow-of-tokens", nodes=tuple(nodes), links=tuple(links), columns=(140, 290, 470), width=740)
-
-
-def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
-    chosen = [shards.settings.get("sources") for shards in sets]
-    return source is not None and all(sources and source not in sources for sources in chosen)
-
-
-def _set_flow(name: str, shards: Manifest, start: str) -> tuple[list[Node], list[Link]]:
-    """Return the tokens that a shard set takes, and what becomes of them, all copies together."""
-    accounts = copy_accounts(shards)
-    outcomes = sum((Counter(account.outcomes) for account in accounts), Counter[str]())
-    placed = outcomes.pop("placed", 0)
-    total, copies = sum(account.total for account in accounts), len(accounts)
-    label = f"{name or 'shards'}{f', {copies} copies' if copies > 1 else ''}"
-    examples = f"placed in {shards.rows('examples'):,} examples"
-    nodes = [Node(key=f"shards {name}", label=label, column=1, count=total)]
-    nodes.append(Node(key=f"placed {name}", label=examples, column=2, count=placed))
-    links = [Link(start=start, end=f"shards {name}", count=total)]
-    links.append(Link(start=f"shards {name}", end=f"placed {name}", count=placed))
-    for outcome, count in (+outcomes).items():
-        nodes.append(_lost(f"{outcome} {name}", outcome.replace("_", " "), 2, count))
-        links.append(Link(start=f"shards {name}", end=f"{outcome} {name}", count=count))
-    return nodes, links
-
-
 @dataclass(slots=True, kw_only=True)
 class _Box:
     """A node in its place: its upper edge and height, and how much of either side bands take already."""
@@ -197,11 +143,11 @@ def draw(flow: Flow) -> Markup:
     widths = _widths(flow)
     boxes = _boxes(flow, widths)
     lost = {node.key for node in flow.nodes if node.lost}
-    column = {node.key: flow.columns[node.column] for node in flow.nodes}
+    column = {node.key: COLUMNS[node.column] for node in flow.nodes}
     bands = [_band(link, boxes, column, widths[link], link.end in lost) for link in flow.links if link.count]
-    nodes = [(node, boxes[node.key], flow.columns[node.column]) for node in flow.nodes]
+    nodes = [(node, boxes[node.key], COLUMNS[node.column]) for node in flow.nodes]
     height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
-    return Markup(drawings().flow(flow, height, bands, nodes, NODE, LETTERS))
+    return Markup(drawings().flow(WIDTH, height, bands, nodes, NODE, LETTERS))
 
 
 def _widths(flow: Flow) -> dict[Link, float]:
@@ -218,7 +164,7 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
     boxes: dict[str, _Box] = {}
     foot = 6.0
     for column in sorted({node.column for node in flow.nodes}, reverse=True):
-        place, last = 6.0, len(flow.columns) - 1
+        place, last = 6.0, len(COLUMNS) - 1
         for node in (node for node in flow.nodes if node.column == column):
             if node.lost and 0 < column < last:
                 place = max(place, foot)

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(kw_only=True)
-class Mending:
+class DamageTracker:
     """Tracks the damage that a run met in its store.
 
     tell:       is called with a line about each damaged file
@@ -83,7 +83,7 @@ class Mending:
         if survey.damaged or self.faults_of(stage, survey):
             refuse_changed_raw_files(survey.missing)
 
-    def mended(self, survey: Survey, manifest: Manifest) -> None:
+    def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
         """Trust the files again that were written for a stage, which was published after a survey."""
         names = {plan.name for plan in survey.missing}
         folder = manifest.stage_folder
@@ -100,13 +100,13 @@ class Mending:
             self.tell(f"{fault.path} is damaged: {fault.what}. {what_follows}")
 
 
-def run_mending(run: Callable[[], Result], mending: Mending) -> Result:
+def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
     """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
     while True:
         try:
             return run()
         except Damaged as fault:
-            mending.distrust(fault)
+            damage.distrust(fault)
 
 
 def refuse_lost_parts(stage: Stage, survey: Survey) -> None:

@@ -16,7 +16,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.rebuild_damaged import Mending
+from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import run_recipe, stages_after
 from flows.run.plan.reasons import explain
@@ -52,29 +52,29 @@ def plan_run(
     tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
-    mending = Mending(tell=lambda line: None)
+    damage = DamageTracker(tell=lambda line: None)
     while True:
         planned: list[Planned] = []
         try:
-            run_recipe(place, recipe, lock, partial(_look, place, mending, planned))
+            run_recipe(place, recipe, lock, partial(_look, place, damage, planned))
         except _Unbuilt:
             return planned + _following(recipe, planned)
         except UnreadableFile as fault:
             lock = leave_out(recipe, lock, [fault], tell)
             continue
         except Damaged as fault:
-            if fault.path in mending.distrusted:  # rows that the next stage is planned from
+            if fault.path in damage.distrusted:  # rows that the next stage is planned from
                 return planned + _following(recipe, planned)
-            mending.distrust(fault)
+            damage.distrust(fault)
             continue
         return planned
 
 
-def _look(place: Place, mending: Mending, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
+def _look(place: Place, damage: DamageTracker, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
     """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
     manifests = []
     for stage in stages:
-        entry, manifest = _look_at(place, stage, mending)
+        entry, manifest = _look_at(place, stage, damage)
         planned.append(entry)
         manifests += [manifest] if manifest is not None else []
     if len(manifests) < len(stages):
@@ -106,9 +106,9 @@ def following(recipe: Recipe, kind: str) -> list[str]:
     return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
 
 
-def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Manifest | None]:
-    survey = mending.survey(place, stage)
-    faults = mending.faults_of(stage, survey)
+def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
+    survey = damage.survey(place, stage)
+    faults = damage.faults_of(stage, survey)
     manifest = survey.manifest
     if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
         manifest = read_manifest(place, stage.folder)

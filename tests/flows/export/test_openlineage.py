@@ -28,7 +28,6 @@ REQUIRED = {
     "DatasetVersionDatasetFacet": {"datasetVersion": str},
     "SchemaDatasetFacet": {"fields": list},
     "InputStatisticsInputDatasetFacet": {},
-    "DataQualityMetricsInputDatasetFacet": {"columnMetrics": dict},
     "OutputStatisticsOutputDatasetFacet": {"rowCount": int},
 }
 GROUPS = {"inputs": ("facets", "inputFacets"), "outputs": ("facets", "outputFacets")}

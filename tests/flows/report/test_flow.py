@@ -12,7 +12,7 @@ from lxml import etree
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part
-from flows.report.drawing.flow import LEAST, MOST_LOST, MOST_SOURCES, TALLEST, Flow, document_flow, draw, token_flow
+from flows.report.drawing.flow import LEAST, MOST_LOST, MOST_SOURCES, TALLEST, Flow, document_flow, draw
 
 REASONS = [f"parse: reason {number}" for number in range(MOST_LOST + 6)]
 counts = st.integers(0, 10**9)
@@ -137,40 +137,8 @@ def test_names_are_text_and_never_markup() -> None:
     assert "&lt;script&gt;\ufffd" in svg and "<script" not in svg
 
 
-def token_manifests(sources: object = None) -> list[Manifest]:
-    figures = {"train tokens": 90, "held-out tokens": 10}
-    tokens = manifest("tokens", "small-a", [], figures=figures, labels={"source": "notes"})
-    parent = (Parent(role="tokens", name="small-a", fingerprint=tokens.fingerprint),)
-    copies = [account(f"tokens of copy {copy}", {"placed": 80, "truncated": 15, "left_over": 5}) for copy in (0, 1)]
-    one = manifest("shards", "small-one", copies, parents=parent)
-    two = manifest("shards", "small-two", copies[:1], parents=parent)
-    other = manifest("tokens", "small-b", [], figures=figures, labels={"source": "notes"})
-    chosen = {"sources": sources} if sources else {}
-    parent = (Parent(role="tokens", name="small-b", fingerprint=other.fingerprint),)
-    third = manifest("shards", "small-three", copies[:1], parents=parent, settings=chosen)
-    return [manifest("corpora", "small", []), tokens, other, one, two, third]
-
-
-def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
-    flow = token_flow(token_manifests())
-    assert flow is not None
-    counted = {node.label: node.count for node in flow.nodes if node.column == 1}
-    assert counted == {"one, 2 copies": 200, "two": 100, "three": 100}
-    nodes = {node.key: node for node in flow.nodes}
-    assert nodes["placed one"].count == 160 and nodes["truncated one"].lost and nodes["left_over two"].count == 5
-    assert nodes["tokens a"].count == 100  # written once, taken three times
-    etree.fromstring(str(draw(flow)))
-
-
-def test_tokens_of_sources_in_no_shards_are_not_hidden() -> None:
-    flow = token_flow(token_manifests(sources=["letters"]))
-    assert flow is not None
-    [unused] = [node for node in flow.nodes if node.label == "of sources in no shards"]
-    assert (unused.count, unused.lost) == (100, True)
-
-
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert document_flow([]) is None and token_flow([]) is None
+    assert document_flow([]) is None
     flow = document_flow([parsed("empty", {})])
     assert flow is not None
     etree.fromstring(str(draw(flow)))

@@ -15,7 +15,7 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, Stage, Survey, publish
-from flows.run.faults.rebuild_damaged import Mending, run_mending
+from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.plan.plan import plan_run
 
 
@@ -203,7 +203,7 @@ def test_damage_outside_of_the_run_ends_it() -> None:
 
     told: list[str] = []
     with pytest.raises(Damaged, match="elsewhere/other/77/file is damaged"):
-        run_mending(read, Mending(tell=told.append))
+        run_past_damage(read, DamageTracker(tell=told.append))
     assert len(told) == 1
 
 
