@@ -7,7 +7,6 @@ stage; of the environment only the home folder that `~/` means counts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from flows.recipes.tables import (
     merged_tables,
     named_tables,
     override,
+    recipe_texts,
     resolved_path,
     resolved_store,
     same_name,
@@ -433,12 +433,7 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
 
 def shipped_recipes() -> dict[str, str]:
     """Return the recipes that come with the program: name -> TOML text."""
-    folder = files("flows.recipes") / "shipped"
-    return {
-        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    }
+    return recipe_texts("shipped")
 
 
 def _known_recipes() -> str:

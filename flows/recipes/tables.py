@@ -22,6 +22,13 @@ from flows.recipes.settings.privacy import printable
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 
 
+def recipe_texts(folder: str) -> dict[str, str]:
+    """Return the recipes in a folder of this package: name -> TOML text."""
+    place = files("flows.recipes") / folder
+    names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
+
+
 def override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 

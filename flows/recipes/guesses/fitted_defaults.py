@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpora.store.settings import convert
 from flows.recipes.tables import toml
 
 
@@ -22,15 +21,6 @@ class Fitted:
     looked_at: int = 0
     why: tuple[str, ...] = ()
     tables: Mapping[str, Any] = field(default_factory=dict)
-
-    @staticmethod
-    def from_json(fields: Mapping[str, Any]) -> "Fitted":
-        """Read what a lock holds. Raises ValueError, KeyError or TypeError."""
-        return Fitted(
-            looked_at=convert(fields["looked_at"], int, "fitted.looked_at"),
-            why=convert(fields["why"], tuple[str, ...], "fitted.why"),
-            tables=convert(fields["tables"], Mapping[str, Any], "fitted.tables"),
-        )
 
     def to_toml(self) -> str:
         """Return the tables as a recipe writes them, with the reasons as comments; "" where there are none."""
