@@ -133,20 +133,6 @@ def test_a_flipped_bit_of_a_manifest_costs_no_part(whole: Run, kind: str) -> Non
     assert mended.place.read(path) == finished_bytes(whole, path)
 
 
-def test_a_manifest_and_a_record_are_damaged_together(whole: Run) -> None:
-    """Fails where the record's part is taken from what cannot be believed, or the raw files are not asked."""
-    manifest = whole.of("documents")[0].manifest
-    record = manifest.parts[2].record
-    assert record is not None
-    paths = {f"{manifest.folder}/{MANIFEST}", f"{manifest.stage_folder}/{record.path}"}
-    for path in paths:
-        flip(whole.place, path)
-    mended, told = again(whole)
-    assert {line.split(" is damaged: ")[0] for line in told} == paths
-    assert built(mended) == {manifest.stage_folder: [manifest.parts[2].name]}
-    assert mended.bytes() == whole.bytes()
-
-
 def test_an_input_that_is_damaged_in_turn_is_built_first(whole: Run) -> None:
     """Fails where a part is built again from what is damaged itself, or the run gives up at the second file."""
     part, tokens = table_file(whole, "tokens", "tokens")
