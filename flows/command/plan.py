@@ -21,7 +21,7 @@ COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
 
 def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
     """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any."""
-    from flows.run.estimates.kept import keep_for_run, left_by_plan
+    from flows.run.estimates.room import keep_for_run, left_by_plan
 
     if quick:
         return left_by_plan(home, recipe, planned.lock) or Estimates(stages=())

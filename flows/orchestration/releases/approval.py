@@ -25,9 +25,9 @@ from flows.orchestration.runs.tasks import plainly
 from flows.orchestration.schedules.housekeeping import said_in_store
 from flows.orchestration.schedules.serve import own_api, profile_api
 from flows.orchestration.server.embedded import answers
+from flows.run.record.listed_runs import waiting_path
 from flows.run.record.notifications import Tell
 from flows.run.record.run_record import now_text
-from flows.run.record.status import waiting_path
 
 POLL_SECONDS = 2
 

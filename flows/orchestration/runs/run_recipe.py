@@ -32,7 +32,7 @@ from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_loc
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
-from flows.run.estimates.kept import refuse_what_does_not_fit
+from flows.run.estimates.room import refuse_what_does_not_fit
 from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held

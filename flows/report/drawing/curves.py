@@ -1,4 +1,4 @@
-"""The curves of a training run as SVG: each term's loss, of training and of the held-out split, and the learning rate.
+"""The curves of a training run as SVG: each term's loss, of training and of the held-out split.
 
 Promises: the same events give the same bytes; of a long run at most `POINTS` steps are drawn, at even distances. The
 dotted line, of masked and next tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around, from_zero
+from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around
 from flows.report.model.terms import MAIN, main_term, words_of
 
 POINTS = 400
@@ -49,16 +49,6 @@ def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | N
     entries += [("held out", colours.ink, False)] if phases else []
     entries += [("unigram entropy", colours.ink, True)] if phases and term in MAIN else []
     return plot.picture(inline or "loss", [*drawn, plot.legend(entries)], inline is not None)
-
-
-def rate_curve(events: Sequence[Event], inline: str) -> Markup:
-    """Return the learning rate over the steps of a run, as a figure in a page. inline: its name there."""
-    points = _points(steps_of(events), "learning_rate")
-    highest = max((up for _, up in points if math.isfinite(up)), default=0.0)
-    rows = 1 if len(phase_spans(events)) > 1 else 0
-    up = from_zero(highest, "learning rate", 3, whole=False)
-    plot = Plot(width=WIDTH, height=108.0, across=_steps(events), up=up, rows=rows)
-    return plot.picture(inline, [_phases(plot, events), plot.line(points, plot.colours.bar, 1.2)])
 
 
 def _steps(events: Sequence[Event]) -> Axis:

@@ -1,7 +1,7 @@
 """The ledger as a flow: raw records and documents as bands whose width is their number.
 
     sources ─► documents ─► kept
-          └► dropped, by reason └► removed, by reason
+          └► dropped, by step   └► removed, by reason
 
 Promises: a band's width is its count on the drawing's scale, but none is narrower than `LEAST`, so that four records
 next to twenty thousand are visible; every node shows its count, so nothing need be read off a width. Plain SVG without
@@ -10,7 +10,7 @@ manifests give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -27,8 +27,6 @@ TALLEST = 210.0  # of the bands of the fullest column together
 LABEL = 17.0  # from one label to the next
 NODE = 9.0  # width of a node
 LETTERS = 46  # of a label
-MOST_LOST = 9  # reasons that are drawn by name; the others are drawn as one
-MOST_SOURCES = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,71 +59,32 @@ class Flow:
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
     """Return the flow from the raw records of each source to the documents in the corpus; None without any."""
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
-    fates = _fates_of_sources(parsed)
-    if not fates:
-        return None
-    dropped = _fewer(sum(fates.values(), Counter()), MOST_LOST, keep="documents")
-    total = dropped.pop("documents", 0)
+    verdicts, fates = newest(manifests, "verdicts"), dict[str, Counter[str]]()
+    for manifest in of_kind(manifests, "documents"):
+        fate = fates.setdefault(manifest.name, Counter())
+        for outcome, count in manifest.ledger.account("records").outcomes.items():
+            fate[": ".join(outcome.split(": ")[:2])] += count  # of a drop its step, without the reason
+    ends = sum(fates.values(), Counter[str]())
     nodes = [Node(key=f"from {name}", label=name, column=0, count=fate.total()) for name, fate in fates.items()]
-    nodes.append(Node(key="documents", label="documents", column=1, count=total))
-    nodes += [_lost(f"dropped: {reason}", reason, 1, count) for reason, count in dropped.items()]
+    nodes.append(Node(key="documents", label="documents", column=1, count=ends.pop("documents", 0)))
+    dropped = dict(ends.most_common())
+    nodes += [_lost(end, 1, count) for end, count in dropped.items()]
     links = [
-        Link(start=f"from {name}", end=_end(reason), count=merged[reason])
-        for name, merged in ((name, _merged(fate, dropped)) for name, fate in fates.items())
-        for reason in ("documents", *dropped)  # in the order of their nodes, so that no bands of a source cross
+        Link(start=f"from {name}", end=end, count=fate[end])
+        for name, fate in fates.items()
+        for end in ("documents", *dropped)  # in the order of their nodes, so that no bands of a source cross
     ]
     if verdicts is not None:
-        outcomes = _by_reason(verdicts.ledger.account("documents").outcomes)
-        kept = outcomes.pop("kept", 0)
-        nodes.append(Node(key="kept", label="kept", column=2, count=kept))
-        nodes += [_lost(f"removed: {reason}", reason, 2, count) for reason, count in outcomes.most_common()]
-        links.append(Link(start="documents", end="kept", count=kept))
-        links += [Link(start="documents", end=f"removed: {name}", count=n) for name, n in outcomes.most_common()]
-    return Flow(nodes=tuple(nodes), links=tuple(links))
+        outcomes = +Counter(verdicts.ledger.account("documents").outcomes)
+        nodes.append(Node(key="kept", label="kept", column=2, count=outcomes["kept"]))
+        nodes += [_lost(end, 2, count) for end, count in outcomes.most_common() if end != "kept"]
+        links += [Link(start="documents", end=node.key, count=node.count) for node in nodes if node.column == 2]
+    return Flow(nodes=tuple(nodes), links=tuple(links)) if fates else None
 
 
-def _fates_of_sources(parsed: Iterable[Manifest]) -> dict[str, Counter[str]]:
-    """Return the outcomes of each source's records, generations added up; those beyond MOST_SOURCES as one source."""
-    fates: dict[str, Counter[str]] = {}
-    for manifest in parsed:
-        fate = fates.setdefault(manifest.name, Counter())
-        fate.update(_by_reason(manifest.ledger.account("records").outcomes))
-    first = dict(list(fates.items())[: MOST_SOURCES - (len(fates) > MOST_SOURCES)])
-    rest = [fate for name, fate in fates.items() if name not in first]
-    return first | ({f"{len(rest)} other sources": sum(rest, Counter())} if rest else {})
-
-
-def _by_reason(outcomes: Mapping[str, int]) -> Counter[str]:
-    """Return outcomes without "dropped: " and "removed: ", and without those that did not occur."""
-    plain = {name.removeprefix("dropped: ").removeprefix("removed: "): count for name, count in outcomes.items()}
-    return +Counter(plain)
-
-
-def _fewer(counts: Counter[str], most: int, keep: str) -> Counter[str]:
-    """Return at most `most` reasons besides `keep`, most frequent first, and the rest under one name."""
-    reasons = sorted((name for name in counts if name != keep), key=lambda name: (-counts[name], name))
-    named = reasons if len(reasons) <= most else reasons[: most - 1]
-    fewer = Counter({keep: counts[keep], **{name: counts[name] for name in named}})
-    rest = reasons[len(named) :]
-    return fewer + Counter({f"{len(rest)} other reasons": sum(counts[name] for name in rest)})
-
-
-def _merged(fate: Counter[str], named: Mapping[str, int]) -> Counter[str]:
-    """Return the fates of one source under the names that the drawing has."""
-    others = next((name for name in named if name.endswith(" other reasons")), "")
-    merged = Counter[str]()
-    for reason, count in fate.items():
-        merged[reason if reason in named or reason == "documents" else others] += count
-    return merged
-
-
-def _end(reason: str) -> str:
-    return reason if reason == "documents" else f"dropped: {reason}"
-
-
-def _lost(key: str, label: str, column: int, count: int) -> Node:
-    return Node(key=key, label=label, column=column, count=count, lost=True)
+def _lost(end: str, column: int, count: int) -> Node:
+    """Return the node of what is dropped or removed."""
+    return Node(key=end, label=end.partition(": ")[2], column=column, count=count, lost=True)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
-from flows.report.drawing.curves import Event, loss_curve, rate_curve
+from flows.report.drawing.curves import Event, loss_curve
 from flows.report.model.terms import main_term, terms_of, words_of
 from flows.report.run import RunView
 from trainer.build import COMPONENT, read_events
@@ -51,7 +51,6 @@ def training_view(run: RunView) -> View | None:
             for term in terms_of(events)
             if term != main_term(events)
         ],
-        "rate": rate_curve(events, "learning-rate") if events else "",
     }
 
 

@@ -1,5 +1,6 @@
 """The estimator: figures for each stage to be built, scaled from the rehearsal of a sample."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +11,35 @@ from flows.run.estimates import work
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rehearsal import Built, Rehearsal
 from flows.run.estimates.sampling import SourceSample
-from flows.run.estimates.scaling import UNSEEN, WORDS_POWER, Older, Scale, distinct_words, kept_share, scale_of
 from flows.run.plan.plan import Planned
 from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
 
 OF_SOURCE = ("documents", "signatures")
+
+
+WORDS_POWER = 0.58
+UNSEEN = 0.05  # more tokens for a text whose words were not counted for the vocabulary
+FEW_COPIES = 2  # with so few, the estimate counts half
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Older:
+    """Holds what the store has of a source already: documents, and bytes of their texts."""
+
+    documents: int = 0
+    text_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Factors from a sample to its source: for what is to be built, and including what the store holds."""
+
+    documents: float = 0.0
+    text: float = 0.0
+    all_documents: float
+    all_text: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,3 +289,53 @@ class Estimator:
 def _source(part: Part) -> str:
     """Return the source of a part of a corpus, or of its tokens."""
     return part.labels.get("source", "")
+
+
+def scale_of(sample: SourceSample, judged: Manifest, older: Older, resampled: bool) -> Scale:
+    """Return the scale of a source.
+
+    judged: the documents of its sample; resampled: whether that is of files that the store has documents of
+    """
+    rows, text = max(1, judged.rows("documents")), max(1, judged.ledger.figures.get("text bytes", 0))
+    if resampled:
+        return Scale(all_documents=older.documents / rows, all_text=older.text_bytes / text)
+    documents = sample.records / max(1, len(sample.sampled))
+    characters = sample.sampled_characters
+    more = sample.characters / characters if characters else documents
+    return Scale(
+        documents=documents,
+        text=more,
+        all_documents=documents + older.documents / rows,
+        all_text=more + older.text_bytes / text,
+    )
+
+
+def kept_share(documents: float, sampled: int, removed: int) -> float:
+    """Estimate the share of documents that are not a copy of another, from a sample.
+
+    removed: copies in the sample, each taken to be one of two
+
+    >>> kept_share(1_000, 1_000, 100)
+    0.9
+    >>> round(kept_share(10_000, 1_000, 50), 2), kept_share(10_000, 1_000, 0)
+    (0.52, 1.0)
+    """
+    if not sampled:
+        return 1.0
+    distinct = sampled - removed
+    seen = distinct / sampled
+    if documents <= sampled or not removed:
+        return seen
+    alone = max(0, sampled - 2 * removed)
+    estimated = sampled * distinct / (sampled - alone + alone * sampled / documents) / documents
+    weight = removed / (removed + FEW_COPIES)
+    return weight * min(seen, estimated) + (1 - weight) * seen
+
+
+def distinct_words(sampled: float, text: float) -> float:
+    """Estimate how many different words a text has, from a sample of it. text: times as large
+
+    >>> distinct_words(1_000, 1.0), round(distinct_words(1_000, 100.0))
+    (1000.0, 14454)
+    """
+    return sampled * math.pow(max(1.0, text), WORDS_POWER)

@@ -22,7 +22,7 @@ from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
 from flows.report.drawing.figures import bin_edges, histogram
 from flows.report.page import build_page
-from flows.report.samples import duplicate_pairs, reasons_of
+from flows.report.texts import duplicate_pairs, reasons_of
 from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
 from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts

@@ -26,10 +26,9 @@ from flows.maintenance.needed import Policy, kept_runs
 from flows.maintenance.removal import clear_store
 from flows.run.faults.gc_lock import clearing, wait_for_clearing
 from flows.run.record.heartbeat import Pulse, names_of
-from flows.run.record.listed_runs import run_states
+from flows.run.record.listed_runs import run_states, store_status
 from flows.run.record.releases import Release, add_release, released
 from flows.run.record.run_record import begin_run, write_run
-from flows.run.record.status import store_status
 from shards.reading.files.shard_set import ShardSet
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,8 +11,13 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.recipes.lock import ResolvedLock
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.kept import keep_for_run, left_by_plan, refuse_what_does_not_fit
-from flows.run.estimates.room import refuse_plainly_without_room, refuse_without_room
+from flows.run.estimates.room import (
+    keep_for_run,
+    left_by_plan,
+    refuse_plainly_without_room,
+    refuse_what_does_not_fit,
+    refuse_without_room,
+)
 from flows.run.estimates.whole import estimate_run
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import size_bytes
