@@ -32,8 +32,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish
 from corpora.store.workers.pool import WorkerPool
-from flows.integrity.faults import find_faults
-from flows.integrity.inventory import read_holdings
+from flows.integrity.inventory import find_faults, read_holdings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage

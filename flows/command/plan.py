@@ -54,9 +54,6 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         console.print(estimates_table(estimates))
         for line in estimates.basis:
             console.print(line, markup=False)
-        if estimates.drops:
-            dropped = ", ".join(f"{reason} {count:,}" for reason, count in estimates.drops.items())
-            console.print(f"Most documents would be dropped by: {dropped}.", markup=False)
     if estimates.stops:
         console.print("With these rules the run would stop:")
         for line in estimates.stops:

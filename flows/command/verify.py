@@ -6,8 +6,7 @@ from shlex import quote
 from rich.console import Console
 
 from flows.command.terminal.progress import CheckProgress
-from flows.integrity.faults import check_claims, check_documents
-from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
+from flows.integrity.inventory import Claim, Fault, Holdings, check_claims, check_documents, read_holdings
 from flows.integrity.repair import rebuild_part, repair, repair_figures
 from flows.integrity.store_lock import store_alone
 from flows.run.record.counts_text import counted, listed

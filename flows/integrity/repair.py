@@ -27,8 +27,7 @@ from corpora.store.manifest import Manifest, Part, RecordAddress
 from corpora.store.part_record import is_record, read_record, record_path
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
-from flows.integrity.faults import check_claim, check_claims, check_figures
-from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
+from flows.integrity.inventory import Claim, Fault, Holdings, check_claim, check_claims, check_figures, read_holdings
 from flows.recipes.lock import Lock
 from flows.run.faults.rebuild_damaged import refuse_changed_raw_files, refuse_lost_parts
 from flows.run.pipeline import run_recipe

@@ -18,8 +18,9 @@ from flows.recipes.lock import LeftOut, Lock
 from flows.recipes.settings.privacy import Privacy, without_folders
 from flows.report import front
 from flows.report.compared import change_text, figure_text
-from flows.report.drawing import figures, flow
+from flows.report.drawing import flow
 from flows.report.drawing.examples import LABELS, labels_of
+from flows.report.drawing.plot import histogram
 from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
@@ -167,17 +168,15 @@ def length_views(run: RunView) -> list[View]:
     for name, tokens in list(run.of_each("tokens").items())[:1]:
         title = f"Documents, in tokens of {name}" if name else "Documents"
         if tokens.folder in run.token_samples:
-            views.append(_length_view("documents", title, run.token_samples[tokens.folder], logarithmic=True))
+            views.append(_length_view("documents", title, run.token_samples[tokens.folder], "documents"))
     for number, (name, shards) in enumerate(run.of_each("shards").items()):
         if shards.rows("examples"):
             sample = sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
             title = f"Examples of {name}" if name else "Examples"
-            views.append(_length_view(f"examples-{number}", title, sample, logarithmic=False))
+            views.append(_length_view(f"examples-{number}", title, sample, "examples"))
     return views
 
 
-def _length_view(name: str, title: str, sample: LengthSample, logarithmic: bool) -> View:
-    unit = "tokens, on a logarithmic scale" if logarithmic else "tokens, special ones included"
-    svg = figures.histogram(sample.lengths, f"lengths-of-{name}", unit, logarithmic)
-    counts = "documents" if logarithmic else "examples"
-    return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": counts, "svg": svg}
+def _length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
+    svg = histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
+    return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

@@ -30,7 +30,7 @@ from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe, stages_without
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.policies import ranges
 from flows.run.record.run_record import RunRecord, StageRecord
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.integrity.faults import faults_of
+from flows.integrity.inventory import faults_of
 from flows.recipes.recipe import Recipe
 from flows.run.record.bounds import Crossing, crossings
 from flows.run.record.figures import Figures, figures_before, figures_of_run

@@ -67,7 +67,7 @@ from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_rec
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word

@@ -17,7 +17,7 @@ from corpora.store.stage import Stage
 from flows.orchestration.runs.run_state import RunState
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.record.run_record import StageHistory
 
 SERVERLESS = "Nothing is to be built, so no server is started."

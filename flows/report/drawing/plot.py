@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 from markupsafe import Markup
 
 from corpora.kernels.arrays import Float64s, Int64s
@@ -19,6 +20,7 @@ from flows.report.templates import drawings, number, pixels
 LETTER = 5.2  # width of a letter, on average
 BOTTOM, RIGHT, ROW = 32.0, 14.0, 12.0
 MARGIN = 0.05  # of the span of a line's values, above and below
+BINS = 32  # of a histogram
 FEWEST_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
 
 
@@ -183,3 +185,19 @@ def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float
     step = max(1.0, step) if whole else step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{place * step:.10g}") for place in range(first, last + 1)]
+
+
+def bin_edges(lengths: Int64s) -> Float64s:
+    """Return edges of whole numbers that hold every length; bins in equal ratios."""
+    low, high = int(lengths.min()), int(lengths.max()) + 1
+    edges = np.geomspace(max(1, low), max(2, high), BINS + 1)
+    return np.unique(np.concatenate([[low], np.ceil(edges[1:])])).astype(np.float64)
+
+
+def histogram(lengths: Int64s, name: str, unit: str) -> Markup:
+    """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
+    edges = bin_edges(lengths)
+    counts, _ = np.histogram(lengths, edges)
+    across = in_ratios(float(edges[0]), float(edges[-1]), unit)
+    plot = Plot(width=345.6, height=144.0, across=across, up=from_zero(float(counts.max())))
+    return plot.picture(name, [plot.bars(edges, counts)])

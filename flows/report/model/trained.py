@@ -20,8 +20,6 @@ from trainer.build import COMPONENT, read_events
 from trainer.jobs.data_counts import seen_in
 from trainer.settings.model import ModelSettings
 
-EVALUATIONS = 12  # shown in the table; the curve has all
-
 View = dict[str, Any]
 
 
@@ -42,10 +40,8 @@ def training_view(run: RunView) -> View | None:
         "start": model.facts.get("start"),
         "before": before_rows(model, run.of_each("shards"), events),
         "result": result_of(evaluations),
-        "evaluations": _spread(evaluations, EVALUATIONS),
         "loss": loss_curve(events, "loss-of-training") if events else "",
         "caption": words_of(main_term(events)).caption,
-        "judged": main_term(events),
         "other_losses": [
             (loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term), words_of(term).caption)
             for term in terms_of(events)
@@ -183,10 +179,3 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
         "masked_tokens": last["masked_tokens"],
         "sequences": last["sequences"],
     }
-
-
-def _spread(events: Sequence[Event], most: int) -> list[Event]:
-    """Return at most `most` events at even distances, the last one among them."""
-    if len(events) <= most:
-        return list(events)
-    return [events[(index + 1) * len(events) // most - 1] for index in range(most)]

@@ -4,8 +4,7 @@ Units: documents, tokens, bytes of disk, bytes of memory (resident, of all proce
 processor time, seconds by the clock.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 UNITS = {
@@ -38,7 +37,7 @@ class StageEstimate:
 class Estimates:
     """Holds the estimates of a run, for a number of workers.
 
-    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read; drops: documents, by reason
+    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
@@ -49,7 +48,6 @@ class Estimates:
     workers: int = 1
     raw_bytes: int = 0
     sampled_bytes: int = 0
-    drops: Mapping[str, int] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
     start_cpu_seconds: float = 0.0
 

@@ -26,8 +26,6 @@ from flows.run.plan.plan import Planned
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 
-MOST_DROPS = 8
-
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
@@ -64,7 +62,6 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
         workers=workers,
         raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
         sampled_bytes=sum(sample.read_bytes for sample in samples.values()),
-        drops=dropped(estimator),
     )
 
 
@@ -123,7 +120,10 @@ def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterab
     if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
         yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
     if estimator.rehearsal.ended:
-        yield from _ended_lines(estimator, stages)
+        yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
+        missing = dict.fromkeys(entry.stage for entry in estimator.planned if entry.state != "reuse")
+        if left := [stage for stage in missing if stage not in {estimate.stage for estimate in stages}]:
+            yield f"Not estimated: {', '.join(left)}."
     if not all(sample.whole for sample in samples.values()):
         yield (
             "Copies grow with a corpus, and a sample sees few of them: of documents and tokens less may be left. "
@@ -135,31 +135,11 @@ def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterab
 def _sampled_line(estimator: Estimator) -> str:
     samples = estimator.samples.values()
     raw, read = sum(sample.raw_bytes for sample in samples), sum(sample.read_bytes for sample in samples)
-    sampled, records = _records(estimator)
+    sampled, records = sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
     if all(sample.whole for sample in samples):
         return f"Estimated from all {counted(sampled, 'record')}, judged by the recipe's own steps."
     share = f" in {readable_bytes(read)} of {readable_bytes(raw)} of raw files" if read < raw else ""
     return f"Estimated from {sampled:,} of about {records:,} records{share}, judged by the recipe's own steps."
-
-
-def _records(estimator: Estimator) -> tuple[int, int]:
-    """Return how many records were sampled, and out of how many."""
-    samples = estimator.samples.values()
-    return sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
-
-
-def _ended_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
-    """Yield the lines for a sample that does not reach the last stage."""
-    yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
-    sampled, records = _records(estimator)
-    if not estimator.documents:
-        yield (  # in one of 20 cases none is seen of what is expected three times
-            f"Of {counted(sampled, 'record')} of the sample none is left, so of about {records:,} at most "
-            f"{round(min(1.0, 3 / max(1, sampled)) * records):,} are (95 of 100 cases)."
-        )
-    missing = dict.fromkeys(entry.stage for entry in estimator.planned if entry.state != "reuse")
-    if left := [stage for stage in missing if stage not in {estimate.stage for estimate in stages}]:
-        yield f"Not estimated: {', '.join(left)}."
 
 
 def rules_that_stop(estimator: Estimator) -> Iterable[str]:
@@ -177,15 +157,3 @@ def rules_that_stop(estimator: Estimator) -> Iterable[str]:
         if rules:
             texts = [record.text for record in estimator.samples[name].sampled if record.drop is None]
             yield from filter(None, [template_hint(texts, name)])
-
-
-def dropped(estimator: Estimator) -> dict[str, int]:
-    """Count the documents that steps drop, by source and reason, the most frequent first."""
-    counts: dict[str, int] = {}
-    for name, judged in estimator.judged.items():
-        for outcome, count in judged.ledger.account("records").outcomes.items():
-            if outcome.startswith("dropped"):
-                reason = f"{name}: {outcome.removeprefix('dropped: ')}"
-                counts[reason] = round(count * estimator.scales[name].documents)
-    most = sorted(counts.items(), key=lambda item: -item[1])[:MOST_DROPS]
-    return {reason: count for reason, count in most if count}

@@ -17,7 +17,7 @@ from flows.command.tasks import evaluate as evaluating
 from flows.command.tasks.evaluate import Asked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
 from flows.export.cards.model_card import TUNED
-from flows.export.provenance import provenance_of
+from flows.export.exported import provenance_of
 from flows.run.store_address import find_artifacts, newest
 from trainer.tasks.suites.judged import JudgedSplit, write_judged
 from trainer.tasks.suites.runs import SuiteRun, digest_of

@@ -12,8 +12,7 @@ from corpora.store.part_record import read_part, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
-from flows.integrity.faults import find_faults
-from flows.integrity.inventory import Fault, read_holdings
+from flows.integrity.inventory import Fault, find_faults, read_holdings
 from flows.run.record.figures import kept_figures
 from flows.run.record.releases import read_release
 from flows.run.record.run_record import read_run, recorded_lock, recorded_raw_paths

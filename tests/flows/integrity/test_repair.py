@@ -17,7 +17,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from flows.command.verify import repair_store, verify_store
-from flows.maintenance.needed import Policy
+from flows.maintenance.garbage import Policy
 from flows.maintenance.removal import clear_store
 from flows.run.record.run_record import RawPaths, recorded_raw_paths, sealed, write_run
 

@@ -20,7 +20,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
-from flows.report.drawing.figures import bin_edges, histogram
+from flows.report.drawing.plot import bin_edges, histogram
 from flows.report.page import build_page
 from flows.report.texts import duplicate_pairs, reasons_of
 from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
@@ -275,17 +275,16 @@ def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Run)
     assert kinds == {"plain", "special", "masked", "swapped", "kept"}
 
 
-@given(st.lists(st.integers(1, 1 << 24), min_size=1, max_size=60), st.booleans())
-def test_bins_hold_every_length(lengths: list[int], logarithmic: bool) -> None:
-    edges = bin_edges(np.array(lengths), logarithmic)
+@given(st.lists(st.integers(1, 1 << 24), min_size=1, max_size=60))
+def test_bins_hold_every_length(lengths: list[int]) -> None:
+    edges = bin_edges(np.array(lengths))
     assert (np.diff(edges) > 0).all() and len(edges) <= 35
     assert np.histogram(lengths, edges)[0].sum() == len(lengths)
 
 
 @pytest.mark.parametrize("lengths", [[7], [1, 1], [1, 2, 3], [1, 1_000_000]])
-@pytest.mark.parametrize("logarithmic", [True, False])
-def test_a_figure_is_the_same_each_time_and_has_no_colour_of_its_own(lengths: list[int], logarithmic: bool) -> None:
-    svg, again = (histogram(np.array(lengths), "figure-name", "tokens", logarithmic) for _ in range(2))
+def test_a_figure_is_the_same_each_time_and_has_no_colour_of_its_own(lengths: list[int]) -> None:
+    svg, again = (histogram(np.array(lengths), "figure-name", "tokens") for _ in range(2))
     assert svg == again and svg.startswith("<svg") and svg.endswith("</svg>")
     assert "var(--bar)" in svg and "currentColor" in svg
     assert not re.search(r"#[0-9a-f]{6}\b", svg) and "<metadata" not in svg and "<style" not in svg

@@ -8,7 +8,7 @@ from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
-from flows.integrity.faults import faults_of
+from flows.integrity.inventory import faults_of
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 

@@ -19,10 +19,8 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.integrity.faults import find_faults
-from flows.integrity.inventory import read_holdings
-from flows.maintenance.garbage import Garbage, garbage, look
-from flows.maintenance.needed import Policy, kept_runs
+from flows.integrity.inventory import find_faults, read_holdings
+from flows.maintenance.garbage import Garbage, Policy, garbage, kept_runs, look
 from flows.maintenance.removal import clear_store
 from flows.run.faults.gc_lock import clearing, wait_for_clearing
 from flows.run.record.heartbeat import Pulse, names_of
@@ -137,7 +135,7 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
 KILLED = """
 import os, sys
 from corpora.store.places.place import Place
-from flows.maintenance.needed import Policy, kept_runs
+from flows.maintenance.garbage import Policy, kept_runs
 from flows.maintenance.removal import clear_store
 left = int(sys.argv[2])
 delete = Place.delete

@@ -91,12 +91,12 @@ def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
     assert "`cloze new NAME --template tickets`" in stops[1] and len(stops) == 2
 
 
-def test_a_sample_of_which_nothing_is_left_says_a_bound(few: World) -> None:
+def test_a_sample_of_which_nothing_is_left_is_told(few: World) -> None:
     """Fails where stages that the sample does not come to are left out without a word."""
     world = replace(few, text=few.text.replace("[rules]", "[rules]\ngopher.min_words = 9_000\n"))
     found = estimate(world)
     said = " ".join(found.basis)
-    assert "of the sample none is left" in said and "Not estimated:" in said and "at most" in said
+    assert "none of 40 records is left" in said and "Not estimated:" in said
     assert "tokens/small" not in {stage.stage for stage in found.stages}
 
 
@@ -122,7 +122,7 @@ def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Pat
     assert found["documents/pages"].documents == 30
     world.put("pages", "a", [{"id": str(n)} for n in range(30)])
     world.put("notes", "a", [{"title": str(n)} for n in range(30)])
-    assert "none is left" in " ".join(estimate(world).basis)
+    assert "none of 30 records is left" in " ".join(estimate(world).basis)
 
 
 def len_of(run) -> int:  # type: ignore[no-untyped-def]
