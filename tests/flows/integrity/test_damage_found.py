@@ -91,18 +91,6 @@ def test_damaged_manifests_do_not_end_a_check(store: Place, how: str) -> None:
     assert sorted(fault.path for fault in faults(store)) == sorted([*manifests, table])
 
 
-def test_documents_of_a_run_are_checked_each(store: Place) -> None:
-    """Fails where one document of a run is not read, or what is lost with it is not said."""
-    run = paths_of(store, "/run.json")[1].rsplit("/", 1)[0]
-    paths = [f"{run}/{name}" for name in ("recipe.lock", "raw.json", "run.json")]
-    for path in paths:
-        store.write(path, store.read(path)[:-3])
-    found = faults(store)
-    assert sorted(fault.path for fault in found) == sorted(paths)
-    for fault, lost in zip(found, ("which raw files", "where the raw files", "the recipe of the run"), strict=True):
-        assert f"it cannot be made again, and this is lost: {lost}" in fault.what
-
-
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
     """Fails where a file is read once for each manifest that names it, and told as often."""
     path = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harm import HARMS, contents, harm, meaning, paths_of, reseal
+from harm import HARMS, contents, harm, meaning, paths_of
 from rich.console import Console
 from small_recipe import Run, fill, new_world
 
@@ -104,30 +104,6 @@ def test_the_documents_of_a_store_come_back_without_building(
     harm(store, paths_of(store, "models/small/", "/parts/")[0])
     assert repair_store(console, store.address)
     assert contents(store) == before
-
-
-def test_a_record_that_lies_is_made_again(store: Place, console: Console) -> None:
-    """Fails where a sealed lie is believed, or the manifests go on naming it."""
-    before = contents(store)
-    record = f"{FIRST}/parts/g001-pages-00000.json"
-
-    def tell_a_lie(fields: dict[str, Any]) -> None:
-        for checks in fields["checks"].values():
-            checks["tail"] = checks["head"]
-
-    digest = reseal(store, record, tell_a_lie)
-
-    def name_the_lie(fields: dict[str, Any]) -> None:
-        for part in fields["parts"]:
-            if f"corpora/small/{part['record']['path']}" == record:
-                part["record"]["digest"] = digest
-
-    for path in paths_of(store, "corpora/small/", "manifest.json"):
-        reseal(store, path, name_the_lie)
-    assert repair_store(console, store.address)
-    after = contents(store)
-    assert after[record] == before[record]
-    assert {path for path in before if after[path] != before[path]} == set()
 
 
 def test_equal_rows_in_other_bytes_reach_every_manifest(

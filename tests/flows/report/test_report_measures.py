@@ -1,25 +1,17 @@
 """The report's figures of vocabularies: by independent counts, and under privacy."""
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, text_of
 
 from corpora.build import Corpus
-from corpora.store.manifest import Manifest
-from corpora.store.stage import build_stage
-from corpora.store.tables import read_table
 from flows.recipes.settings.privacy import Privacy
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.report.vocabularies import drift_rows, vocabulary_views
-from flows.run.record.ledger_balance import made_from
-from flows.run.record.run_record import RunRecord, StageRecord
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.measures.build import plan_measures
-from tokenizers_train.measures.measure import Measures
-from tokenizers_train.measures.texts import cut_text
 
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
 RECIPE = f"""{NOTES_AND_LETTERS}
@@ -53,36 +45,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def measures(plain: Run) -> dict[str, Manifest]:
-    """Return what is measured of each vocabulary, by its name in the recipe."""
-    counts = [manifest for manifest in plain.manifests if manifest.kind == "counts"]
-    found = {}
-    for name, vocabulary in plain.outcome.vocabularies.items():
-        made = made_from(vocabulary, counts)
-        assert made is not None
-        found[name] = build_stage(plain.place, plan_measures(vocabulary, made))
-    return found
-
-
-@pytest.fixture(scope="module")
-def record(plain: Run, measures: dict[str, Manifest]) -> RunRecord:
-    """The record of the run, what was measured in it."""
-    added = [
-        StageRecord(
-            kind=m.kind, name=m.name, folder=m.folder, state="built", reason="", seconds=0.1, parts=1, parts_built=1
-        )
-        for m in measures.values()
-    ]
-    return replace(plain.record, stages=(*plain.record.stages, *added))
-
-
-@pytest.fixture(scope="module")
-def html(plain: Run, record: RunRecord) -> str:
-    return build_page(plain.place, record, "text")
-
-
-def view_of(store: Run, record: RunRecord, mode: str = "text") -> RunView:
-    return RunView(store.place, record, Privacy(mode))
+def html(plain: Run) -> str:
+    return build_page(plain.place, plain.record, "text")
 
 
 def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run, html: str) -> None:
@@ -119,10 +83,11 @@ def test_every_vocabulary_has_its_figures_by_size_and_its_split_words(html: str)
 
 
 @pytest.mark.parametrize("mode", ["hashed", "none"])
-def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, record: RunRecord, mode: str) -> None:
-    shown, hidden = (repr(vocabulary_views(view_of(plain, record, allowed))) for allowed in ("text", mode))
+def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, mode: str) -> None:
+    views = (RunView(plain.place, plain.record, Privacy(allowed)) for allowed in ("text", mode))
+    shown, hidden = map(repr, map(vocabulary_views, views))
     assert "##er" in shown and "##er" not in hidden
-    assert "Zanzibarquux" not in build_page(plain.place, record, mode)
+    assert "Zanzibarquux" not in build_page(plain.place, plain.record, mode)
 
 
 def test_drift_is_told_by_generation(plain: Run) -> None:
@@ -148,12 +113,3 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
     assert [row["unknown"] for row in rows] == [0.1, 0.05]
     bare = replace(parts[0], ledger=replace(parts[0].ledger, figures={"train tokens": 5}))
     assert drift_rows(None) == drift_rows(tokens.with_parts((bare,))) == []
-
-
-def test_measures_stored_are_of_the_run_s_words(plain: Run, measures: dict[str, Manifest]) -> None:
-    [row, *_] = [row for batch in read_table(plain.place, measures["bytes"], "measures") for row in batch.to_pylist()]
-    counts = made_from(measures["bytes"], [manifest for manifest in plain.manifests if manifest.kind == "counts"])
-    assert counts is not None
-    assert row["scope"] == "corpus" and row["words"] == counts.ledger.figures["words"] > 1000
-    assert set(row) == {"scope", "name", "size", *asdict(Measures(**{key: row[key] for key in [*row][3:]}))}
-    assert len(cut_text(read_vocabulary(plain.place, plain.outcome.vocabularies["bytes"]), "the keeper").pieces) >= 2

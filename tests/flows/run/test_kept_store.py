@@ -7,7 +7,6 @@ import pytest
 from kept_store import unpacked_store, use_libraries_of
 from small_recipe import World
 
-from corpora.duplicates.build import SIGNATURES_VERSION  # before a test sets another
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
@@ -56,21 +55,6 @@ def test_a_run_on_the_kept_store_builds_nothing_before_its_shards(world: World) 
         world.run(stop)
     assert set(reused) == set(stages_without("fits", "shards", "models"))
     assert contents(store) == before
-
-
-def test_a_run_sketches_again_what_was_sketched_by_another_version(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where old sketches are compared with new ones, or a document is built again for it."""
-    monkeypatch.setattr("corpora.duplicates.build.SIGNATURES_VERSION", SIGNATURES_VERSION)
-
-    def stop(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        if plans:
-            assert stage.kind == "signatures" and len(plans) == len(stage.parts)
-            raise _BuiltFirst
-
-    with pytest.raises(_BuiltFirst):
-        world.run(stop)
 
 
 def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:

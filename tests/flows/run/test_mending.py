@@ -5,6 +5,7 @@ Bits are flipped in place, so that the file's name, size and times tell nothing 
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,7 @@ from flows.run.plan.plan import plan_run
 def whole(finished: Run, tmp_path: Path) -> Run:
     """A copy of the finished run whose store may be damaged."""
     shutil.copytree(finished.place.address, tmp_path / "store")
-    return Run(
-        place=Place(str(tmp_path / "store")),
-        recipe=finished.recipe,
-        outcome=finished.outcome,
-        stages=finished.stages,
-        lock=finished.lock,
-    )
+    return replace(finished, place=Place(str(tmp_path / "store")))
 
 
 def flip(place: Place, path: str, step: int = 97) -> None:
@@ -202,7 +197,7 @@ def test_a_raw_file_that_changed_under_its_digest_is_named(whole: Run, tmp_path:
     moved = whole.lock.with_paths(
         {k: v.replace(str(whole.recipe.path.parent / "raw"), str(folder)) for k, v in placed.items()}
     )  # type: ignore[union-attr]
-    run = Run(place=whole.place, recipe=whole.recipe, outcome=whole.outcome, stages=whole.stages, lock=moved)
+    run = replace(whole, lock=moved)
     forget(run, "signatures")
     flip(run.place, path)
     raw = next(file.path for g in moved.generations for file in g["pages"] if file.name == "pages-3.jsonl")
@@ -222,13 +217,7 @@ def test_damaged_documents_whose_raw_files_are_gone(whole: Run, what: str) -> No
     path = own if what == "manifest" else table
     flip(whole.place, path)
     before = whole.place.read(own)
-    gone = Run(
-        place=whole.place,
-        recipe=whole.recipe,
-        outcome=whole.outcome,
-        stages=whole.stages,
-        lock=whole.lock.with_paths({}),
-    )
+    gone = replace(whole, lock=whole.lock.with_paths({}))
     forget(gone, "signatures")
     said = {
         "manifest": r"raw files of an older generation are gone.* from which it would be built again",

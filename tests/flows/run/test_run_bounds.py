@@ -1,8 +1,6 @@
 """Bounds: what crosses one, in words, and what a recipe may not say."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_recipe import RECIPE, Run
 
 from corpora.errors import InputError
@@ -74,18 +72,6 @@ def test_without_a_run_before_only_levels_are_judged() -> None:
     """Fails where a first run cannot pass, or passes what needs no comparison."""
     bounds = read_bounds({"documents": {"fall": 0.0, "rise": 0.0, "min": 2_000}})
     assert crossings(bounds, figures(), None) == ["documents is 1,000 documents: the bound is min = 2000"]
-
-
-@given(before=st.integers(0, 10**9), after=st.integers(0, 10**9), share=st.floats(0, 10))
-def test_a_figure_crosses_one_direction_at_most(before: int, after: int, share: float) -> None:
-    """Fails where a figure falls and rises at once, or crosses a bound by standing still."""
-    found = crossings(
-        read_bounds({"n": {"fall": share, "rise": share}}),
-        {"n": Figure(value=after, unit="things", kind=COUNT)},
-        {"n": Figure(value=before, unit="things", kind=COUNT)},
-    )
-    assert len(found) <= 1
-    assert before != after or not found
 
 
 @pytest.mark.parametrize(
