@@ -20,10 +20,9 @@ from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.manifest import Json
+from flows.run.record.counts_text import counted
 
 Record = Callable[[Mapping[str, Json]], None]
-
-
 Tables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
 
 
@@ -62,21 +61,50 @@ def fetch_recipe(
     record:   is given what was resolved, whenever there is more of it: put it into the lock at once
     Raises InputError with what is missing, for all sources together.
     """
-    options = options or FetchOptions()
-    chosen = _chosen(tables, options)
+    asked, hashes = options or FetchOptions(), cache if cache is not None else StatCache()
+    chosen = _chosen(tables, asked)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
-    cache = cache if cache is not None else StatCache()
+
+    def keep(name: str, found: Resolved) -> None:
+        """Write down what was resolved, if it is new."""
+        value = found.to_json()
+        if all_resolved.get(name) != value:
+            all_resolved[name] = value
+            record(dict(all_resolved))
+
+    def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
+        """Resolve, fetch, and write down the results of one source. Raises InputError."""
+        known = name in all_resolved and not asked.refresh
+        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if known else None
+        with Hosts(settings, patience) as hosts:
+            found = resolve(settings, hosts, root, before, asked.refresh)
+            keep(name, found)
+            folder = Path(folder_of(settings, root))
+            try:
+                landed = fetch_files(found.wanted(settings.limit), folder, hosts, hashes, progress)
+            except NotAllFetched as error:
+                keep(name, found.with_landed(error.landed))
+                raise
+        keep(name, found.with_landed(landed))
+        return tuple(landed)
+
     lines, files, faults = [], {}, []
     for name, settings in chosen.items():
-        fetching = _Fetching(name, settings, root, all_resolved, record, cache, progress)
         try:
-            files[name] = fetching.run(options, patience)
-            lines.append(fetching.line(files[name]))
+            files[name] = fetch(name, settings)
+            lines.append(_line(name, all_resolved[name]["fixed"], files[name], folder_of(settings, root)))
         except InputError as error:
             faults.append(f"Source {name!r}: {error}")
     if faults:
         raise InputError("\n".join(faults))
     return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
+
+
+def _line(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
+    """Describe the files that exist now, for people."""
+    named = f"{', '.join(fixed)}: " if fixed else ""
+    size = sum(file.size_bytes for file in files)
+    return f"{source}: {named}{counted(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
 
 
 def _chosen(tables: Tables, options: FetchOptions) -> Tables:
@@ -108,57 +136,3 @@ def _check_folders(tables: Tables) -> None:
                 f"The sources {owners[folder]!r} and {name!r} both fetch into {folder}, and would read each "
                 "other's files. Give one of them another fetch.folder."
             )
-
-
-@dataclass(slots=True)
-class _Fetching:
-    """Fetches one source. `all_resolved` is what all sources were resolved to; its own entry is kept up to date."""
-
-    source: str
-    settings: AcquireSettings
-    root: Path
-    all_resolved: dict[str, Json]
-    record: Record
-    cache: StatCache
-    progress: ProgressCallback
-
-    def run(self, options: FetchOptions, patience: Patience | None) -> tuple[RawFile, ...]:
-        """Resolve, fetch, and write down the results. Raises InputError."""
-        settings, name = self.settings, self.source
-        before = (
-            Resolved.from_json(self.all_resolved[name], f"The lock, for source {name!r},")
-            if self._counts(options)
-            else None
-        )
-        with Hosts(settings, patience) as hosts:
-            resolved = resolve(settings, hosts, self.root, before, options.refresh)
-            self._keep(resolved)
-            try:
-                landed = fetch_files(resolved.wanted(settings.limit), self.folder, hosts, self.cache, self.progress)
-            except NotAllFetched as error:
-                self._keep(resolved.with_landed(error.landed))
-                raise
-        self._keep(resolved.with_landed(landed))
-        return tuple(landed)
-
-    def _counts(self, options: FetchOptions) -> bool:
-        return self.source in self.all_resolved and not options.refresh
-
-    def _keep(self, resolved: Resolved) -> None:
-        """Write down what was resolved, if it is new."""
-        value = resolved.to_json()
-        if self.all_resolved.get(self.source) != value:
-            self.all_resolved[self.source] = value
-            self.record(dict(self.all_resolved))
-
-    @property
-    def folder(self) -> Path:
-        """The folder for the files of this source."""
-        return Path(folder_of(self.settings, self.root))
-
-    def line(self, files: Sequence[RawFile]) -> str:
-        """Describe the files that exist now, for people."""
-        fixed = ", ".join(self.all_resolved[self.source]["fixed"])
-        size = sum(file.size_bytes for file in files)
-        count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-        return f"{self.source}: {fixed + ': ' if fixed else ''}{count}, {size / 1e6:,.1f} MB in {self.folder}"

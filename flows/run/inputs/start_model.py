@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
@@ -70,7 +69,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    return _find_model(Named("model.start", entry.settings.start, entry.folder), recipe, cache)
+    return _find_model("model.start", entry.settings.start, entry.folder, recipe, cache)
 
 
 def taught(recipe: Recipe, lock: Lock) -> Start | None:
@@ -83,28 +82,22 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
-    return _find_model(Named(TEACHER, entry.teacher, entry.teacher_folder), recipe, cache)
+    return _find_model(TEACHER, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
-class Named(NamedTuple):
-    """A model that a recipe names under a key. folder: where it may be on this machine, absolute; "" for none"""
+def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
+    """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
 
-    key: str
-    address: str
-    folder: str
-
-
-def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
-    """Find a model by its files. Raises InputError if there is none."""
-    if named.folder and Path(named.folder).is_dir():
-        return start_of(Path(named.folder), lambda path: cache.sha256(path)[1])
-    place, manifest = _artifact(named, recipe)
+    folder: where it may be on this machine, absolute; "" for none
+    """
+    if folder and Path(folder).is_dir():
+        return start_of(Path(folder), lambda path: cache.sha256(path)[1])
+    place, manifest = _artifact(key, address, folder, recipe)
     return _of_artifact(place, manifest)
 
 
-def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
+def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
     """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
-    key, address, folder = model
     if release_address(address) is not None and (named := release_at(address)) is not None:
         place, release = named
         models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
