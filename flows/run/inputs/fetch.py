@@ -65,27 +65,27 @@ def fetch_recipe(
     chosen = _chosen(tables, asked)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
-    def keep(name: str, found: Resolved) -> None:
+    def keep(name: str, resolution: Resolved) -> None:
         """Write down what was resolved, if it is new."""
-        value = found.to_json()
+        value = resolution.to_json()
         if all_resolved.get(name) != value:
             all_resolved[name] = value
             record(dict(all_resolved))
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
-        known = name in all_resolved and not asked.refresh
-        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if known else None
+        again = name in all_resolved and not asked.refresh
+        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with Hosts(settings, patience) as hosts:
-            found = resolve(settings, hosts, root, before, asked.refresh)
-            keep(name, found)
+            resolution = resolve(settings, hosts, root, before, asked.refresh)
+            keep(name, resolution)
             folder = Path(folder_of(settings, root))
             try:
-                landed = fetch_files(found.wanted(settings.limit), folder, hosts, hashes, progress)
+                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
             except NotAllFetched as error:
-                keep(name, found.with_landed(error.landed))
+                keep(name, resolution.with_landed(error.landed))
                 raise
-        keep(name, found.with_landed(landed))
+        keep(name, resolution.with_landed(landed))
         return tuple(landed)
 
     lines, files, faults = [], {}, []
