@@ -308,7 +308,10 @@ def kept_figures(place: Place, run_id: str) -> Figures:
     path = figures_file(run_id)
     with document(path, "the figures of a run"):
         fields = unseal(place.read(path), path)
-        return {name: Figure(**figure) for name, figure in fields["figures"].items()}
+        figures = {name: Figure(**figure) for name, figure in fields["figures"].items()}
+    if not figures:
+        raise Damaged(path, "it holds no figures")
+    return figures
 
 
 def figures_before(
