@@ -9,11 +9,13 @@ and built once more, because processor time is that of the faster build. Startin
 Figures below the bounds of `SMALL`, or half a second of processor time, mean nothing and are left out.
 """
 
+import math
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
@@ -22,14 +24,22 @@ from corpora.store.stage import Stage, build_stage
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
 from flows.run.estimates.figures import Estimates
-from flows.run.estimates.kept import SMALL, EstimateAndFact, facts_of
 from flows.run.estimates.whole import estimate_run
 from flows.run.estimates.work import load_seconds
 from flows.run.pipeline import run_recipe
 from flows.run.plan.plan import plan_run
+from flows.run.record.ledger_balance import num_tokens, size_bytes
 
 WITHIN = 0.25
+SMALL = {"documents": 20, "tokens": 2_000, "disk_bytes": 50_000}  # below, a difference says nothing
 SMALL_CPU = 0.5  # below, other processes of the machine dominate
+ROWS = {  # by kind, the table that has one row for each document
+    "documents": "documents",
+    "corpora": "documents",
+    "signatures": "signatures",
+    "verdicts": "verdicts",
+    "tokens": "tokens",
+}
 REST = """
 [language]
 keep = []
@@ -50,6 +60,31 @@ SOURCES = {
     "stories": [("stories", "common-crawl-text/*.jsonl*")],
     "domains": [("files", "**/*.txt"), ("files", "**/*.jsonl*")],
 }
+
+
+class EstimateAndFact(NamedTuple):
+    """One measure of one stage: the estimate, and the actual value."""
+
+    stage: str
+    measure: str
+    estimated: float
+    came: float
+
+    @property
+    def error(self) -> float:
+        """By how much the estimate was too high, as a share of the actual value; infinite if that is zero."""
+        return self.estimated / self.came - 1 if self.came else math.inf
+
+
+def facts_of(manifests: Sequence[Manifest]) -> dict[str, float | None]:
+    """Return the actual values of a stage's generations; None for what it does not count."""
+    kind, newest = manifests[0].kind, manifests[0]
+    tokens = num_tokens(newest.parts) if kind == "tokens" else None
+    return {
+        "documents": sum(manifest.rows(ROWS[kind]) for manifest in manifests) if kind in ROWS else None,
+        "tokens": newest.ledger.figures.get("example tokens") if kind == "shards" else tokens,
+        "disk_bytes": sum(map(size_bytes, manifests)),
+    }
 
 
 def recipe_of(name: str, folder: Path, store: Path) -> Recipe:
@@ -88,7 +123,7 @@ def compare(name: str, folder: Path) -> tuple[Estimates, float, list[EstimateAnd
         recipe = recipe_of(name, folder, Path(scratch) / "store")
         lock = resolve(recipe, Lock(), StatCache()).lock
         place, began = Place(recipe.store), time.process_time()
-        estimates = estimate_run(place, recipe, lock, plan_run(place, recipe, lock), 1, {})
+        estimates = estimate_run(place, recipe, lock, plan_run(place, recipe, lock), 1)
         took = time.process_time() - began
         manifests, first = build(recipe, lock, Path(scratch) / "store")
         _, second = build(recipe, lock, Path(scratch) / "again")

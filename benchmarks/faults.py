@@ -32,11 +32,10 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish
 from corpora.store.workers.pool import WorkerPool
-from flows.integrity.faults import find_faults
-from flows.integrity.inventory import read_holdings
+from flows.integrity.inventory import find_faults, read_holdings
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.faults.rebuild_damaged import Mending, run_mending
+from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe, stages_after
 
 RECIPE = """
@@ -119,7 +118,7 @@ def run_on_workers(world: World) -> None:
 
 
 def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]) -> None:
-    place, mending = world.place, Mending(tell=tell)
+    place, mending = world.place, DamageTracker(tell=tell)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         manifests = []
@@ -127,10 +126,10 @@ def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]
             survey = mending.survey(place, stage)
             build(place, replace(stage, parts=()), survey.missing, tuple(mending.distrusted))
             manifests.append(publish(place, stage, survey))
-            mending.mended(survey, manifests[-1])
+            mending.trust_rebuilt(survey, manifests[-1])
         return manifests
 
-    run_mending(lambda: run_recipe(place, world.recipe, world.lock, perform), mending)
+    run_past_damage(lambda: run_recipe(place, world.recipe, world.lock, perform), mending)
 
 
 # Flips.

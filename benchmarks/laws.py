@@ -36,7 +36,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, read_manifest, survey_stage
 from flows.command.trace import trace_document
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.trace import trace_example

@@ -325,15 +325,11 @@ def report(
     *,
     run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
-    reference: Annotated[
-        str | None,
-        Parameter(name="--reference-vocabulary", help="A vocabulary to compare the run's with."),
-    ] = None,
 ) -> int:
     """Write the HTML report of a run again and print where it is."""
     from flows.command.inspect import write_report
 
-    console.print(f"Report: {quote(write_report(address, run_id, output, reference))}", markup=False)
+    console.print(f"Report: {quote(write_report(address, run_id, output))}", markup=False)
     return 0
 
 

@@ -22,7 +22,6 @@ def export(
     *,
     kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
     name: Annotated[str | None, Parameter(help="Of several shard sets or corpora, the one of this name.")] = None,
-    format: Annotated[str, Parameter(help="Of the files: parquet or arrow; `datasets` opens either.")] = "parquet",
     split: Annotated[list[str] | None, Parameter(help="Only train or held-out.", negative=())] = None,
     file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
@@ -38,7 +37,7 @@ def export(
         console.print(export_step(artifact, local_target(folder), step), markup=False)
         return 0
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
-    settings = ExportSettings(format=format, file_mib=file_size, **splits)
+    settings = ExportSettings(file_mib=file_size, **splits)
     target = local_target(folder)
     chosen = choose(artifact, kind, name)
     content = export_rows(chosen, target, settings)

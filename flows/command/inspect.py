@@ -88,15 +88,8 @@ def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None
         console.print(f"{split} examples: {listed}{more}")
 
 
-def write_report(address: str, run_id: str | None, output: Path | None, reference: str | None = None) -> str:
-    """Build the report of a recorded run; returns where it is.
-
-    reference: a vocabulary to compare the run's with, as `find_vocabulary` finds it
-    Raises InputError where there is no run, or no such vocabulary.
-    """
-    from flows.command.vocabulary.display import short_names
-    from flows.command.vocabulary.named import find_vocabulary
-    from flows.report.measures import Reference
+def write_report(address: str, run_id: str | None, output: Path | None) -> str:
+    """Build the report of a recorded run; returns where it is. Raises InputError where there is no run."""
     from flows.report.page import build_page
 
     place, inside = split_address(address)
@@ -110,11 +103,8 @@ def write_report(address: str, run_id: str | None, output: Path | None, referenc
     record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
     if record is None:
         raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")
-    other = None
-    if reference is not None:
-        other = Reference(name=short_names([reference])[0], vocabulary=find_vocabulary(reference, place.address))
     samples = recorded_recipe(record, place.address).privacy.samples
-    page = build_page(place, record, samples, _lock_of(place, record.run_id), other)
+    page = build_page(place, record, samples, _lock_of(place, record.run_id))
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)

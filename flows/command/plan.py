@@ -13,7 +13,6 @@ from flows.orchestration.runs.run_recipe import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.plan.part_sizes import part_size_advice
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 
@@ -22,16 +21,13 @@ COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
 
 def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
     """Return the estimates of a plan, kept for the run after it; with `quick`, those of an earlier plan, if any."""
-    from flows.run.estimates.kept import keep_for_run, left_by_plan, recorded_times
-    from flows.run.record.run_record import newest_runs
+    from flows.run.estimates.room import keep_for_run, left_by_plan
 
     if quick:
         return left_by_plan(home, recipe, planned.lock) or Estimates(stages=())
     from flows.run.estimates.whole import estimate_run
 
-    place = Place(recipe.store)
-    recorded = recorded_times(place, newest_runs(place))
-    estimates = estimate_run(place, recipe, planned.lock, planned.stages, workers, recorded)
+    estimates = estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
     if estimates.stages:
         keep_for_run(home, recipe, planned.lock, estimates)
     return estimates
@@ -58,14 +54,11 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         console.print(estimates_table(estimates))
         for line in estimates.basis:
             console.print(line, markup=False)
-        if estimates.drops:
-            dropped = ", ".join(f"{reason} {count:,}" for reason, count in estimates.drops.items())
-            console.print(f"Most documents would be dropped by: {dropped}.", markup=False)
     if estimates.stops:
         console.print("With these rules the run would stop:")
         for line in estimates.stops:
             console.print(f"  {line}", markup=False)
-    for line in (*part_size_advice(recipe, planned.stages), *_slow_lines(recipe, planned.lock)):
+    for line in _slow_lines(recipe, planned.lock):
         console.print(line, markup=False)
 
 

@@ -1,5 +1,6 @@
 """The recipe that a command's arguments mean. Nothing is written; recipes are imported when one is read."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 def load_recipe(name: str | None, source: Path | None, store: str | None, overrides: list[str] | None) -> "Recipe":
     """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
     arrays_without_pandas()
-    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes, with_store
+    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
     from flows.recipes.tables import resolved_store
 
     if (name is None) == (source is None):
@@ -25,7 +26,7 @@ def load_recipe(name: str | None, source: Path | None, store: str | None, overri
         recipe = shipped_recipe(str(name), Path.cwd(), pairs)
     else:
         recipe = read_recipe(Path(str(name)), pairs)
-    return with_store(recipe, resolved_store(store, Path.cwd())) if store else recipe
+    return replace(recipe, store=resolved_store(store, Path.cwd())) if store else recipe
 
 
 def read_override(text: str, option: str = "--set") -> tuple[str, str]:

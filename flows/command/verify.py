@@ -6,10 +6,8 @@ from shlex import quote
 from rich.console import Console
 
 from flows.command.terminal.progress import CheckProgress
-from flows.integrity.faults import check_claims, check_documents
-from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
-from flows.integrity.rebuild_part import rebuild_part
-from flows.integrity.repair import mend_figures, repair
+from flows.integrity.inventory import Claim, Fault, Holdings, check_claims, check_documents, read_holdings
+from flows.integrity.repair import rebuild_part, repair, repair_figures
 from flows.integrity.store_lock import store_alone
 from flows.run.record.counts_text import counted, listed
 from flows.run.store_address import find_artifacts, split_address
@@ -46,9 +44,9 @@ def repair_store(console: Console, address: str) -> bool:
         if not faults:
             _count(console, holdings, "0 faults")
             return True
-        unmended = [str(fault) for fault in repair(holdings, faulty, inside, tell)]
-        mend_figures(holdings, tell)
-        left = [*map(str, check_documents(holdings)), *unmended]
+        unrepaired = [str(fault) for fault in repair(holdings, faulty, inside, tell)]
+        repair_figures(holdings, tell)
+        left = [*map(str, check_documents(holdings)), *unrepaired]
         for line in left:
             console.print(line, style="red", markup=False)
         _count(console, read_holdings(place, inside), f"{counted(len(faults), 'fault')}, {len(left):,} left")

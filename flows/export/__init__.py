@@ -3,9 +3,9 @@
     artifact ─► live rows, by split ─► files of bounded size ─┐
        │           rows.py                files.py            ├─► a folder that appears whole
        └─► its chain of artifacts, its run ─► card, Croissant ┘       folder.py
-               provenance.py, counts.py       data_card.py, croissant.py
+               exported.py                    data_card.py, croissant.py
 
-`export.py` is the page. `provenance.py` finds what an artifact was made from and the run that made it, `counts.py`
-counts the live documents, `exported.py` is what card and metadata describe. `cards/` has the data card and the model
-card; `lineage.py` writes a run as OpenLineage events.
+`export.py` is the page. `exported.py` is what card and metadata describe, with what an artifact was made from and
+the run that made it. `cards/` has the data card and the model card; `lineage.py` writes a run as OpenLineage
+events.
 """

@@ -17,7 +17,8 @@ from flows.export.exported import Exported
 from flows.export.files import ExportedFile
 
 CONFORMS = "http://mlcommons.org/croissant/1.1"
-_MEDIA = {"json": "application/json", "txt": "text/plain", "md": "text/markdown"}
+PARQUET = "application/x-parquet"
+_MEDIA = {"parquet": PARQUET, "json": "application/json", "txt": "text/plain", "md": "text/markdown"}
 
 
 def croissant(content: Exported, card: ExportedFile) -> bytes:
@@ -38,21 +39,15 @@ def croissant(content: Exported, card: ExportedFile) -> bytes:
         **({"inLanguage": content.language_codes} if content.language_codes else {}),
         "citeAs": f"@misc{{{key}, title = {{{title}}}{year}, {named}}}",
         "distribution": [
-            *(file_object(file, content.format.encoding) for file in content.files),
-            *(file_object(file, media_type(file.path)) for file in (*content.extra, card)),
-            *(file_set(content, split) for split in content.splits),
+            *map(file_object, (*content.files, *content.extra, card)),
+            *map(file_set, content.splits),
         ],
         "recordSet": [record_set(content, split) for split in content.splits],
     }
     return (json.dumps(fields, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def media_type(path: str) -> str:
-    """Return the media type of a file that has no rows."""
-    return _MEDIA.get(path.rpartition(".")[2], "application/octet-stream")
-
-
-def file_object(file: ExportedFile, encoding: str) -> dict[str, Any]:
+def file_object(file: ExportedFile) -> dict[str, Any]:
     """Return a file, named by its path."""
     return {
         "@type": "cr:FileObject",
@@ -60,20 +55,20 @@ def file_object(file: ExportedFile, encoding: str) -> dict[str, Any]:
         "name": file.path,
         "contentUrl": file.path,
         "contentSize": f"{file.size_bytes} B",
-        "encodingFormat": encoding,
+        "encodingFormat": _MEDIA.get(file.path.rpartition(".")[2], "application/octet-stream"),
         "sha256": file.sha256,
     }
 
 
-def file_set(content: Exported, split: str) -> dict[str, Any]:
+def file_set(split: str) -> dict[str, Any]:
     """Return the files of a split."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
         "name": f"{split}-files",
         "description": f"The files of the split {split}.",
-        "encodingFormat": content.format.encoding,
-        "includes": f"data/{split}-*.{content.format.ending}",
+        "encodingFormat": PARQUET,
+        "includes": f"data/{split}-*.parquet",
     }
 
 

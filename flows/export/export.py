@@ -20,7 +20,7 @@ from corpora.store.settings import check_choice, check_range
 from flows.export.cards.data_card import card
 from flows.export.croissant import croissant
 from flows.export.exported import Exported, exported
-from flows.export.files import FORMATS, ExportedFile, SplitFiles, file_at
+from flows.export.files import ExportedFile, SplitFiles, file_at
 from flows.export.folder import new_folder
 from flows.export.rows import KINDS, PUBLISHED, DocumentRows, ExampleRows, rows_of
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_of
@@ -33,17 +33,14 @@ MEBIBYTE = 1 << 20
 class ExportSettings:
     """How rows become files.
 
-    format:   of the files of rows
     splits:   those to export
     file_mib: a file has at most so many MiB
     """
 
-    format: str = "parquet"
     splits: tuple[str, ...] = tuple(PUBLISHED)
     file_mib: int = 256
 
     def __post_init__(self) -> None:
-        check_choice("--format", self.format, tuple(FORMATS))
         for split in self.splits:
             check_choice("--split", split, tuple(PUBLISHED))
         check_range("--file-size", self.file_mib, 1, 1 << 20)
@@ -87,7 +84,6 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
             )
         content = replace(
             content,
-            format=FORMATS[settings.format],
             schema=rows.schema,
             files=tuple(files),
             extra=tuple(write_vocabulary(artifact, folder)),
@@ -116,8 +112,8 @@ def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
     """Write the files of all splits; also returns how many tokens or bytes of text each split has."""
-    form, bound = FORMATS[settings.format], settings.file_mib * MEBIBYTE
-    writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, form, bound) for split in PUBLISHED}
+    bound = settings.file_mib * MEBIBYTE
+    writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, bound) for split in PUBLISHED}
     units = Counter[str]()
     for split, batch in rows.batches():
         if split in settings.splits:

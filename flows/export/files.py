@@ -7,10 +7,9 @@ Cost: that of Parquet's encoding and zstd; each file is read once more for its s
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,32 +23,6 @@ FILE_BYTES = 256 << 20
 GROUP_BYTES = 32 << 20
 GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
 FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFormat:
-    """A format of files. `ending`: of their names; `encoding`: as a media type; `open`: a writer of one."""
-
-    name: str
-    ending: str
-    encoding: str
-    open: Callable[[pa.NativeFile, pa.Schema], Any]
-
-
-def _parquet(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(sink, schema, compression="zstd", version="2.6", write_page_checksum=True)
-
-
-def _arrow(sink: pa.NativeFile, schema: pa.Schema) -> pa.RecordBatchFileWriter:
-    return pa.ipc.new_file(sink, schema)
-
-
-FORMATS: Mapping[str, FileFormat] = MappingProxyType(
-    {
-        "parquet": FileFormat(name="parquet", ending="parquet", encoding="application/x-parquet", open=_parquet),
-        "arrow": FileFormat(name="arrow", ending="arrow", encoding="application/vnd.apache.arrow.file", open=_arrow),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +45,10 @@ class SplitFiles:
         folder: Path,
         called: str,
         schema: pa.Schema,
-        form: FileFormat,
         file_bytes: int = FILE_BYTES,
         group_bytes: int = GROUP_BYTES,
     ) -> None:
-        self._folder, self._called, self._schema, self._form = folder, called, schema, form
+        self._folder, self._called, self._schema = folder, called, schema
         self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
@@ -109,7 +81,7 @@ class SplitFiles:
 
     def _named(self, number: int, path: str) -> str:
         """Give a file the name that says how many there are."""
-        name = f"data/{self._called}-{number:05}-of-{len(self._files):05}.{self._form.ending}"
+        name = f"data/{self._called}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
 
@@ -119,22 +91,21 @@ class SplitFiles:
         if self._sink is None:
             self._open()
         table = pa.Table.from_batches(self._pending, self._schema).combine_chunks()
-        if isinstance(self._writer, pq.ParquetWriter):
-            self._writer.write_table(table, row_group_size=table.num_rows)
-        else:
-            self._writer.write_table(table)
+        self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += table.num_rows
         self._row_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
 
     @property
     def _path(self) -> str:
-        return f"data/{self._called}-{len(self._files):05}.{self._form.ending}"
+        return f"data/{self._called}-{len(self._files):05}.parquet"
 
     def _open(self) -> None:
         (self._folder / "data").mkdir(exist_ok=True)
         self._sink = pa.OSFile(str(self._folder / self._path), "wb")
-        self._writer = self._form.open(self._sink, self._schema)
+        self._writer = pq.ParquetWriter(
+            self._sink, self._schema, compression="zstd", version="2.6", write_page_checksum=True
+        )
 
     def _close(self) -> None:
         if self._sink is None:

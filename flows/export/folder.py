@@ -1,20 +1,19 @@
 """Makes a folder that appears whole: written next to its place under a hidden name, and renamed when complete.
 
 Promise: a reader of the place sees no folder, an empty one that was there before, or the whole one. An exception and a
-signal leave nothing; what a killed process leaves is removed by the next one that makes the same folder.
+signal leave nothing; what a killed process leaves is removed by the next one that makes the same folder. Only one
+process at a time may make it.
 """
 
-import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.files import disk_refusal, flush_folder
-from corpora.store.places.locks import NO_LOCKS
 from flows.signals import scratch_folder
 
 ELSEWHERE = "give another folder, then run the same command again"
@@ -28,8 +27,9 @@ def new_folder(target: Path) -> Iterator[Path]:
     prefix = f".{target.name}.export-"
     with refused(target):
         parent.mkdir(parents=True, exist_ok=True)
-        _remove_left(parent, prefix)
-        with scratch_folder(parent, prefix) as scratch, _held(scratch):
+        for left in parent.glob(f"{escape(prefix)}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with scratch_folder(parent, prefix) as scratch:
             new = scratch / "folder"
             new.mkdir()
             yield new
@@ -67,41 +67,3 @@ def _flush(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold a lock for the time of the block, by which the system reports that a folder is being written."""
-    with ExitStack() as opened:
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        opened.callback(os.close, number)
-        _try_lock(number)
-        yield
-
-
-def _try_lock(number: int) -> bool:
-    """Lock an open folder for this process alone; returns False where another has it, or locks are not supported."""
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, *NO_LOCKS):
-            raise
-        return False
-    return True
-
-
-def _remove_left(parent: Path, prefix: str) -> None:
-    """Remove what killed processes have left of this folder."""
-    for left in parent.glob(f"{_literal(prefix)}*"):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            number = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if _try_lock(number):
-                    shutil.rmtree(left)
-            finally:
-                os.close(number)
-
-
-def _literal(name: str) -> str:
-    """Return a name in which no character is special in a glob."""
-    return "".join(f"[{character}]" if character in "*?[" else character for character in name)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
 from corpora.build import CORPUS, read_delete_list, without_deleted
@@ -22,8 +21,6 @@ from shards.reading.files.shard_set import ShardSet
 
 KINDS = ("shards", "corpora")
 PUBLISHED = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen
-
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 DOCUMENT_COLUMNS = {
     "id": "the document's id, hexadecimal",
@@ -120,7 +117,7 @@ class DocumentRows:
     def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         locator = batch.column("locator")
         columns = {name: locator.field(inner) for name, inner in LOCATED.items()}
-        columns["id"] = hexadecimal(batch.column("id"))
+        columns["id"] = pa.array([id.hex() for id in batch.column("id").to_pylist()], pa.string())
         return pa.record_batch(
             [columns[name] if name in columns else batch.column(name) for name in self.schema.names], schema=self.schema
         )
@@ -161,31 +158,12 @@ class ExampleRows:
                         yield split, self._published(batch if kept.all() else batch.filter(pa.array(kept)))
 
     def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [
-            _hexadecimal_lists(c) if name == "documents" else c
-            for name, c in zip(batch.schema.names, batch, strict=True)
-        ]
+        ids = [[id.hex() for id in row] for row in batch.column("documents").to_pylist()]
+        documents = pa.array(ids, pa.list_(pa.string()))
+        columns = [documents if name == "documents" else batch.column(name) for name in batch.schema.names]
         return pa.record_batch(columns, schema=self.schema)
 
 
 def described(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
     """Return a field with its meaning as metadata."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
-
-
-def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
-    """Return ids as texts of hexadecimal digits.
-
-    >>> hexadecimal(pa.array([b"\\x00\\xff"], pa.binary(2))).to_pylist()
-    ['00ff']
-    """
-    width = ids.type.byte_width
-    data = np.frombuffer(ids.buffers()[1] or b"", np.uint8)[ids.offset * width : (ids.offset + len(ids)) * width]
-    digits = np.stack([_HEX[data >> 4], _HEX[data & 15]], axis=1)
-    bounds = np.arange(len(ids) + 1, dtype=np.int32) * np.int32(2 * width)
-    return pa.StringArray.from_buffers(len(ids), pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(digits)))
-
-
-def _hexadecimal_lists(ids: pa.ListArray) -> pa.ListArray:
-    offsets = ids.offsets.to_numpy()
-    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), hexadecimal(ids.flatten()))

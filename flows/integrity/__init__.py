@@ -1,8 +1,8 @@
 """Checks and repairs a store.
 
-    inventory ─► faults ─► repair
+    inventory ─► repair
 
-`inventory.py` reads what the documents of a store say it holds, `faults.py` compares that with the files, `repair.py`
-builds what is damaged again. `rebuild_part.py` builds a part next to its artifact, to compare the two; `store_lock.py`
-lets one process at a time change a store.
+`inventory.py` reads what the documents of a store say it holds, and compares that with the files. `repair.py` builds
+what is damaged again, or a part next to its artifact, to compare the two; `store_lock.py` lets one process at a time
+change a store.
 """

@@ -2,8 +2,8 @@
 
     a record that is damaged, and its files whole      written again from the files
     a manifest with older bytes of a part              its entries are written again, in one step
-    files that are damaged                             their parts are built again by the newest run that names them
-    a manifest that is damaged                         written again from the records, by the newest run that names it
+    files that are damaged                             their parts are built again by a run that names them
+    a manifest that is damaged                         written again from the records, by a run that names it
     a part that no manifest names yet                  its record is removed: the next run builds it
     figures of a run that are damaged                  counted again from what it used, while that is in the store
 
@@ -16,7 +16,7 @@ temporary space for one part.
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,13 +26,21 @@ from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, RecordAddress, is_record, read_record, record_path
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
-from flows.integrity.faults import check_claim, check_claims, check_figures
-from flows.integrity.inventory import Claim, Fault, Holdings, read_holdings
-from flows.integrity.rebuild_part import RecordedRun, recorded_runs
-from flows.run.faults.rebuild_damaged import refuse_changed_raw_files
+from flows.integrity.inventory import Claim, Fault, Holdings, check_claim, check_claims, check_figures, read_holdings
+from flows.recipes.lock import Lock
+from flows.run.faults.rebuild_damaged import refuse_changed_raw_files, refuse_lost_parts
 from flows.run.pipeline import run_recipe
 from flows.run.record.figures import figures_file, figures_of_run, keep_figures
-from flows.run.record.run_record import read_run, recorded_recipe
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    newest_runs,
+    passed_over,
+    read_run,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
 from flows.signals import scratch_folder
 from trainer.launching.launch import TrainingFailed
 
@@ -40,7 +48,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unmended:
+class Unrepaired:
     """A fault that remains, and why."""
 
     fault: Fault
@@ -50,28 +58,28 @@ class Unmended:
         return f"{self.fault}: not repaired, {self.reason}"
 
 
-def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unmended]:
+def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell) -> list[Unrepaired]:
     """Repair the damaged parts of a store and its manifests. What stays damaged is returned.
 
     faulty: the parts in which something is damaged; inside: the folder that was inspected
     Raises InputError where the store may not be written.
     """
     place = holdings.place
-    mender = _Mender(place=place, tell=tell)
+    work = _Repair(place=place, tell=tell)
     for claim in faulty:
         try:
-            mend_record(place, claim, tell)
+            repair_record(place, claim, tell)
         except InputError as error:  # a folder is where the record was
-            mender.reasons |= dict.fromkeys(claim.artifacts, str(error))
+            work.reasons |= dict.fromkeys(claim.artifacts, str(error))
     damaged = [*holdings.faults, *faults_in(place, faulty)]
     give_up_records(place, damaged, tell)
-    mender.distrusted = {fault.path for fault in damaged}
-    mender.build_again({owner(fault.path) for fault in damaged})
-    mender.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
+    work.distrusted = {fault.path for fault in damaged}
+    work.build_again({owner(fault.path) for fault in damaged})
+    work.build_again({folder for fault in faults_in(place, faulty) for folder in fault.artifacts})
     after = read_holdings(place, inside)
-    touched = {path for claim in faulty for path in claim.paths} | mender.written
+    touched = {path for claim in faulty for path in claim.paths} | work.written
     again = [claim for claim in after.claims if touched & set(claim.paths)]
-    return [Unmended(fault=fault, reason=mender.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
+    return [Unrepaired(fault=fault, reason=work.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
 
 
 def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
@@ -88,7 +96,7 @@ def owner(path: str) -> str:
     return "/".join(path.split("/")[:3])
 
 
-def mend_record(place: Place, claim: Claim, tell: Tell) -> None:
+def repair_record(place: Place, claim: Claim, tell: Tell) -> None:
     """Make a record and the manifests that name it match the files, where these are whole."""
     assert claim.part.record is not None
     address = claim.part.record.path
@@ -159,7 +167,7 @@ def give_up_records(place: Place, faults: Sequence[Fault], tell: Tell) -> None:
                 tell(f"{path} is removed: its artifact is not finished, and the next run builds the part again")
 
 
-def mend_figures(holdings: Holdings, tell: Tell) -> None:
+def repair_figures(holdings: Holdings, tell: Tell) -> None:
     """Count damaged figures of runs again, from their artifacts as they are now."""
     place = holdings.place
     for run_id in holdings.runs:
@@ -173,45 +181,40 @@ def mend_figures(holdings: Holdings, tell: Tell) -> None:
                 tell(f"{figures_file(run_id)} is counted again from the artifacts of the run")
 
 
-class _AllMended(Exception):
+class _AllWhole(Exception):
     """Raised when nothing that a run would make is damaged any more."""
 
 
 @dataclass(kw_only=True)
-class _Mender:
+class _Repair:
     """The state of a repair.
 
     distrusted: paths of files that are damaged; wanted: folders of artifacts that are not whole
     met:        damaged files that were met while others were built; written: files that were written again
-    patient:    whether an artifact waits for those that it may point to; oldest: the oldest run that names it
     reasons:    why an artifact is not whole, by its folder
     """
 
     place: Place
     tell: Tell
     distrusted: set[str] = field(default_factory=set)
-    patient: bool = True
-    oldest: dict[str, str] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
 
     def build_again(self, folders: set[str]) -> None:
-        """Make artifacts whole, by the newest recorded runs that name them."""
+        """Make artifacts whole, by the recorded runs that name them."""
         present = {folder for folder in folders if self.place.size(f"{folder}/{MANIFEST}") is not None}
         self.wanted = present - self.reasons.keys()
         runs = list(recorded_runs(self.place)) if self.wanted else []
-        self.oldest = {folder: run.record.run_id for run in runs for folder in run.folders}
-        for self.patient in (True, True, False):
-            for run in runs:
-                self._follow_mending(run)
+        for record, lock in [*reversed(runs), *runs]:  # the oldest first: newer artifacts may point to their parts
+            self._follow_past_damage(record, lock)
 
-    def _follow_mending(self, run: RecordedRun) -> None:
+    def _follow_past_damage(self, run: RunRecord, lock: Lock) -> None:
         """Follow a run, and once more for each damaged file that is met on the way."""
         while self.wanted & run.folders:
             try:
-                self._follow(run)
+                self._follow(run, lock)
                 return
             except Damaged as fault:
                 if fault.path in self.met:
@@ -230,11 +233,11 @@ class _Mender:
         self.distrusted.add(fault.path)
         self.wanted.add(owner(fault.path))
 
-    def _give_up(self, run: RecordedRun, reason: str) -> None:
+    def _give_up(self, run: RunRecord, reason: str) -> None:
         for folder in self.wanted & run.folders:
             self.reasons.setdefault(folder, reason)
 
-    def _follow(self, run: RecordedRun) -> None:
+    def _follow(self, run: RunRecord, lock: Lock) -> None:
         """Follow the page of a run, and build again what is wanted of it. Raises Damaged."""
         left = self.wanted & run.folders
 
@@ -244,12 +247,12 @@ class _Mender:
                     left.discard(stage.folder)
                     self._make_whole(stage)
             if not left:
-                raise _AllMended
+                raise _AllWhole
             return [self._manifest(stage) for stage in stages]
 
         try:
-            run_recipe(self.place, recorded_recipe(run.record, self.place.address), run.lock, perform)
-        except _AllMended:
+            run_recipe(self.place, recorded_recipe(run, self.place.address), lock, perform)
+        except _AllWhole:
             return
         except Damaged:
             raise
@@ -265,32 +268,21 @@ class _Mender:
 
     def _make_whole(self, stage: Stage) -> None:
         """Build the parts of a stage that are not whole, and publish it. Raises Damaged where an input is damaged."""
-        if self.patient and self._waits(stage):
-            return
         survey = survey_stage(self.place, stage, self.distrusted)
         try:
             if survey.manifest is None:
                 self._build(stage, survey)
             self.reasons.pop(stage.folder, None)
+            self.wanted.discard(stage.folder)
         except Damaged as fault:
             if fault.path not in self.met:
                 raise
             self.reasons[stage.folder] = f"{fault.path} is damaged, which it is made from"
         except (InputError, TrainingFailed) as error:
             self.reasons[stage.folder] = str(error)
-        self.wanted.discard(stage.folder)
-
-    def _waits(self, stage: Stage) -> bool:
-        """Return whether it may point to damaged parts of an older artifact, which must rebuild them first."""
-        owners = {owner(path) for path in self.distrusted if not path.endswith(f"/{MANIFEST}")}
-        older = (folder for folder in owners & self.wanted if self.oldest.get(folder, "~") < self.oldest[stage.folder])
-        return any(folder.startswith(f"{stage.stage_folder}/") for folder in older)
 
     def _build(self, stage: Stage, survey: Survey) -> None:
-        planned = {plan.name for plan in stage.parts}
-        lost = [name for name in survey.damaged if name not in planned]
-        if lost:
-            raise InputError(f"the raw files of its part {lost[0]} are gone: restore them, then repair again")
+        refuse_lost_parts(stage, survey)
         refuse_changed_raw_files(survey.missing)
         promised = promised_parts(self.place, stage, survey)
         for plan in survey.missing:
@@ -344,3 +336,83 @@ def build_in_place(place: Place, stage: Stage, plan: PartPlan, promised: Part | 
             with out.open(full) as source, place.create(full) as sink:
                 shutil.copyfileobj(source, sink)
     return part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """A part that was built again next to its artifact, and both contents of each table."""
+
+    part: str
+    before: dict[str, str]
+    after: dict[str, str]
+
+    @property
+    def equal(self) -> bool:
+        """Return whether the rows came out the same."""
+        return self.before == self.after
+
+
+def rebuild_part(place: Place, manifest: Manifest, part: str | None) -> Rebuilt:
+    """Build one part (the first, unless named) of an artifact again in a folder of its own, and compare.
+
+    Raises InputError where no recorded run made the artifact or its raw files are gone.
+    """
+    stage = find_stage(place, manifest)
+    if not stage.parts:
+        raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
+    names = [plan.name for plan in stage.parts]
+    if part is not None and part not in names:
+        raise InputError(f"{manifest.folder} has no part {part!r}: it has {', '.join(names[:10])}.")
+    plan = stage.parts[names.index(part) if part else 0]
+    before = next(p for p in manifest.parts if p.name == plan.name)
+    with scratch_folder() as folder:
+        after = build_part(place, stage, plan, Place(str(folder)))
+    contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
+    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+
+
+class _ParentLost(Exception):
+    """Raised where a stage that the wanted one depends on is not in the store as this program would build it."""
+
+
+class _StageFound(Exception):
+    """Raised when the wanted stage is reached."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
+def find_stage(place: Place, manifest: Manifest) -> Stage:
+    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError."""
+
+    def look(stages: Sequence[Stage]) -> list[Manifest]:
+        for stage in stages:
+            if stage.folder == manifest.folder:
+                raise _StageFound(stage)
+        manifests = [survey_stage(place, stage).manifest for stage in stages]
+        whole = [manifest for manifest in manifests if manifest is not None]
+        if len(whole) < len(stages):
+            raise _ParentLost
+        return whole
+
+    for record, lock in recorded_runs(place):
+        if manifest.folder in record.folders:
+            try:
+                run_recipe(place, recorded_recipe(record, place.address), lock, look)
+            except _StageFound as reached:
+                return reached.stage
+            except _ParentLost:
+                continue
+    raise InputError(
+        f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
+        "first."
+    )
+
+
+def recorded_runs(place: Place) -> Iterator[tuple[RunRecord, Lock]]:
+    """Yield the runs of a store with their locks, newest first; those with damaged documents are named on stderr."""
+    for record in newest_runs(place):
+        try:
+            yield record, recorded_lock(place, record.run_id)
+        except DamagedRun as fault:
+            to_stderr(passed_over(fault))

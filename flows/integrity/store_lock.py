@@ -1,18 +1,15 @@
 """Lets one process at a time repair a local store or clean it up."""
 
-import errno
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.files import disk_refusal
-from corpora.store.places.locks import held
 from corpora.store.places.place import Place
+from flows.run.faults.held_file import held_alone
 
 LOCK = ".verify.held"
-
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -23,25 +20,20 @@ def store_alone(place: Place, tell: Callable[[str], None], only_reads: str) -> I
     An object store has no locks: there two processes write the same bytes. Raises InputError where the store cannot
     be written.
     """
-    with ExitStack() as stack:
-        if place.is_local:
-            path = Path(place.full_path(LOCK))
-            try:
-                stack.enter_context(
-                    held(path, lambda: tell("Another process is repairing or cleaning up this store: waiting for it."))
-                )
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise _refusal(place, error, only_reads) from error
-                path.unlink()
-                tell(f"The file system of {place.address} has no locks: change this store from one process at a time.")
+    if not place.is_local:
         yield
-
-
-def _refusal(place: Place, error: OSError, only_reads: str) -> InputError:
-    if isinstance(error, FileNotFoundError):
-        return InputError(
+        return
+    path = Path(place.full_path(LOCK))
+    if not path.parent.is_dir():
+        raise InputError(
             f"There is no store at {place.address}. Give a store's folder; `cloze run` prints where it is."
         )
-    remedy = disk_refusal(error, "work on a copy of the store") or "fix that, or work on a copy of the store"
-    return InputError(f"Cannot write {place.address}: {remedy} ({error.strerror}). {only_reads} only reads.")
+
+    def refusal(error: OSError) -> InputError:
+        remedy = disk_refusal(error, "work on a copy of the store") or "fix that, or work on a copy of the store"
+        return InputError(f"Cannot write {place.address}: {remedy} ({error.strerror}). {only_reads} only reads.")
+
+    waiting = "Another process is repairing or cleaning up this store: waiting for it."
+    lockless = f"The file system of {place.address} has no locks: change this store from one process at a time."
+    with held_alone(path, refusal, tell, waiting, lockless):
+        yield

@@ -1,5 +1,5 @@
 """A store kept at its size: what runs, releases and readers still need, and the removal of everything else.
 
-`needed.py` says what is needed and by whom, `garbage.py` what nobody needs, `removal.py` takes it away in an order in
+`garbage.py` says what is needed and by whom, and what nobody needs, `removal.py` takes it away in an order in
 which nothing that exists ever points to what does not. `run_records.py` keeps the newest records of runs.
 """

@@ -19,8 +19,7 @@ from contextlib import ExitStack
 from corpora.store.leases.reader_lease import remove_unless_held
 from corpora.store.places.place import Place
 from flows.integrity.store_lock import store_alone
-from flows.maintenance.garbage import Garbage, Look, garbage, leftovers, look, unneeded
-from flows.maintenance.needed import Policy
+from flows.maintenance.garbage import Garbage, Look, Policy, garbage, leftovers, look, unneeded
 from flows.maintenance.run_records import old_runs, remove
 from flows.run.faults.gc_lock import Clearing, clearing, clearings
 

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
 from corpora.sources.passed_over import Apart, Looked, look, nowhere
 from corpora.store.damage import Damaged, digest_in, seal, unseal
-from corpora.store.manifest import fingerprint
+from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
-from corpora.store.settings import bind, convert
+from corpora.store.settings import bind
 from flows.recipes.guesses.fields import (
     WITHOUT,
     Guessed,
-    GuessedName,
     guess_new,
     refuse_nothing_left,
     without_text,
@@ -40,20 +40,6 @@ from trainer.jobs.start import Start
 
 VERSION = 2
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
-_FIELDS = frozenset(
-    (
-        "version",
-        "vocabulary_generation",
-        "quarantine",
-        "left_out",
-        "unread",
-        "fetched",
-        "guessed",
-        "fitted",
-        "generations",
-        "digest",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,27 +85,24 @@ class Lock:
 
     def to_bytes(self) -> bytes:
         """Return a form for the disk, sealed."""
+        stored = replace(self, generations=(), start=None, teacher=None)
+        fields = {name: value for name, value in asdict(stored).items() if value}
         generations = [
             {source: [file.to_json() for file in files] for source, files in sorted(generation.items())}
             for generation in self.generations
         ]
-        data = {
-            "version": VERSION,
-            "vocabulary_generation": self.vocabulary_generation,
-            "quarantine": list(self.quarantine),
-            **_not_read("left_out", self.left_out),
-            **_not_read("unread", self.unread),
-            **({"fetched": dict(self.fetched)} if self.fetched else {}),
-            **({"guessed": _guessed_json(self.guessed)} if self.guessed else {}),
-            **({"fitted": asdict(self.fitted)} if self.fitted is not None else {}),
-            "generations": generations,
-        }
+        data = {"version": VERSION, **fields, "generations": generations}
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def left_out_of(self, source: Source) -> dict[str, str]:
         """Return the files that a source does not read, as it is now: sha256 -> why."""
         now = settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
+
+    def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
+        """Return the raw files that documents were parsed from; none where the lock does not name them."""
+        of_source = (generation.get(documents.name, ()) for generation in self.generations)
+        return next((files for files in of_source if files and raw_parent(files) in documents.parents), ())
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
@@ -132,8 +115,7 @@ class Lock:
     def from_bytes(data: bytes, where: Path) -> "Lock":
         """Return the lock that `to_bytes` wrote. Raises InputError for another format or a wrong digest."""
         try:
-            fields = unseal(data, str(where)) if digest_in(data) else json.loads(data)
-            lock = _parse(fields)
+            lock = _lock_of(unseal(data, str(where)) if digest_in(data) else json.loads(data))
         except Damaged as fault:
             raise InputError(
                 f"{where} is not as it was written: {fault.what}. Restore it from version control; or, if it was "
@@ -147,51 +129,20 @@ class Lock:
         return lock
 
 
-def _guessed_json(guessed: Guessed) -> dict[str, Any]:
-    return {source: [asdict(guess) for guess in names] for source, names in sorted(guessed.items())}
-
-
-def _not_read(key: str, files: Sequence[LeftOut]) -> dict[str, Any]:
-    return {key: [asdict(file) for file in files]} if files else {}
-
-
-def _parse(fields: Mapping[str, Any]) -> Lock:
+def _lock_of(fields: dict[str, Any]) -> Lock:
     """Return the lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
-    if fields["version"] != VERSION:
-        raise ValueError(f"its format is {fields['version']!r} instead of {VERSION}")
-    if unknown := set(fields) - _FIELDS:
-        raise ValueError(f"it holds {', '.join(sorted(unknown))}")
-    if fields.get("digest"):
+    if fields.pop("version") != VERSION:
+        raise ValueError(f"its format is not {VERSION}")
+    if fields.pop("digest", ""):
         raise ValueError("it does not end with its digest")
     generations = tuple(
-        {
-            source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files)
-            for source, files in entry.items()
-        }
-        for entry in fields["generations"]
+        {source: tuple(bind(RawFile, {**file, "path": ""}, source) for file in files) for source, files in each.items()}
+        for each in fields.pop("generations")
     )
-    number = convert(fields["vocabulary_generation"], int, "vocabulary_generation")
-    if not 1 <= number <= max(1, len(generations)):
-        raise ValueError(f"vocabulary_generation = {number} is none of its {len(generations)} generations")
-    quarantine = convert(fields["quarantine"], tuple[str, ...], "quarantine")
-    fetched = convert(fields.get("fetched", {}), Mapping[str, Any], "fetched")
-    left_out, unread = (
-        tuple(bind(LeftOut, file, key) for file in fields.get(key, ())) for key in ("left_out", "unread")
-    )
-    guessed = {
-        name: tuple(bind(GuessedName, guess, f"guessed.{name}") for guess in names)
-        for name, names in fields.get("guessed", {}).items()
-    }
-    return Lock(
-        guessed=guessed,
-        fitted=Fitted.from_json(fields["fitted"]) if "fitted" in fields else None,
-        generations=generations,
-        quarantine=quarantine,
-        left_out=left_out,
-        unread=unread,
-        vocabulary_generation=number,
-        fetched=fetched,
-    )
+    lock = replace(bind(Lock, fields, "it"), generations=generations)
+    if not 1 <= lock.vocabulary_generation <= max(1, len(generations)):
+        raise ValueError(f"vocabulary_generation = {lock.vocabulary_generation} is none of its {len(generations)}")
+    return lock
 
 
 def settings_digest(source: Source) -> str:

@@ -14,7 +14,7 @@ from corpora.sources.registry import SOURCES, source_class
 from corpora.store.workers.pool import Limits
 from flows.recipes.settings.bounds import BoundSettings
 from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import PrivacySettings
+from flows.recipes.settings.privacy import Privacy
 from flows.recipes.settings.retention import RetentionSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, type] = {
     "shards": ShardSettings,
     "model": ModelSettings,
     "training": TrainingSettings,
-    "privacy": PrivacySettings,
+    "privacy": Privacy,
     "retention": RetentionSettings,
     "workers": Limits,
     "bounds": BoundSettings,

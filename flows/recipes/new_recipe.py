@@ -4,30 +4,24 @@ sources to weights, with the paper's or the authors' numbers (`published/`).
 
 import re
 import tomllib
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
+from flows.recipes.tables import recipe_texts
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def templates() -> dict[str, str]:
     """Return the templates for kinds of text by name, as text with `{name}` in it."""
-    return _recipes_of("templates")
+    return recipe_texts("templates")
 
 
 def published() -> dict[str, str]:
     """Return the same for published models."""
-    return _recipes_of("published")
-
-
-def _recipes_of(folder: str) -> dict[str, str]:
-    place = files("flows.recipes") / folder
-    names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
+    return recipe_texts("published")
 
 
 def template_tables(template: str) -> dict[str, Any]:

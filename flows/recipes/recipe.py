@@ -5,10 +5,8 @@ error that names its key. Everything a recipe says ends in frozen dataclasses, o
 stage; of the environment only the home folder that `~/` means counts.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from flows.recipes.model_table import OF_START, read_model_table
 from flows.recipes.settings.bounds import Bound, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import PrivacySettings
+from flows.recipes.settings.privacy import Privacy
 from flows.recipes.settings.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -38,10 +36,12 @@ from flows.recipes.tables import (
     merged_tables,
     named_tables,
     override,
+    recipe_texts,
     resolved_path,
     resolved_store,
     same_name,
     table_of,
+    toml,
     with_paths,
 )
 from shards.builders.segments.pairs import SegmentPairInput
@@ -144,7 +144,7 @@ class Recipe:
     vocabularies: tuple[VocabularyEntry, ...]
     shards: tuple[ShardsEntry, ...]
     model: ModelEntry | None = None
-    privacy: PrivacySettings = field(default_factory=PrivacySettings)
+    privacy: Privacy = field(default_factory=Privacy)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     workers: Limits = field(default_factory=Limits)
     engine: str = LOCAL
@@ -234,7 +234,7 @@ def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
         vocabularies=vocabularies,
         shards=shards,
         model=_model(table, sections, seed, shards, path),
-        privacy=bind(PrivacySettings, sections["privacy"], "privacy"),
+        privacy=bind(Privacy, sections["privacy"], "privacy"),
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
@@ -433,12 +433,7 @@ def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Documents
 
 def shipped_recipes() -> dict[str, str]:
     """Return the recipes that come with the program: name -> TOML text."""
-    folder = files("flows.recipes") / "shipped"
-    return {
-        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    }
+    return recipe_texts("shipped")
 
 
 def _known_recipes() -> str:
@@ -470,8 +465,8 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
     whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
     name = shortened(whole)
     return (
-        f'name = "{name}"\nstore = {_quoted(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
-        f"path = {_quoted(folder.resolve().as_posix())}\n"
+        f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
+        f"path = {toml(folder.resolve().as_posix())}\n"
         'encoding = "auto"        # UTF-8, else windows-1252\n'
         'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
         f"{tables}[vocabulary]\nsize = 8000\n"
@@ -481,16 +476,6 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
 def shortened(name: str) -> str:
     """Return the beginning of a name that a recipe may have."""
     return name.encode()[:NAME_BYTES].decode(errors="ignore")
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML writes it; a character that it escapes is escaped as in JSON."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def with_store(recipe: Recipe, store: str) -> Recipe:
-    """Return the same recipe with another store."""
-    return replace(recipe, store=store)
 
 
 def with_engine(recipe: Recipe, engine: str) -> Recipe:

@@ -4,6 +4,7 @@ Promise: only `override` changes the table that it is given. A table that is not
 key, the value and what would work.
 """
 
+import json
 import re
 import stat
 import unicodedata
@@ -19,6 +20,13 @@ from corpora.store.settings import toml_table
 from flows.recipes.settings.privacy import printable
 
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
+
+
+def recipe_texts(folder: str) -> dict[str, str]:
+    """Return the recipes in a folder of this package: name -> TOML text."""
+    place = files("flows.recipes") / folder
+    names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
+    return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def override(table: dict[str, Any], key: str, value: str) -> None:
@@ -70,13 +78,26 @@ def key_parts(key: str) -> list[str]:
     return [quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|([^."]+)', key)] or [key]
 
 
-def key_of_source(name: str) -> str:
-    """Return a name as it is written in a dotted key.
+def dotted(at: Sequence[str]) -> str:
+    """Return a key as `--set` takes it.
 
-    >>> key_of_source("tickets"), key_of_source("2026.11")
-    ('tickets', '"2026.11"')
+    >>> dotted(["source", "2026.11", "path"])
+    'source."2026.11".path'
     """
-    return f'"{name}"' if "." in name else name
+    return ".".join(f'"{part}"' if "." in part else part for part in at)
+
+
+def toml(value: Any) -> str:
+    """Return a value as TOML writes it, on one line.
+
+    >>> toml(["a", 1.5, True]), toml({"a b": "x"})
+    ('["a", 1.5, true]', '{"a b" = "x"}')
+    """
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{toml(str(key))} = {toml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def check_name(key: str, name: Any) -> None:

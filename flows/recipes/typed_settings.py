@@ -8,12 +8,12 @@ Of several tables that share a key (`[[source]]`) each is addressed by its name,
 Pure but for the imports.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corpora.errors import InputError
 from flows.recipes.recipe import KEYS
+from flows.recipes.tables import dotted, toml
 
 USUAL = {"store": "store", "seed": 42, "engine": "local"}  # shown also where the recipe does not set them
 LEFT_OUT = ("name", "step")  # a deployment has the name already; steps of other packages have keys of their own
@@ -48,28 +48,6 @@ def _without_identity(table: Settings) -> Settings:
 def _is_plain(value: Any) -> bool:
     """Return whether JSON has the same value as TOML: it has no dates."""
     return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, (str, int, float, bool))
-
-
-def dotted(at: Sequence[str]) -> str:
-    """Return a key as `--set` takes it.
-
-    >>> dotted(["source", "2026.11", "path"])
-    'source."2026.11".path'
-    """
-    return ".".join(f'"{part}"' if "." in part else part for part in at)
-
-
-def toml(value: Any) -> str:
-    """Return a value as TOML writes it, on one line.
-
-    >>> toml(["a", 1.5, True]), toml({"a b": "x"})
-    ('["a", 1.5, true]', '{"a b" = "x"}')
-    """
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{toml(str(key))} = {toml(item)}' for key, item in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def overrides_of(given: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, str]:

@@ -7,12 +7,11 @@
 
 The head answers first: what came in, what was lost and why, whether anything is wrong (`remarks.py`), and how it
 compares with the run before (`compared.py`). Everything else is folded below it: by a line of its own, opened by it,
-by a link to it, and in print. No script is needed for that. The page of a run with nothing new is the head alone, and
-links to the run whose page has the rest (`unchanged.py`). A suite of tasks has another page: `evaluation.py`.
+by a link to it, and in print. No script is needed for that. A suite of tasks has another page: `evaluation.py`.
 
 Every number on the page comes from a manifest's ledger, from a model's table of metrics, or is counted from rows, times
 from the run's record; where two stages count the same thing the page shows both. A run may have several vocabularies
-and shard sets: each is shown under its name; `measures` shows how good a vocabulary is. Every text of a document goes
+and shard sets: each is shown under its name. Every text of a document goes
 through `Privacy` of `flows.recipes.settings.privacy`, which bounds it and shows it, its hash or nothing. The template
 escapes everything; the page's own policy forbids it to load anything from anywhere.
 """

@@ -9,9 +9,7 @@ from typing import Any
 from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.run import RunView
-from flows.run.record.counts_text import counted
 from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
-from flows.run.record.ledger_balance import Accounts, files_account
 
 FIRST_LOSSES, FIRST_SOURCES = 10, 8
 NAME_CHARACTERS = 80
@@ -75,26 +73,4 @@ def _source_row(name: str, changes: Mapping[str, Change]) -> View:
         "tokens": figure_text(tokens.after if tokens else None, COUNT, "tokens"),
         "tokens_change": change_text(tokens) if tokens else "-",
         "length": figure_text(length.after if length else None, MEAN, ""),
-    }
-
-
-def gists(run: RunView, views: Mapping[str, Any], accounts: Accounts) -> dict[str, str]:
-    """Return a summary of each folded part, in a few words next to its title."""
-    files, sources = files_account(views["parsed"]).total, {manifest.name for manifest in views["parsed"]}
-    steps = f"{counted(len(accounts.steps), 'step')}, {counted(len(accounts.edges), 'edge')}"
-    examples = sum(row["examples"] for shards in views["shard_sets"] for row in shards["splits"])
-    training = views["training"]
-    return {
-        "went_in": f"{counted(files, 'raw file')} of {counted(len(sources), 'source')}",
-        "came_out": f"{counted(len(views['shard_sets']), 'shard set')}, {counted(examples, 'example')}",
-        "ledger": f"{steps}: {'all balance' if accounts.balances else f'{len(accounts.wrong)} do not balance'}",
-        "losses": f"{counted(len(views['losses']), 'reason')}, with samples",
-        "duplicates": f"{counted(len(views['pairs']), 'pair')} compared" if views["pairs"] else "none",
-        "vocabularies": ", ".join(f"{entry['size']:,} tokens" for entry in views["vocabularies"]) or "none",
-        "lengths": counted(len(views["lengths"]), "distribution"),
-        "examples": counted(sum(len(view["examples"]) for view in views["examples"]), "example"),
-        "training": counted(training["figures"]["steps"], "step") if training else "",
-        "artifacts": counted(len(run.manifests), "artifact"),
-        "times": counted(len(run.record.stages), "stage"),
-        "recipe": "",
     }

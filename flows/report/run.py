@@ -1,18 +1,14 @@
 """A run as its report sees it: the record, and the artifacts that it names, as far as the store has them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from corpora.judging.documents import raw_parent
-from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.figures import Figures, figures_of_run
+from flows.run.record.figures import Figures, figures_of_run, stored_manifests
 from flows.run.record.lengths import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
@@ -31,9 +27,7 @@ class RunView:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The manifests in the order in which the run made or reused them, each once."""
-        folders = dict.fromkeys(stage.folder for stage in self.record.stages)
-        stored = (read_manifest(self.place, folder) for folder in folders)
-        return [manifest for manifest in stored if manifest is not None]
+        return stored_manifests(self.place, self.record)
 
     def newest(self, kind: str) -> Manifest | None:
         """Return the last artifact of a kind."""
@@ -84,11 +78,3 @@ class RunView:
             for tokens, vocabulary in wanted
             if vocabulary is not None and tokens.rows("tokens")
         }
-
-    def raw_files(self, documents: Manifest) -> Sequence[RawFile]:
-        """Return the raw files that an artifact was parsed from; none where the lock does not name them."""
-        for generation in self.lock.generations:
-            files = generation.get(documents.name, ())
-            if raw_parent(files) in documents.parents:
-                return files
-        return ()

@@ -2,37 +2,35 @@
 
 Promise: tokens a word are shown where words and tokens were counted over one corpus, and left out where they were not.
 Each algorithm has its own rule for words, so the figures of two algorithms are not about the same words.
-Every piece passes `privacy.Privacy`: it may be a word of a document.
+Figures are those that the stage `measures` stored, and the tokens stage's ledger. Every piece passes `privacy.Privacy`:
+it may be a word of a document.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from corpora.store.manifest import Manifest
-from flows.report.measures import Reference, drift_rows, figures_by, measured_view, overlap_view, paragraph_view
 from flows.report.run import RunView
 from flows.run.record.ledger_balance import made_from, of_kind
-from tokenizers_train.measures.measure import longest_pieces, ordinary_ids
+from tokenizers_train.measures.build import Measured, read_measures
+from tokenizers_train.measures.measure import Measures, ordinary_ids, unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LONGEST_PIECES = 16
-PIECE_CHARACTERS = 60
+SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
 
 ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unigram": "Unigram"}
 
 View = dict[str, Any]
 
 
-def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[View]:
-    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures.
-
-    reference: a vocabulary to compare each with
-    """
+def vocabulary_views(run: RunView) -> list[View]:
+    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures."""
     views: list[View] = []
-    vocabularies: dict[str, Vocabulary] = {}
     for name, manifest in run.of_each("vocabularies").items():
         vocabulary = run.vocabulary_of(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
-        vocabularies[name or manifest.name] = vocabulary
         made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
         views.append(
@@ -41,19 +39,13 @@ def vocabulary_views(run: RunView, reference: Reference | None = None) -> list[V
                 "asked": manifest.settings["size"],
                 "brought": "files" in manifest.settings,
                 "distinct_words": manifest.ledger.figures.get("distinct words", 0),
-                "longest": _longest(run, vocabulary),
                 "tokens_a_word": tokens_a_word(tokens),
-                "by_source": tokens_a_word_by_source(tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
-                "measured": measured_view(run, manifest, vocabulary, f"fertility-of-{len(views) + 1}"),
-                "overlap": overlap_view(vocabulary, reference),
+                "measured": measured_view(run, manifest, vocabulary),
                 "drift": drift_rows(tokens),
-                "paragraph": None,
                 **_facts(vocabulary),
             }
         )
-    if views:
-        views[-1]["paragraph"] = paragraph_view(run, vocabularies, reference)
     return views
 
 
@@ -69,12 +61,6 @@ def _facts(vocabulary: Vocabulary) -> View:
     }
 
 
-def _longest(run: RunView, vocabulary: Vocabulary) -> list[str]:
-    """Return the longest pieces as they may be shown."""
-    shown = (vocabulary.display(id) for id in longest_pieces(vocabulary, LONGEST_PIECES))
-    return [piece for piece in (run.privacy.show(text, PIECE_CHARACTERS) for text in shown) if piece]
-
-
 def tokens_a_word(tokens: Manifest | None) -> float | None:
     """Return training tokens for each word of the corpus; None where none were counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
@@ -82,10 +68,57 @@ def tokens_a_word(tokens: Manifest | None) -> float | None:
     return figures["train tokens"] / words if words else None
 
 
-def tokens_a_word_by_source(tokens: Manifest | None) -> dict[str, float]:
-    """Return the same for each source, the most tokens a word first: where the vocabulary fits least."""
-    sums = figures_by(tokens, "source")
-    shares = {
-        name: sums[name]["train tokens"] / sums[name]["train words"] for name in sums if sums[name]["train words"]
+def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
+    """Return the measures of one vocabulary; None where it was not measured"""
+    stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
+    if stored is None:
+        return None
+    measured = read_measures(run.place, stored)
+    return {
+        "corpus": measured.corpus,
+        "sources": sorted(
+            ((name, each) for name, each in measured.sources.items() if each.words),
+            key=lambda source: (-(source[1].fertility or 0.0), source[0]),
+        ),
+        "sizes": by_size(measured, vocabulary.size),
+        "unused": len(unused_pieces(vocabulary, measured.counts)),
+        "splits": _split_rows(run, vocabulary, measured.splits),
     }
-    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+def by_size(measured: Measured, own: int) -> dict[int, Measures]:
+    """Return the figures of each size, ascending, the vocabulary's own among them; none if sizes were not measured."""
+    return dict(sorted({**measured.sizes, own: measured.corpus}.items())) if measured.sizes else {}
+
+
+def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
+    """Return the words that cost most tokens, with their pieces; none where no text may be shown."""
+    if run.privacy.samples != "text":
+        return []
+    return [
+        {
+            "word": run.privacy.show(split["word"].strip(), WORD_CHARACTERS),
+            "pieces": [run.privacy.show(vocabulary.display(id), PIECE_CHARACTERS) for id in split["ids"]],
+            "count": split["count"],
+        }
+        for split in islice(splits, SPLITS)
+    ]
+
+
+def drift_rows(tokens: Manifest | None) -> list[View]:
+    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
+    sums: dict[int, Counter[str]] = {}
+    for part in tokens.parts if tokens is not None else ():
+        if "generation" in part.labels:
+            sums.setdefault(int(part.labels["generation"]), Counter()).update(part.ledger.figures)
+    return [
+        {
+            "generation": generation,
+            "words": figures["train words"],
+            "tokens": figures["train tokens"],
+            "tokens_a_word": figures["train tokens"] / figures["train words"],
+            "unknown": figures["train unknown tokens"] / figures["train tokens"],
+        }
+        for generation, figures in sorted(sums.items())
+        if figures["train words"] and figures["train tokens"]
+    ]

@@ -17,7 +17,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, read_manifest
 from flows.run.pipeline import STAGES
 from flows.run.record.releases import Release, manifests_of, release_at
-from flows.run.record.run_record import newest_runs
+from flows.run.record.run_record import newest_used
 
 if TYPE_CHECKING:
     from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -113,14 +113,9 @@ def _is_of_store(path: str) -> bool:
 
 
 def newest(artifacts: list[Artifact]) -> Artifact:
-    """The artifact that the newest recorded run made or reused; with several stores or no record, the last."""
+    """The artifact of a store that the newest recorded run made or reused; with none on record, the last."""
     place = artifacts[-1].place
-    by_folder = {artifact.manifest.folder: artifact for artifact in artifacts}
-    for record in newest_runs(place):
-        for stage in reversed(record.stages):
-            if stage.folder in by_folder:
-                return by_folder[stage.folder]
-    return artifacts[-1]
+    return Artifact(place=place, manifest=newest_used(place, [artifact.manifest for artifact in artifacts]))
 
 
 def vocabulary_of(shards: Artifact) -> "Vocabulary":

@@ -28,9 +28,9 @@ from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.faults.rebuild_damaged import Mending, run_mending
+from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe, stages_without
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.policies import ranges
 from flows.run.record.run_record import RunRecord, StageRecord
 
@@ -282,7 +282,7 @@ def run_lock(
 ) -> Run:
     """Run a recipe whose lock is resolved. What is damaged is built again here; `tell` hears of it."""
     done: dict[str, StageRun] = {}
-    mending = Mending(tell=tell)
+    mending = DamageTracker(tell=tell)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         surveys = [mending.survey(place, stage) for stage in stages]
@@ -295,14 +295,14 @@ def run_lock(
             else:
                 build(place, stage, survey.missing)
             manifest = publish(place, stage, survey)
-            mending.mended(survey, manifest)
+            mending.trust_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
             if survey.manifest is None or stage.folder not in done:
                 done[stage.folder] = run
         return [done[stage.folder].manifest for stage in stages]
 
-    outcome = run_mending(lambda: run_recipe(place, recipe, lock, perform, tell), mending)
+    outcome = run_past_damage(lambda: run_recipe(place, recipe, lock, perform, tell), mending)
     return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)
 
 

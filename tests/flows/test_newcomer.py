@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 MOST_FILES = 3
 REGISTRY, RULES = "corpora/sources/registry.py", "corpora/judging/steps/rules.py"
-FAMILIES, TASKS, CLI = "trainer/families/registry.py", "trainer/tasks/registry.py", "flows/command/cli.py"
+FAMILIES, TASKS, CLI = "trainer/settings/model.py", "trainer/tasks/registry.py", "flows/command/cli.py"
 PRIVACY, STATE = "flows/recipes/settings/privacy.py", "flows/orchestration/runs/run_state.py"
 PAGE, PARTS = "flows/report/page.py", "flows/report/parts.html"
-STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan/reasons.py"
+STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan/plan.py"
 SCORES = "trainer/tasks/scores/classes.py"
 CARDS = '''"""Cards, a paragraph each."""
 
@@ -118,7 +118,11 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a family of encoders": [
         ("trainer/families/slim.py", "", SLIM),
-        (FAMILIES, "\nGROUP", "from trainer.families.slim import SLIM\n\nGROUP"),
+        (
+            FAMILIES,
+            "from trainer.objectives.contract",
+            "from trainer.families.slim import SLIM\nfrom trainer.objectives.contract",
+        ),
         (FAMILIES, "in (BERT,", "in (BERT, SLIM,"),
     ],
     "a kind of task": [

@@ -48,7 +48,7 @@ def runs(
 def status(store: Store = "store", *, as_json: AsJson = False) -> int:
     """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
     from flows.command.operations.display import status_lines
-    from flows.run.record.status import store_status
+    from flows.run.record.listed_runs import store_status
 
     place = _place(store)
     current = store_status(place)

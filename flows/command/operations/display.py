@@ -12,8 +12,7 @@ from corpora.store.leases.active_runs import Present
 from flows.recipes.settings.privacy import printable
 from flows.run.record.counts_text import counted, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.listed_runs import ListedRun, new_parts
-from flows.run.record.status import StoreStatus
+from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
 
 NONE = "-"
 KINDS = 3  # of what was new, by name

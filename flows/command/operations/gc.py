@@ -9,8 +9,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from flows.command.terminal.output import console
-from flows.maintenance.garbage import Garbage, garbage, look
-from flows.maintenance.needed import Policy
+from flows.maintenance.garbage import Garbage, Policy, garbage, look
 from flows.maintenance.removal import clear_store
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes

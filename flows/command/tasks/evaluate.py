@@ -22,8 +22,8 @@ from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
 from flows.command.trainer_process import CONFIG, Event, model_folder, trainer_process
 from flows.export.cards.model_card import UNKNOWN, CardFacts, export_with_card, license_choices
+from flows.export.exported import Provenance
 from flows.export.folder import refuse_taken
-from flows.export.provenance import Provenance
 from flows.report.evaluation import evaluation_page
 from flows.signals import scratch_folder
 from trainer.launching.output import events

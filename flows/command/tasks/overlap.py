@@ -13,7 +13,7 @@ from corpora.build import read_delete_list, without_deleted
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
-from flows.export.provenance import Provenance, provenance_of
+from flows.export.exported import Provenance, provenance_of
 from flows.run.store_address import Artifact, find_artifacts, newest
 from trainer.tasks.registry import read_task
 from trainer.tasks.suites.overlap import CorpusOverlap, item_texts, met_texts, overlap_of

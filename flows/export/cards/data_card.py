@@ -22,8 +22,7 @@ from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from flows.export.cards.licenses import NOT_STATED, license_tags
 from flows.export.cards.markdown import code, fenced, plain, scalar
-from flows.export.exported import Exported, most_first, share
-from flows.export.provenance import Provenance
+from flows.export.exported import Exported, Provenance, most_first, share
 from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import without_folders
 from flows.run.record.counts_text import counted, parent_name, rows_in_words

@@ -6,23 +6,19 @@ spellings stays as it is stated.
 
 import re
 
-SPDX = {
-    "cc0-1.0": "CC0-1.0", "cc0": "CC0-1.0",
-    "cc-by-3.0": "CC-BY-3.0", "cc-by-4.0": "CC-BY-4.0",
-    "cc-by-sa-3.0": "CC-BY-SA-3.0", "cc-by-sa-4.0": "CC-BY-SA-4.0",
-    "cc-by-nc-4.0": "CC-BY-NC-4.0", "cc-by-nd-4.0": "CC-BY-ND-4.0",
-    "cc-by-nc-sa-4.0": "CC-BY-NC-SA-4.0", "cc-by-nc-nd-4.0": "CC-BY-NC-ND-4.0",
-    "gfdl": "GFDL-1.3-or-later", "apache-2.0": "Apache-2.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause",
-    "bsd-2-clause": "BSD-2-Clause", "psf-2.0": "PSF-2.0", "python-2.0": "Python-2.0", "odc-by-1.0": "ODC-By-1.0",
-    "odbl-1.0": "ODbL-1.0", "pddl-1.0": "PDDL-1.0", "isc": "ISC", "unlicense": "Unlicense",
-}  # fmt: skip
-TAGS = {
-    "CC0-1.0": "cc0-1.0", "CC-BY-3.0": "cc-by-3.0", "CC-BY-4.0": "cc-by-4.0", "CC-BY-SA-3.0": "cc-by-sa-3.0",
-    "CC-BY-SA-4.0": "cc-by-sa-4.0", "CC-BY-NC-4.0": "cc-by-nc-4.0", "CC-BY-ND-4.0": "cc-by-nd-4.0",
-    "CC-BY-NC-SA-4.0": "cc-by-nc-sa-4.0", "CC-BY-NC-ND-4.0": "cc-by-nc-nd-4.0", "GFDL-1.3-or-later": "gfdl",
-    "Apache-2.0": "apache-2.0", "MIT": "mit", "BSD-3-Clause": "bsd-3-clause", "BSD-2-Clause": "bsd-2-clause",
-    "ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl", "ISC": "isc", "Unlicense": "unlicense",
-}  # fmt: skip
+_IDENTIFIERS = (
+    "CC0-1.0 CC-BY-3.0 CC-BY-4.0 CC-BY-SA-3.0 CC-BY-SA-4.0 CC-BY-NC-4.0 CC-BY-ND-4.0 CC-BY-NC-SA-4.0 CC-BY-NC-ND-4.0 "
+    "Apache-2.0 MIT BSD-2-Clause BSD-3-Clause PSF-2.0 Python-2.0 ISC Unlicense"
+).split()
+SPDX = {  # by the spelling in lower case, with hyphens
+    **{identifier.lower(): identifier for identifier in _IDENTIFIERS},
+    **{"cc0": "CC0-1.0", "gfdl": "GFDL-1.3-or-later"},
+    **{"odc-by-1.0": "ODC-By-1.0", "odbl-1.0": "ODbL-1.0", "pddl-1.0": "PDDL-1.0"},
+}
+TAGS = {  # most are the identifier in lower case; Python's licences have no tag
+    **{identifier: identifier.lower() for identifier in _IDENTIFIERS if not identifier.startswith("P")},
+    **{"GFDL-1.3-or-later": "gfdl", "ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl"},
+}
 NOT_STATED = "not stated"
 _ADDRESS = re.compile(r"https?://(?:www\.)?creativecommons\.org/licenses/([a-z-]+)/(\d\.\d)(?:/.*)?", re.IGNORECASE)
 _ZERO = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zero/1\.0(?:/.*)?", re.IGNORECASE)

@@ -16,9 +16,8 @@ from typing import Any
 
 from flows.export.cards.data_card import templates
 from flows.export.cards.licenses import TAGS
-from flows.export.exported import Exported, exported
+from flows.export.exported import Exported, Provenance, exported
 from flows.export.folder import new_folder
-from flows.export.provenance import Provenance
 from flows.run.store_address import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED

@@ -25,9 +25,9 @@ from flows.orchestration.runs.tasks import plainly
 from flows.orchestration.schedules.housekeeping import said_in_store
 from flows.orchestration.schedules.serve import own_api, profile_api
 from flows.orchestration.server.embedded import answers
+from flows.run.record.listed_runs import waiting_path
 from flows.run.record.notifications import Tell
 from flows.run.record.run_record import now_text
-from flows.run.record.status import waiting_path
 
 POLL_SECONDS = 2
 
@@ -59,7 +59,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
         """A release that a person approves or rejects."""
         with closed_when_stopped():
             url = f"{ui}/runs/flow-run/{flow_run.id}"
-            show_markdown(f"release-{name}", crossed_table(promotion), f"{title}: what crosses its bounds")
+            show_markdown(f"release-{name}", crossed_lines(promotion), f"{title}: what crosses its bounds")
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
             place, waiting = promotion.place, says_who_waits(promotion, url)
@@ -83,7 +83,7 @@ def says_who_waits(promotion: Promotion, url: str) -> dict[str, str]:
 
 
 def _answer(promotion: Promotion, seconds: int) -> PersonsWord:
-    form = Decision.with_initial_data(description=crossed_table(promotion))
+    form = Decision.with_initial_data(description=crossed_lines(promotion))
     try:
         given = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
     except FlowPauseTimeout:
@@ -91,18 +91,14 @@ def _answer(promotion: Promotion, seconds: int) -> PersonsWord:
     return PersonsWord(approved=given.decision == "approve", reason=given.reason, who=given.who)
 
 
-def crossed_table(promotion: Promotion) -> str:
-    """Return the figures that cross the bounds, as Markdown."""
+def crossed_lines(promotion: Promotion) -> str:
+    """Return the figures that cross the bounds, as a Markdown list."""
     head = f"The run {in_row(promotion.record.run_id)} against {in_row(promotion.against)}."
-    lines = ["| figure | before | now | bound |", "|---|---|---|---|"]
-    for crossing in promotion.crossed:
-        cells = (crossing.figure, crossing.before, crossing.after, crossing.bound)
-        lines.append(f"| {' | '.join(map(in_row, cells))} |")
-    return "\n".join([head, "", *lines])
+    return "\n".join([head, "", *(f"- {in_row(line)}" for line in promotion.crossed)])
 
 
 def _tell_person(promotion: Promotion, url: str, tell: Tell) -> None:
     notifier = Notifier(promotion.recipe, tell)
     notifier.run_id = promotion.record.run_id
     text = f"The release {promotion.name} of {promotion.record.recipe} waits for approval: {url}"
-    notifier.send("approval", text, url=url, bounds=tuple(map(str, promotion.crossed)))
+    notifier.send("approval", text, url=url, bounds=promotion.crossed)

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.integrity.faults import faults_of
+from flows.integrity.inventory import faults_of
 from flows.recipes.recipe import Recipe
-from flows.run.record.bounds import Crossing, crossings
+from flows.run.record.bounds import crossings
 from flows.run.record.figures import Figures, figures_before, figures_of_run
 from flows.run.record.releases import (
     Release,
@@ -60,7 +60,7 @@ class Promotion:
     record: RunRecord
     artifacts: tuple[Released, ...]
     figures: Figures
-    crossed: tuple[Crossing, ...]
+    crossed: tuple[str, ...]
     against: str
 
     def release(self, reason: str, verdict: PersonsWord | None = None) -> Release:
@@ -76,7 +76,7 @@ class Promotion:
             when=now_text(),
             reason=(verdict.reason if verdict is not None else "") or reason,
             approved="bounds" if verdict is None else "person",
-            crossed=tuple(map(str, self.crossed)),
+            crossed=self.crossed,
             figures={name: figure.value for name, figure in self.figures.items()},
         )
         return add_release(self.place, entry)

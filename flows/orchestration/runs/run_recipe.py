@@ -32,12 +32,12 @@ from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_loc
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
 from flows.recipes.settings.privacy import visible
-from flows.run.estimates.kept import estimates_that_fit, keep_with_run
+from flows.run.estimates.room import refuse_what_does_not_fit
 from flows.run.faults.gc_lock import wait_for_clearing
-from flows.run.faults.rebuild_damaged import run_mending
+from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
-from flows.run.inputs.fetch import FetchEntry, FetchOptions, fetch_recipe
+from flows.run.inputs.fetch import FetchOptions, fetch_recipe
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.pipeline import Outcome
@@ -120,9 +120,8 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)
-            estimates = estimates_that_fit(home, recipe, resolved, pulse.workers)
+            refuse_what_does_not_fit(home, recipe, resolved, pulse.workers)
             begin_run(place, run_id, recipe)
-            keep_with_run(place, run_id, estimates)
             settle_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
@@ -184,7 +183,7 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
     ):
         run.pool, run.pulse.workers, signs.workers = pool, pool.workers, pool.signs
         # The figures and the report read what was not read before, and may meet damage as well.
-        return run_mending(lambda: end_well(run, perform(run)), run.mending)
+        return run_past_damage(lambda: end_well(run, perform(run)), run.mending)
 
 
 def end_well(run: RunState, outcome: Outcome) -> str:
@@ -231,9 +230,8 @@ def _record_failure(run: RunState, why: BaseException | None) -> None:
 def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
     """Return the run's HTML report."""
     from flows.report.page import build_page  # only the end of a run needs it
-    from flows.report.unchanged import run_with_the_parts
 
-    return build_page(place, record, recipe.privacy.samples, lock, parts_in=run_with_the_parts(place, record))
+    return build_page(place, record, recipe.privacy.samples, lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,12 +264,8 @@ def fetch_inputs(
 
     What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
     """
-    entries = [
-        FetchEntry(source=entry.source.name, settings=entry.fetch)
-        for entry in recipe.sources
-        if entry.fetch is not None
-    ]
-    if not entries and options is None:
+    tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
+    if not tables and options is None:
         return ()
     path = recipe.lock_path
     assert path is not None
@@ -282,7 +276,7 @@ def fetch_inputs(
 
     with stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
-        return fetch_recipe(entries, path.parent, fetched_before, record, options, cache, progress).lines
+        return fetch_recipe(tables, path.parent, fetched_before, record, options, cache, progress).lines
 
 
 @contextmanager

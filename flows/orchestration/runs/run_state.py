@@ -23,7 +23,7 @@ from flows.orchestration.pages.markdown import log
 from flows.orchestration.pages.page_artifacts import conclusion, line
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import ModelEntry, Recipe
-from flows.run.faults.rebuild_damaged import Mending
+from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
 from flows.run.record.bounds import crossings
@@ -82,7 +82,7 @@ class RunState:
 
     def __post_init__(self) -> None:
         self.place = Place(self.recipe.store)
-        self.mending = Mending(tell=self.warn)
+        self.mending = DamageTracker(tell=self.warn)
 
     @property
     def model(self) -> ModelEntry | None:
@@ -157,7 +157,7 @@ class RunState:
         for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
             self.tell(looks)
         before = figures_before(self.place, record, self.tell) if bounds else None
-        self.crossed = tuple(map(str, crossings(bounds, self.figures, before and before[1])))
+        self.crossed = tuple(crossings(bounds, self.figures, before and before[1]))
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""

@@ -64,10 +64,10 @@ from flows.orchestration.runs.tasks import (
 from flows.orchestration.server.api_recorder import FlowEnd, leave, recording
 from flows.orchestration.server.embedded import is_of_home
 from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
-from flows.run.faults.rebuild_damaged import run_mending
+from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word
@@ -186,7 +186,7 @@ def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Out
         show_run(run)
     performer = Performer(run, progress, tasks)
     with at_work(run):
-        outcome = run_mending(lambda: run_and_judge(performer), run.mending)
+        outcome = run_past_damage(lambda: run_and_judge(performer), run.mending)
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
     show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
     return outcome
@@ -289,7 +289,7 @@ class Performer:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
         manifest = build.survey.manifest if finished else build.finish()
         assert manifest is not None
-        self.run.mending.mended(build.survey, manifest)
+        self.run.mending.trust_rebuilt(build.survey, manifest)
         if not finished:
             self.run.end_stage(manifest, time.monotonic() - started)
         return manifest

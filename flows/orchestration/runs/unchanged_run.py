@@ -15,9 +15,9 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage
 from flows.orchestration.runs.run_state import RunState
-from flows.run.faults.rebuild_damaged import Mending
+from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.pipeline import Outcome, run_recipe
-from flows.run.plan.reasons import explain
+from flows.run.plan.plan import explain
 from flows.run.record.run_record import StageHistory
 
 SERVERLESS = "Nothing is to be built, so no server is started."
@@ -35,7 +35,7 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
     def look(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
             clock = time.monotonic()
-            survey = Mending(tell=lambda line: None).survey(run.place, stage)
+            survey = DamageTracker(tell=lambda line: None).survey(run.place, stage)
             if survey.manifest is None or survey.faults:
                 raise Incomplete
             history = stages[stage.folder] = StageHistory()

@@ -49,7 +49,7 @@ from flows.orchestration.schedules.timetables import timetable, when
 from flows.orchestration.server.api_recorder import is_unanswered
 from flows.orchestration.server.embedded import ServerFailed, answers
 from flows.recipes.recipe import Recipe
-from flows.run.record.status import schedule_path
+from flows.run.record.listed_runs import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, say
 
 Tell = Callable[[str], None]

@@ -16,7 +16,7 @@ from corpora.sources.contract import RawFile, Source
 from corpora.sources.files.guessing import FoundText, guess_text
 from corpora.sources.files.source import FilesSource
 from flows.recipes.settings.privacy import visible
-from flows.recipes.tables import key_of_source
+from flows.recipes.tables import dotted
 
 WITHOUT = "table without text"
 SHOWN = 60  # characters of a name
@@ -96,7 +96,8 @@ def refuse_nothing_left(source: Source, guess: FoundText) -> None:
 
 def option(source: str, field: str, name: str) -> str:
     """Return the `--set` option that names a field of a source."""
-    return f"--set {quote(f'source.{key_of_source(source)}.fields.{field}={name}')}"
+    key = dotted(["source", source, "fields", field])
+    return f"--set {quote(f'{key}={name}')}"
 
 
 def guess_line(source: Source, names: Sequence[str], guess: FoundText | None) -> str:

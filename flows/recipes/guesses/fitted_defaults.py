@@ -4,12 +4,11 @@ Promise: a folder keeps its choice, whatever files come later and whatever templ
 the settings themselves. A lock of a version that fitted nothing holds none, and its folder keeps the default rules.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpora.store.settings import convert
+from flows.recipes.tables import toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,22 +22,13 @@ class Fitted:
     why: tuple[str, ...] = ()
     tables: Mapping[str, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def from_json(fields: Mapping[str, Any]) -> "Fitted":
-        """Read what a lock holds. Raises ValueError, KeyError or TypeError."""
-        return Fitted(
-            looked_at=convert(fields["looked_at"], int, "fitted.looked_at"),
-            why=convert(fields["why"], tuple[str, ...], "fitted.why"),
-            tables=convert(fields["tables"], Mapping[str, Any], "fitted.tables"),
-        )
-
     def to_toml(self) -> str:
         """Return the tables as a recipe writes them, with the reasons as comments; "" where there are none."""
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
         tables = [
-            "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in _leaves(table))])
+            "\n".join([f"[{name}]", *(f"{key} = {toml(value)}" for key, value in _leaves(table))])
             for name, table in self.tables.items()
         ]
         return "\n".join([*comments, *tables]) + "\n\n"

@@ -18,19 +18,6 @@ DETAIL_CHARACTERS = 200
 HASH_DIGITS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivacySettings:
-    """How text is shown next to the data (report, artifacts, logs).
-
-    samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
-    """
-
-    samples: str = "text"
-
-    def __post_init__(self) -> None:
-        check_choice("privacy.samples", self.samples, MODES)
-
-
 def visible(text: str, limit: int) -> str:
     """Return a text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
 
@@ -64,24 +51,27 @@ def without_folders(recipe: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """How text is shown next to the data. Raises InputError for an unknown mode."""
+    """How text is shown next to the data (report, artifacts, logs).
 
-    mode: str
+    samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
+    """
+
+    samples: str = "text"
 
     def __post_init__(self) -> None:
-        check_choice("privacy.samples", self.mode, MODES)
+        check_choice("privacy.samples", self.samples, MODES)
 
     def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
         """Return a text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
-        if not text or self.mode == "none":
+        if not text or self.samples == "none":
             return ""
-        if self.mode == "hashed":
+        if self.samples == "hashed":
             return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
         return visible(text, limit)
 
     def where(self, locator: Locator) -> str:
         """Return a locator; without the file's name, which may name a person, unless text may be shown."""
-        if self.mode == "text":
+        if self.samples == "text":
             return visible(str(locator), DETAIL_CHARACTERS)
         stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""
         return f"file {locator.sha256[:12]}: {stream}bytes {locator.offset}-{locator.offset + locator.length}"

@@ -1,4 +1,4 @@
-"""The curves of a training run as SVG: each term's loss, of training and of the held-out split, and the learning rate.
+"""The curves of a training run as SVG: each term's loss, of training and of the held-out split.
 
 Promises: the same events give the same bytes; of a long run at most `POINTS` steps are drawn, at even distances. The
 dotted line, of masked and next tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
@@ -10,7 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Colours, Plot, around, from_zero
+from markupsafe import Markup
+
+from flows.report.drawing.plot import ALONE, IN_PAGE, Axis, Plot, around
 from flows.report.model.terms import MAIN, main_term, words_of
 
 POINTS = 400
@@ -21,7 +23,7 @@ Event = Mapping[str, Any]
 Points = list[tuple[float, float]]
 
 
-def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> str:
+def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
     """Return the curve of a run's events; those named "step" and "evaluation" are drawn.
 
     inline: name of the figure in a page whose font and colours it takes; None: a stand-alone picture
@@ -42,19 +44,11 @@ def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | N
     drawn = [_phases(plot, events), plot.line(training, colours.bar, 1.0)]
     for points, entropy in phases:
         drawn += [plot.line(points, colours.ink, 1.4), plot.dots(points, colours.ink, 1.6)]
-        drawn.append(plot.line(entropy, colours.ink, 1.0, dotted=True) if entropy else "")
-    legend = _legend(colours, plot, training, phases, term in MAIN)
-    return plot.picture(inline or "loss", [*drawn, legend], inline is not None)
-
-
-def rate_curve(events: Sequence[Event], inline: str) -> str:
-    """Return the learning rate over the steps of a run, as a figure in a page. inline: its name there."""
-    points = _points(steps_of(events), "learning_rate")
-    highest = max((up for _, up in points if math.isfinite(up)), default=0.0)
-    rows = 1 if len(phase_spans(events)) > 1 else 0
-    up = from_zero(highest, "learning rate", 3, whole=False)
-    plot = Plot(width=WIDTH, height=108.0, across=_steps(events), up=up, rows=rows)
-    return plot.picture(inline, [_phases(plot, events), plot.line(points, plot.colours.bar, 1.2)])
+        drawn += [plot.line(entropy, colours.ink, 1.0, dotted=True)] if entropy else []
+    entries = [("training", colours.bar, False)] if training else []
+    entries += [("held out", colours.ink, False)] if phases else []
+    entries += [("unigram entropy", colours.ink, True)] if phases and term in MAIN else []
+    return plot.picture(inline or "loss", [*drawn, plot.legend(entries)], inline is not None)
 
 
 def _steps(events: Sequence[Event]) -> Axis:
@@ -75,25 +69,16 @@ def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]
     return curves
 
 
-def _legend(
-    colours: Colours, plot: Plot, training: Points, phases: Sequence[tuple[Points, Points]], bounded: bool
-) -> str:
-    entries = [("training", colours.bar, False)] if training else []
-    if phases:
-        entries += [("held out", colours.ink, False), *([("unigram entropy", colours.ink, True)] if bounded else [])]
-    return plot.legend(entries)
-
-
-def _phases(plot: Plot, events: Sequence[Event]) -> str:
+def _phases(plot: Plot, events: Sequence[Event]) -> Markup:
     """Mark where each phase begins, if there are several; a phase too short for its name gets its number."""
     drawn = []
     begins = [plot.x(first) for first, _ in phase_spans(events).values()]
     for number, x in enumerate(begins if len(begins) > 1 else (), 1):
         room = begins[number] - x if number < len(begins) else LAST_PHASE
         name = f"phase {number}" if room >= LAST_PHASE else str(number)
-        drawn.append(f'<path d="M{x:.2f} {plot.bottom:.2f}V{plot.top:.2f}" stroke="{plot.colours.grid}"/>')
+        drawn.append(plot.upright(x))
         drawn.append(plot.text(min(x + 2, plot.right - LAST_PHASE), plot.top - 3, name))
-    return "".join(drawn)
+    return Markup("").join(drawn)
 
 
 def phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:

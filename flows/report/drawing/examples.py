@@ -21,7 +21,6 @@ LABELS = {  # the meaning of a label of 0, and of 1
     "next-sentence": ("B follows A", "B is from another document"),
     "sentence-order": ("A and B in order", "A and B swapped"),
 }
-COUNTED = {"next-sentence": ("next", "random"), "sentence-order": ("in_order", "swapped")}  # by these figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
-"""The ledger as a flow: raw records, documents and tokens as bands whose width is their number.
+"""The ledger as a flow: raw records and documents as bands whose width is their number.
 
-    sources ─► documents ─► kept                      records and documents, one scale
-          └► dropped, by reason └► removed, by reason
-    vocabularies ─► shard sets ─► placed, truncated, left over            tokens, a scale of their own
+    sources ─► documents ─► kept
+          └► dropped, by step   └► removed, by reason
 
 Promises: a band's width is its count on the drawing's scale, but none is narrower than `LEAST`, so that four records
 next to twenty thousand are visible; every node shows its count, so nothing need be read off a width. Plain SVG without
@@ -11,22 +10,23 @@ manifests give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from flows.recipes.settings.privacy import visible
-from flows.run.record.ledger_balance import copy_accounts, made_from, newest, newest_of_each, num_tokens, of_kind
+from flows.report.templates import drawings
+from flows.run.record.ledger_balance import newest, of_kind
 
+# Where the nodes of each column begin; labels are left of the first column and right of the others.
+COLUMNS, WIDTH = (150.0, 300.0, 540.0), 740.0
 LEAST = 1.5  # width of the narrowest band
 TALLEST = 210.0  # of the bands of the fullest column together
 LABEL = 17.0  # from one label to the next
 NODE = 9.0  # width of a node
 LETTERS = 46  # of a label
-MOST_LOST = 9  # reasons that are drawn by name; the others are drawn as one
-MOST_SOURCES = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,134 +51,40 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A drawing before it is drawn: nodes of each column from top to bottom.
+    """A drawing before it is drawn: nodes of each column from top to bottom, and links between them."""
 
-    columns: where each column's nodes begin, in units of the drawing; its labels are left of the first column and
-             right of the others
-    """
-
-    name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
-    columns: tuple[float, ...]
-    width: float
 
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
     """Return the flow from the raw records of each source to the documents in the corpus; None without any."""
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
-    fates = _fates_of_sources(parsed)
-    if not fates:
-        return None
-    dropped = _fewer(sum(fates.values(), Counter()), MOST_LOST, keep="documents")
-    total = dropped.pop("documents", 0)
+    verdicts, fates = newest(manifests, "verdicts"), dict[str, Counter[str]]()
+    for manifest in of_kind(manifests, "documents"):
+        fate = fates.setdefault(manifest.name, Counter())
+        for outcome, count in manifest.ledger.account("records").outcomes.items():
+            fate[": ".join(outcome.split(": ")[:2])] += count  # of a drop its step, without the reason
+    ends = sum(fates.values(), Counter[str]())
     nodes = [Node(key=f"from {name}", label=name, column=0, count=fate.total()) for name, fate in fates.items()]
-    nodes.append(Node(key="documents", label="documents", column=1, count=total))
-    nodes += [_lost(f"dropped: {reason}", reason, 1, count) for reason, count in dropped.items()]
+    nodes.append(Node(key="documents", label="documents", column=1, count=ends.pop("documents", 0)))
+    dropped = dict(ends.most_common())
+    nodes += [_lost(end, 1, count) for end, count in dropped.items()]
     links = [
-        Link(start=f"from {name}", end=_end(reason), count=merged[reason])
-        for name, merged in ((name, _merged(fate, dropped)) for name, fate in fates.items())
-        for reason in ("documents", *dropped)  # in the order of their nodes, so that no bands of a source cross
+        Link(start=f"from {name}", end=end, count=fate[end])
+        for name, fate in fates.items()
+        for end in ("documents", *dropped)  # in the order of their nodes, so that no bands of a source cross
     ]
     if verdicts is not None:
-        outcomes = _by_reason(verdicts.ledger.account("documents").outcomes)
-        kept = outcomes.pop("kept", 0)
-        nodes.append(Node(key="kept", label="kept", column=2, count=kept))
-        nodes += [_lost(f"removed: {reason}", reason, 2, count) for reason, count in outcomes.most_common()]
-        links.append(Link(start="documents", end="kept", count=kept))
-        links += [Link(start="documents", end=f"removed: {name}", count=n) for name, n in outcomes.most_common()]
-    return Flow(name="flow-of-documents", nodes=tuple(nodes), links=tuple(links), columns=(150, 300, 540), width=740)
+        outcomes = +Counter(verdicts.ledger.account("documents").outcomes)
+        nodes.append(Node(key="kept", label="kept", column=2, count=outcomes["kept"]))
+        nodes += [_lost(end, 2, count) for end, count in outcomes.most_common() if end != "kept"]
+        links += [Link(start="documents", end=node.key, count=node.count) for node in nodes if node.column == 2]
+    return Flow(nodes=tuple(nodes), links=tuple(links)) if fates else None
 
 
-def _fates_of_sources(parsed: Iterable[Manifest]) -> dict[str, Counter[str]]:
-    """Return the outcomes of each source's records, generations added up; those beyond MOST_SOURCES as one source."""
-    fates: dict[str, Counter[str]] = {}
-    for manifest in parsed:
-        fate = fates.setdefault(manifest.name, Counter())
-        fate.update(_by_reason(manifest.ledger.account("records").outcomes))
-    first = dict(list(fates.items())[: MOST_SOURCES - (len(fates) > MOST_SOURCES)])
-    rest = [fate for name, fate in fates.items() if name not in first]
-    return first | ({f"{len(rest)} other sources": sum(rest, Counter())} if rest else {})
-
-
-def _by_reason(outcomes: Mapping[str, int]) -> Counter[str]:
-    """Return outcomes without "dropped: " and "removed: ", and without those that did not occur."""
-    plain = {name.removeprefix("dropped: ").removeprefix("removed: "): count for name, count in outcomes.items()}
-    return +Counter(plain)
-
-
-def _fewer(counts: Counter[str], most: int, keep: str) -> Counter[str]:
-    """Return at most `most` reasons besides `keep`, most frequent first, and the rest under one name."""
-    reasons = sorted((name for name in counts if name != keep), key=lambda name: (-counts[name], name))
-    named = reasons if len(reasons) <= most else reasons[: most - 1]
-    fewer = Counter({keep: counts[keep], **{name: counts[name] for name in named}})
-    rest = reasons[len(named) :]
-    return fewer + Counter({f"{len(rest)} other reasons": sum(counts[name] for name in rest)})
-
-
-def _merged(fate: Counter[str], named: Mapping[str, int]) -> Counter[str]:
-    """Return the fates of one source under the names that the drawing has."""
-    others = next((name for name in named if name.endswith(" other reasons")), "")
-    merged = Counter[str]()
-    for reason, count in fate.items():
-        merged[reason if reason in named or reason == "documents" else others] += count
-    return merged
-
-
-def _end(reason: str) -> str:
-    return reason if reason == "documents" else f"dropped: {reason}"
-
-
-def _lost(key: str, label: str, column: int, count: int) -> Node:
-    return Node(key=key, label=label, column=column, count=count, lost=True)
-
-
-def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """Return the flow from the tokens of each vocabulary to the examples of each shard set; None without shards.
-
-    Tokens that several sets take, or several copies of one, flow into each.
-    """
-    written, sets = newest_of_each(manifests, "tokens"), newest_of_each(manifests, "shards")
-    if not sets:
-        return None
-    nodes, links = [], []
-    for vocabulary, tokens in written.items():
-        own = {name: shards for name, shards in sets.items() if made_from(shards, [tokens]) is not None}
-        start = f"tokens {vocabulary}"
-        nodes.append(Node(key=start, label=vocabulary or "tokens", column=0, count=num_tokens(tokens.parts)))
-        for name, shards in own.items():
-            more_nodes, more_links = _set_flow(name, shards, start)
-            nodes += more_nodes
-            links += more_links
-        unused = num_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
-        if unused:
-            nodes.append(_lost(f"unused {vocabulary}", "of sources in no shards", 1, unused))
-            links.append(Link(start=start, end=f"unused {vocabulary}", count=unused))
-    return Flow(name="flow-of-tokens", nodes=tuple(nodes), links=tuple(links), columns=(140, 290, 470), width=740)
-
-
-def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
-    chosen = [shards.settings.get("sources") for shards in sets]
-    return source is not None and all(sources and source not in sources for sources in chosen)
-
-
-def _set_flow(name: str, shards: Manifest, start: str) -> tuple[list[Node], list[Link]]:
-    """Return the tokens that a shard set takes, and what becomes of them, all copies together."""
-    accounts = copy_accounts(shards)
-    outcomes = sum((Counter(account.outcomes) for account in accounts), Counter[str]())
-    placed = outcomes.pop("placed", 0)
-    total, copies = sum(account.total for account in accounts), len(accounts)
-    label = f"{name or 'shards'}{f', {copies} copies' if copies > 1 else ''}"
-    examples = f"placed in {shards.rows('examples'):,} examples"
-    nodes = [Node(key=f"shards {name}", label=label, column=1, count=total)]
-    nodes.append(Node(key=f"placed {name}", label=examples, column=2, count=placed))
-    links = [Link(start=start, end=f"shards {name}", count=total)]
-    links.append(Link(start=f"shards {name}", end=f"placed {name}", count=placed))
-    for outcome, count in (+outcomes).items():
-        nodes.append(_lost(f"{outcome} {name}", outcome.replace("_", " "), 2, count))
-        links.append(Link(start=f"shards {name}", end=f"{outcome} {name}", count=count))
-    return nodes, links
+def _lost(end: str, column: int, count: int) -> Node:
+    """Return the node of what is dropped or removed."""
+    return Node(key=end, label=end.partition(": ")[2], column=column, count=count, lost=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,13 +102,11 @@ def draw(flow: Flow) -> Markup:
     widths = _widths(flow)
     boxes = _boxes(flow, widths)
     lost = {node.key for node in flow.nodes if node.lost}
-    column = {node.key: flow.columns[node.column] for node in flow.nodes}
+    column = {node.key: COLUMNS[node.column] for node in flow.nodes}
     bands = [_band(link, boxes, column, widths[link], link.end in lost) for link in flow.links if link.count]
-    nodes = [_node(node, boxes[node.key], flow.columns[node.column]) for node in flow.nodes]
+    nodes = [(node, boxes[node.key], COLUMNS[node.column]) for node in flow.nodes]
     height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
-    head = f'<svg role="img" aria-labelledby="{flow.name}" '
-    title = f'<title id="{flow.name}">{flow.name.replace("-", " ")}; the same numbers are in the tables below</title>'
-    return Markup(f'{head}viewBox="0 0 {flow.width:g} {height:.1f}">{title}{"".join(bands)}{"".join(nodes)}</svg>')
+    return Markup(drawings().flow(WIDTH, height, bands, nodes, NODE, LETTERS))
 
 
 def _widths(flow: Flow) -> dict[Link, float]:
@@ -219,7 +123,7 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
     boxes: dict[str, _Box] = {}
     foot = 6.0
     for column in sorted({node.column for node in flow.nodes}, reverse=True):
-        place, last = 6.0, len(flow.columns) - 1
+        place, last = 6.0, len(COLUMNS) - 1
         for node in (node for node in flow.nodes if node.column == column):
             if node.lost and 0 < column < last:
                 place = max(place, foot)
@@ -233,8 +137,10 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
     return boxes
 
 
-def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], width: float, lost: bool) -> str:
-    """Return one band, from the free part of a node's right side to that of another's left side."""
+def _band(
+    link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], width: float, lost: bool
+) -> tuple[str, str, str]:
+    """Return the kind, the path and the title of one band, from a node's right side to another's left side."""
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = column[link.start] + NODE, column[link.end]
     y0, y1 = start.top + start.taken_right, end.top + end.taken_left
@@ -243,18 +149,5 @@ def _band(link: Link, boxes: Mapping[str, _Box], column: Mapping[str, float], wi
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + width:.1f} {x0:g} {y0 + width:.1f}Z"
-    title = escape(visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120))
-    return f'<path class="{"lost" if lost else "main"}" d="{over}{under}"><title>{title}</title></path>'
-
-
-def _node(node: Node, box: _Box, x: float) -> str:
-    """Return a node and its label: left of it in the first column, else right of it."""
-    first = node.column == 0
-    label, count = escape(visible(node.label, LETTERS)), f'<tspan class="count">{node.count:,}</tspan>'
-    words = f"{label} {count}" if first else f"{count} {label}"
-    anchor, at = ("end", x - 6) if first else ("start", x + NODE + 6)
-    kind = "lost" if node.lost else "main"
-    return (
-        f'<rect class="{kind}" x="{x:g}" y="{box.top:.1f}" width="{NODE:g}" height="{box.height:.1f}"/>'
-        f'<text x="{at:g}" y="{box.top + box.height / 2 + 4:.1f}" text-anchor="{anchor}">{words}</text>'
-    )
+    title = visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
+    return "lost" if lost else "main", f"{over}{under}", title

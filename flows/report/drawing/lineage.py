@@ -9,15 +9,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import escape
-
 from flows.recipes.settings.privacy import visible
+from flows.report.templates import drawings
 
 ACROSS = 4  # boxes in a row
 WIDTH, GAP, BETWEEN, MARGIN = 164.0, 14.0, 34.0, 10.0  # of a box; to its right; below its row; around everything
 LINE, PADDING = 15.0, 8.0
 LETTERS, LINES = 25, 6  # of a line, and lines of a box below its title
-FILL, EDGE, INK, SOFT = "#f2f5fb", "#4a6fb5", "#1d2433", "#5d677a"
 
 Key = tuple[str, str]
 Arrow = tuple[Key, Key]
@@ -56,13 +54,14 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
         top += max(box.height for box in row) + BETWEEN
     height = top - BETWEEN + MARGIN
     tall = {box.key: box.height for box in boxes}
-    drawn = [_arrow(corners[start], tall[start], corners[end]) for start, end in arrows]
-    drawn += [_box(box, *corners[box.key]) for box in boxes]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" font-family="system-ui, sans-serif" font-size="12">'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(drawn)}</svg>'
-    )
+    placed = [(box, *corners[box.key]) for box in boxes]
+    lines = [_ends(corners[start], tall[start], corners[end]) for start, end in arrows]
+    return str(drawings().lineage(width, height, lines, placed, WIDTH, LINE, PADDING))
+
+
+def _ends(start: tuple[float, float], tall: float, end: tuple[float, float]) -> tuple[float, float, float, float]:
+    """Return the ends of an arrow: the lower edge of one box, and the upper edge of another."""
+    return start[0] + WIDTH / 2, start[1] + tall, end[0] + WIDTH / 2, end[1]
 
 
 def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
@@ -86,26 +85,3 @@ def _middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, 
     """Return the horizontal middle of a box's parents."""
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0
-
-
-def _arrow(start: tuple[float, float], tall: float, end: tuple[float, float]) -> str:
-    """Return an arrow from the lower edge of one box to the upper edge of another."""
-    x0, y0 = start[0] + WIDTH / 2, start[1] + tall
-    x1, y1 = end[0] + WIDTH / 2, end[1]
-    middle = (y0 + y1) / 2
-    return (
-        f'<path d="M{x0:g} {y0:g}C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1 - 6:g}" fill="none" stroke="{EDGE}"/>'
-        f'<path d="M{x1 - 4:g} {y1 - 8:g}h8l-4 8z" fill="{EDGE}"/>'
-    )
-
-
-def _box(box: Box, left: float, top: float) -> str:
-    middle, base = left + WIDTH / 2, top + PADDING + LINE - 4
-    title = escape(visible(box.title, LETTERS))
-    lines = [f'<text x="{middle:g}" y="{base:g}" font-weight="600">{title}</text>']
-    for number, line in enumerate(box.lines, 1):
-        lines.append(f'<text x="{middle:g}" y="{base + LINE * number:g}" fill="{SOFT}">{escape(line)}</text>')
-    return (
-        f'<rect x="{left:g}" y="{top:g}" width="{WIDTH:g}" height="{box.height:g}" rx="5" fill="{FILL}" '
-        f'stroke="{EDGE}"/><g text-anchor="middle" fill="{INK}">{"".join(lines)}</g>'
-    )

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from markupsafe import escape
+import numpy as np
+from markupsafe import Markup
 
 from corpora.kernels.arrays import Float64s, Int64s
+from flows.report.templates import drawings, number, pixels
 
-FONT = 9.0
 LETTER = 5.2  # width of a letter, on average
 BOTTOM, RIGHT, ROW = 32.0, 14.0, 12.0
 MARGIN = 0.05  # of the span of a line's values, above and below
+BINS = 32  # of a histogram
 FEWEST_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
 
 
@@ -92,87 +94,59 @@ class Plot:
         """Return the position of a value on the vertical axis."""
         return self.bottom - self.up.share(value) * (self.bottom - self.top)
 
-    def bars(self, edges: Float64s, counts: Int64s) -> str:
+    def bars(self, edges: Float64s, counts: Int64s) -> Markup:
         """Return a bar from each edge towards the next, as high as its count."""
         drawn = []
         for (start, end), count in zip(pairwise(edges.tolist()), counts.tolist(), strict=True):
             if count:
                 x, top = self.x(start), self.y(count)
                 width = self.x(start + 0.94 * (end - start)) - x
-                drawn.append(f"M{_px(x)} {_px(self.bottom)}V{_px(top)}h{_px(width)}V{_px(self.bottom)}z")
-        return f'<path d="{"".join(drawn)}" fill="{self.colours.bar}"/>'
+                drawn.append(f"M{pixels(x)} {pixels(self.bottom)}V{pixels(top)}h{pixels(width)}V{pixels(self.bottom)}z")
+        return Markup(f'<path d="{"".join(drawn)}" fill="{self.colours.bar}"/>')
 
-    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False) -> str:
+    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False) -> Markup:
         """Return a line through points; a value that is not a number is a gap."""
         drawn, pen_down = [], False
         for across, up in points:
             if math.isfinite(up):
-                drawn.append(f"{'L' if pen_down else 'M'}{_px(self.x(across))} {_px(self.y(up))}")
+                drawn.append(f"{'L' if pen_down else 'M'}{pixels(self.x(across))} {pixels(self.y(up))}")
             pen_down = math.isfinite(up)
-        dashes = f' stroke-dasharray="{_px(width)} {_px(2 * width)}"' if dotted else ""
-        return f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>'
+        dashes = f' stroke-dasharray="{pixels(width)} {pixels(2 * width)}"' if dotted else ""
+        return Markup(f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
-    def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> str:
+    def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
         """Return a dot at each point whose value is a number."""
-        return "".join(
-            f'<circle cx="{_px(self.x(across))}" cy="{_px(self.y(up))}" r="{radius}" fill="{colour}"/>'
+        return Markup("").join(
+            Markup(f'<circle cx="{pixels(self.x(across))}" cy="{pixels(self.y(up))}" r="{radius}" fill="{colour}"/>')
             for across, up in points
             if math.isfinite(up)
         )
 
-    def text(self, x: float, y: float, content: str, anchor: str = "start", turned: bool = False) -> str:
-        """Return a line of text at a place of the drawing."""
-        turn = f' transform="rotate(-90 {_px(x)} {_px(y)})"' if turned else ""
-        return (
-            f'<text x="{_px(x)}" y="{_px(y)}" text-anchor="{anchor}" fill="{self.colours.ink}"{turn}>'
-            f"{escape(content)}</text>"
-        )
+    def upright(self, x: float) -> Markup:
+        """Return a line of the grid from the bottom to the top."""
+        path = f"M{pixels(x)} {pixels(self.bottom)}V{pixels(self.top)}"
+        return Markup(f'<path d="{path}" stroke="{self.colours.grid}"/>')
 
-    def legend(self, entries: Sequence[tuple[str, str, bool]]) -> str:
+    def furthest(self, tick: float) -> float:
+        """Return the furthest place of a tick on the horizontal axis: not past the end of the drawing."""
+        return self.width - LETTER * len(number(tick)) / 2 - 1
+
+    def text(self, x: float, y: float, content: str, anchor: str = "start") -> Markup:
+        """Return a line of text at a place of the drawing."""
+        return Markup(drawings().text(x, y, content, self.colours.ink, anchor))
+
+    def legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
         """Return the meaning of lines, in the first row above the plot. entries: name, colour, whether dotted"""
-        drawn, x = [], self.right
+        placed, x = [], self.right
         for name, colour, dotted in reversed(entries):
             x -= LETTER * len(name)
-            drawn.append(self.text(x, ROW, name))
-            dashes = ' stroke-dasharray="1 2"' if dotted else ""
-            drawn.append(f'<path d="M{_px(x - 20)} {_px(ROW - 3)}h16" stroke="{colour}" stroke-width="1.4"{dashes}/>')
+            placed.append((name, colour, dotted, x))
             x -= 30
-        return "".join(drawn)
+        return Markup(drawings().legend(self, placed))
 
-    def picture(self, name: str, drawn: Sequence[str], inline: bool = True) -> str:
+    def picture(self, name: str, drawn: Sequence[Markup], inline: bool = True) -> Markup:
         """Return the SVG. name: says what it is, letters and dashes; inline: an element of a page, else a picture"""
-        parts = [self._ground(), *self._across_ticks(), *self._up_ticks(), *drawn]
-        size = f'width="{self.width}pt" height="{self.height}pt" viewBox="0 0 {self.width} {self.height}"'
-        font = "inherit" if inline else "DejaVu Sans, sans-serif"
-        title = escape(name.replace("-", " "))
-        head = f'<svg role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg" {size}'
-        body = "\n".join([f'{head} font-family="{font}" font-size="{FONT:g}px">', *filter(None, parts), "</svg>"])
-        return body if inline else f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
-
-    def _ground(self) -> str:
-        colour = self.colours.background
-        return f'<rect width="{self.width}" height="{self.height}" fill="{colour}"/>' if colour else ""
-
-    def _across_ticks(self) -> list[str]:
-        base = f'<path d="M{_px(self.left)} {_px(self.bottom)}H{_px(self.right)}" stroke="{self.colours.grid}"/>'
-        ticks = [self._across_tick(tick) for tick in self.across.ticks]
-        label = self.text((self.left + self.right) / 2, self.height - 6, self.across.label, "middle")
-        return [base, *ticks, label]
-
-    def _across_tick(self, tick: float) -> str:
-        """Return a tick, under its place, but not past the end of the drawing."""
-        furthest = self.width - LETTER * len(number(tick)) / 2 - 1
-        return self.text(min(self.x(tick), furthest), self.bottom + 12, number(tick), "middle")
-
-    def _up_ticks(self) -> list[str]:
-        drawn = []
-        for tick in self.up.ticks:
-            y = self.y(tick)
-            line = f'<path d="M{_px(self.left)} {_px(y)}H{_px(self.right)}" stroke="{self.colours.grid}"/>'
-            drawn += [line, self.text(self.left - 5, y + 3, number(tick), "end")]
-        if self.up.label:
-            drawn.append(self.text(ROW, (self.top + self.bottom) / 2, self.up.label, "middle", turned=True))
-        return drawn
+        return Markup(drawings().plot(self, name, drawn, inline))
 
 
 def from_zero(high: float, label: str = "", most: int = 5, whole: bool = True) -> Axis:
@@ -213,14 +187,17 @@ def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float
     return [float(f"{place * step:.10g}") for place in range(first, last + 1)]
 
 
-def number(value: float) -> str:
-    """Return a tick as text.
-
-    >>> number(1234567.0), number(0.25), number(0.00005)
-    ('1,234,567', '0.25', '5e-05')
-    """
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
+def bin_edges(lengths: Int64s) -> Float64s:
+    """Return edges of whole numbers that hold every length; bins in equal ratios."""
+    low, high = int(lengths.min()), int(lengths.max()) + 1
+    edges = np.geomspace(max(1, low), max(2, high), BINS + 1)
+    return np.unique(np.concatenate([[low], np.ceil(edges[1:])])).astype(np.float64)
 
 
-def _px(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+def histogram(lengths: Int64s, name: str, unit: str) -> Markup:
+    """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
+    edges = bin_edges(lengths)
+    counts, _ = np.histogram(lengths, edges)
+    across = in_ratios(float(edges[0]), float(edges[-1]), unit)
+    plot = Plot(width=345.6, height=144.0, across=across, up=from_zero(float(counts.max())))
+    return plot.picture(name, [plot.bars(edges, counts)])

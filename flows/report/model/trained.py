@@ -11,18 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import bind
-from flows.report.drawing.curves import Event, loss_curve, rate_curve
+from flows.report.drawing.curves import Event, loss_curve
 from flows.report.model.terms import main_term, terms_of, words_of
 from flows.report.run import RunView
 from trainer.build import COMPONENT, read_events
 from trainer.jobs.phases import seen_in
 from trainer.settings.model import ModelSettings
-
-EVALUATIONS = 12  # shown in the table; the curve has all
 
 View = dict[str, Any]
 
@@ -44,16 +40,13 @@ def training_view(run: RunView) -> View | None:
         "start": model.facts.get("start"),
         "before": before_rows(model, run.of_each("shards"), events),
         "result": result_of(evaluations),
-        "evaluations": _spread(evaluations, EVALUATIONS),
-        "loss": Markup(loss_curve(events, "loss-of-training")) if events else "",
+        "loss": loss_curve(events, "loss-of-training") if events else "",
         "caption": words_of(main_term(events)).caption,
-        "judged": main_term(events),
         "other_losses": [
-            (Markup(loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term)), words_of(term).caption)
+            (loss_curve(events, f"{term}-loss-of-training".replace("_", "-"), term), words_of(term).caption)
             for term in terms_of(events)
             if term != main_term(events)
         ],
-        "rate": Markup(rate_curve(events, "learning-rate")) if events else "",
     }
 
 
@@ -186,10 +179,3 @@ def result_of(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
         "masked_tokens": last["masked_tokens"],
         "sequences": last["sequences"],
     }
-
-
-def _spread(events: Sequence[Event], most: int) -> list[Event]:
-    """Return at most `most` events at even distances, the last one among them."""
-    if len(events) <= most:
-        return list(events)
-    return [events[(index + 1) * len(events) // most - 1] for index in range(most)]

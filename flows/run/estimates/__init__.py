@@ -1,7 +1,7 @@
 """Estimates of a run before it is started: documents, tokens, disk, memory and time of each stage.
 
 `whole.py` is the page to read. `sampling.py` reads records from all over the raw files, `rehearsal.py` builds every
-stage from them in a temporary folder, `scaling.py` says how much of the whole each part represents, `work.py` what
-memory and time a stage takes. `figures.py` has the results, `room.py` refuses what does not fit, `kept.py` keeps the
-estimates of a plan for the run after it, and compares them with what the run took.
+stage from them in a temporary folder, `estimator.py` scales them to the whole, `work.py` says what memory and time a
+stage takes. `figures.py` has the results, `room.py` keeps those of a plan for the run after it and refuses what does
+not fit.
 """

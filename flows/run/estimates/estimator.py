@@ -1,7 +1,8 @@
 """The estimator: figures for each stage to be built, scaled from the rehearsal of a sample."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from corpora.store.manifest import Manifest, Part
@@ -10,14 +11,35 @@ from flows.run.estimates import work
 from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rehearsal import Built, Rehearsal
 from flows.run.estimates.sampling import SourceSample
-from flows.run.estimates.scaling import UNSEEN, WORDS_POWER, Older, Scale, distinct_words, kept_share, scale_of
 from flows.run.plan.plan import Planned
 from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.jobs.phases import train_examples
 
-Recorded = Mapping[str, tuple[float, float]]  # kind of stage -> seconds that were estimated, and that it took
 OF_SOURCE = ("documents", "signatures")
+
+
+WORDS_POWER = 0.58
+UNSEEN = 0.05  # more tokens for a text whose words were not counted for the vocabulary
+FEW_COPIES = 2  # with so few, the estimate counts half
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Older:
+    """Holds what the store has of a source already: documents, and bytes of their texts."""
+
+    documents: int = 0
+    text_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Factors from a sample to its source: for what is to be built, and including what the store holds."""
+
+    documents: float = 0.0
+    text: float = 0.0
+    all_documents: float
+    all_text: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +68,6 @@ class Estimator:
     resampled: frozenset[str]
     workers: int
     from_start: bool
-    recorded: Recorded = field(default_factory=dict)
 
     @cached_property
     def judged(self) -> dict[str, Manifest]:
@@ -121,7 +142,6 @@ class Estimator:
         missing = sum(entry.missing for entry in self.planned if entry.stage == stage)
         parts = missing or sum(entry.missing for entry in self.planned if entry.stage.startswith("documents/")) or 1
         cpu = whole.cpu_seconds * left + work.load_seconds(kind, self.workers, parts)
-        seconds = work.seconds_of(kind, cpu, self.workers, parts)
         return StageEstimate(
             stage=stage,
             documents=None if whole.documents is None else round(whole.documents),
@@ -129,7 +149,7 @@ class Estimator:
             disk_bytes=round(whole.disk_bytes * left),
             memory_bytes=self._memory(kind, name),
             cpu_seconds=round(cpu, 2),
-            seconds=round(work.corrected(seconds, self.recorded.get(kind)), 2),
+            seconds=round(work.seconds_of(kind, cpu, self.workers, parts), 2),
         )
 
     def _left(self, stage: str) -> float:
@@ -269,3 +289,53 @@ class Estimator:
 def _source(part: Part) -> str:
     """Return the source of a part of a corpus, or of its tokens."""
     return part.labels.get("source", "")
+
+
+def scale_of(sample: SourceSample, judged: Manifest, older: Older, resampled: bool) -> Scale:
+    """Return the scale of a source.
+
+    judged: the documents of its sample; resampled: whether that is of files that the store has documents of
+    """
+    rows, text = max(1, judged.rows("documents")), max(1, judged.ledger.figures.get("text bytes", 0))
+    if resampled:
+        return Scale(all_documents=older.documents / rows, all_text=older.text_bytes / text)
+    documents = sample.records / max(1, len(sample.sampled))
+    characters = sample.sampled_characters
+    more = sample.characters / characters if characters else documents
+    return Scale(
+        documents=documents,
+        text=more,
+        all_documents=documents + older.documents / rows,
+        all_text=more + older.text_bytes / text,
+    )
+
+
+def kept_share(documents: float, sampled: int, removed: int) -> float:
+    """Estimate the share of documents that are not a copy of another, from a sample.
+
+    removed: copies in the sample, each taken to be one of two
+
+    >>> kept_share(1_000, 1_000, 100)
+    0.9
+    >>> round(kept_share(10_000, 1_000, 50), 2), kept_share(10_000, 1_000, 0)
+    (0.52, 1.0)
+    """
+    if not sampled:
+        return 1.0
+    distinct = sampled - removed
+    seen = distinct / sampled
+    if documents <= sampled or not removed:
+        return seen
+    alone = max(0, sampled - 2 * removed)
+    estimated = sampled * distinct / (sampled - alone + alone * sampled / documents) / documents
+    weight = removed / (removed + FEW_COPIES)
+    return weight * min(seen, estimated) + (1 - weight) * seen
+
+
+def distinct_words(sampled: float, text: float) -> float:
+    """Estimate how many different words a text has, from a sample of it. text: times as large
+
+    >>> distinct_words(1_000, 1.0), round(distinct_words(1_000, 100.0))
+    (1000.0, 14454)
+    """
+    return sampled * math.pow(max(1.0, text), WORDS_POWER)

@@ -4,14 +4,9 @@ Units: documents, tokens, bytes of disk, bytes of memory (resident, of all proce
 processor time, seconds by the clock.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from corpora.store.damage import Damaged, seal, unseal
-
-VERSION = 2
 UNITS = {
     "documents": "documents",
     "tokens": "tokens",
@@ -42,7 +37,7 @@ class StageEstimate:
 class Estimates:
     """Holds the estimates of a run, for a number of workers.
 
-    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read; drops: documents, by reason
+    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
@@ -53,7 +48,6 @@ class Estimates:
     workers: int = 1
     raw_bytes: int = 0
     sampled_bytes: int = 0
-    drops: Mapping[str, int] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
     start_cpu_seconds: float = 0.0
 
@@ -86,21 +80,3 @@ class Estimates:
         """Return a form for scripts: all figures, with their units and the sums."""
         sums = {name: getattr(self, name) for name in ("disk_bytes", "memory_bytes", "cpu_seconds", "seconds")}
         return {"units": UNITS, **asdict(self), "run": sums}
-
-    def to_bytes(self) -> bytes:
-        """Return a form for the disk, sealed."""
-        return seal(json.dumps({"version": VERSION, **asdict(self)}, indent=1, ensure_ascii=False).encode())
-
-    @staticmethod
-    def from_bytes(data: bytes, path: str) -> "Estimates | None":
-        """Read what `to_bytes` wrote; None for another version. Raises Damaged."""
-        fields = unseal(data, path)
-        if fields.pop("version", None) != VERSION:
-            return None
-        try:
-            stages = tuple(StageEstimate(**stage) for stage in fields.pop("stages"))
-            return Estimates(
-                stages=stages, **{**fields, **{name: tuple(fields.get(name, ())) for name in ("basis", "stops")}}
-            )
-        except (KeyError, TypeError) as error:
-            raise Damaged(path, f"it is not a list of estimates ({error})") from error

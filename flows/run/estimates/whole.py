@@ -4,30 +4,30 @@
 already has none, but its contents count for those after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from corpora.judging.documents import most_dropped, rules_over_limit
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import work
-from flows.run.estimates.basis import basis_lines, dropped, rules_that_stop
-from flows.run.estimates.estimator import Estimator, Recorded
-from flows.run.estimates.figures import Estimates
+from flows.run.estimates.estimator import Estimator, Older
+from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.rehearsal import rehearse
 from flows.run.estimates.sampling import SECONDS, sample_source
-from flows.run.estimates.scaling import Older
+from flows.run.faults.rule_limits import template_hint
 from flows.run.inputs.start_model import begun
 from flows.run.pipeline import readable
 from flows.run.plan.plan import Planned
+from flows.run.record.counts_text import counted
+from flows.run.record.ledger_balance import readable_bytes
 
 
-def estimate_run(
-    place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int, recorded: Recorded
-) -> Estimates:
+def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
 
     Raises UnreadableFile if raw files cannot be cut.
@@ -52,7 +52,6 @@ def estimate_run(
         resampled=frozenset(name for name in older if not _is_new(planned, name)),
         workers=workers,
         from_start=not older or not any(_is_new(planned, name) for name in samples),
-        recorded=recorded,
     )
     stages = tuple(estimator.stages())
     return Estimates(
@@ -63,7 +62,6 @@ def estimate_run(
         workers=workers,
         raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
         sampled_bytes=sum(sample.read_bytes for sample in samples.values()),
-        drops=dropped(estimator),
     )
 
 
@@ -111,3 +109,51 @@ def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[s
         if manifest is not None and place.is_local:
             folders[entry.name] = Path(place.at(manifest.folder))
     return folders
+
+
+def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterable[str]:
+    """Yield lines about what the estimates are based on, and what they cannot say."""
+    samples = estimator.samples
+    yield _sampled_line(estimator)
+    if short := [name for name, sample in samples.items() if sample.cut_short]:
+        yield f"The sample of {', '.join(short)} was cut short because reading it took long."
+    if faulty := {name: sample.unreadable for name, sample in samples.items() if sample.unreadable}:
+        yield f"Of {', '.join(faulty)}, {counted(sum(faulty.values()), 'file')} of the sample cannot be read."
+    if estimator.rehearsal.ended:
+        yield f"With the sample a run would end before its last stage. {estimator.rehearsal.ended}"
+        missing = dict.fromkeys(entry.stage for entry in estimator.planned if entry.state != "reuse")
+        if left := [stage for stage in missing if stage not in {estimate.stage for estimate in stages}]:
+            yield f"Not estimated: {', '.join(left)}."
+    if not all(sample.whole for sample in samples.values()):
+        yield (
+            "Copies grow with a corpus, and a sample sees few of them: of documents and tokens less may be left. "
+            "Tokens are counted with vocabularies that were trained on the sample."
+        )
+    yield "Times are those of the sample on this machine, alone."
+
+
+def _sampled_line(estimator: Estimator) -> str:
+    samples = estimator.samples.values()
+    raw, read = sum(sample.raw_bytes for sample in samples), sum(sample.read_bytes for sample in samples)
+    sampled, records = sum(len(sample.sampled) for sample in samples), round(sum(sample.records for sample in samples))
+    if all(sample.whole for sample in samples):
+        return f"Estimated from all {counted(sampled, 'record')}, judged by the recipe's own steps."
+    share = f" in {readable_bytes(read)} of {readable_bytes(raw)} of raw files" if read < raw else ""
+    return f"Estimated from {sampled:,} of about {records:,} records{share}, judged by the recipe's own steps."
+
+
+def rules_that_stop(estimator: Estimator) -> Iterable[str]:
+    """Yield what would stop the run: rules over their bounds, and the template that fits the texts better."""
+    for entry in estimator.recipe.sources:
+        name, settings = entry.source.name, entry.documents
+        judged = estimator.judged.get(name)
+        rules = []
+        for rule in rules_over_limit(judged, settings) if judged is not None else ():
+            times = estimator.scales[name].documents
+            documents = round(rule.documents * times)
+            whole = replace(rule, dropped=round(rule.dropped * times), documents=documents)
+            rules += [str(whole)] if whole.dropped > most_dropped(documents, settings) else []
+        yield from rules
+        if rules:
+            texts = [record.text for record in estimator.samples[name].sampled if record.drop is None]
+            yield from filter(None, [template_hint(texts, name)])

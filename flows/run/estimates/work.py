@@ -1,8 +1,7 @@
 """The cost of building a stage: processor time, memory, time by the clock.
 
-Processor time is that of the rehearsal, scaled, and what this module adds for processes that start. If the store has
-the record of a run that built as much, the time by the clock of that run corrects it. Memory follows the laws of
-docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
+Processor time is that of the rehearsal, scaled, and what this module adds for processes that start. Memory follows the
+laws of docs/performance.md and these figures of an x86-64 machine, measured with `cloze run` (2026-11-22).
 """
 
 import os
@@ -29,7 +28,6 @@ PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 CHECKPOINT_BYTES = 12  # weights and moments; an export has 4
 FLOPS = 4e10  # of one core in a step: 2,200 tokens a second of BERT base
 TORCH_BYTES = 600_000_000
-SURE_SECONDS = 5.0  # a recorded stage that took this long shows how fast this machine is
 
 
 def usable_memory(root: Path = Path("/")) -> int:
@@ -115,12 +113,3 @@ def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -
     if ramp is not None and ramp.tokens is not None:  # how many steps it has is not known yet
         return round(phase.steps * phase.batch * mean)
     return round(phase.slots * mean)
-
-
-def corrected(estimated: float, recorded: tuple[float, float] | None) -> float:
-    """Correct seconds by the clock with what a run of this store took for the same kind of stage, if long enough.
-
-    recorded: the estimate for that stage, and what it took
-    """
-    before, took = recorded or (0.0, 0.0)
-    return estimated * min(4.0, max(0.25, took / before)) if took >= SURE_SECONDS and before > 0 else estimated

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from corpora.store.workers.pool import WorkerDied
-from flows.recipes.lock import Lock, read_lock, write_lock
+from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.recipe_lock import recipe_held
+from flows.run.faults.recipe_lock import change_lock
 
 MOST = 20  # in one run; if more records end their workers, the records are not the cause
 
@@ -22,12 +22,9 @@ MOST = 20  # in one run; if more records end their workers, the records are not 
 def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
     """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
     place = error.reading
-    if recipe.lock_path is not None:
-        with recipe_held(recipe.lock_path, tell):
-            standing = read_lock(recipe.lock_path)
-            write_lock(recipe.lock_path, replace(standing, quarantine=_with(standing, place)))
+    change_lock(recipe.lock_path, tell, lambda on_disk: _with(on_disk, place))
     tell(f"{described(lock, place)} is in quarantine from now on: {error}")
-    return replace(lock, quarantine=_with(lock, place))
+    return _with(lock, place)
 
 
 def described(lock: Lock, place: str) -> str:
@@ -52,5 +49,5 @@ def no_record_to_blame(error: WorkerDied) -> str:
     )
 
 
-def _with(lock: Lock, place: str) -> tuple[str, ...]:
-    return tuple(sorted({*lock.quarantine, place}))
+def _with(lock: Lock, place: str) -> Lock:
+    return replace(lock, quarantine=tuple(sorted({*lock.quarantine, place})))

@@ -12,7 +12,6 @@ Cost: for each damaged file, another survey and plan of all stages; for damaged 
 files.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,18 +19,18 @@ from typing import TypeVar
 from corpora.errors import InputError
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
-from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, survey_stage
+from flows.run.faults.skipped_files import sha256_of_raw
 
 Result = TypeVar("Result")
 
 
 @dataclass(kw_only=True)
-class Mending:
+class DamageTracker:
     """Tracks the damage that a run met in its store.
 
     tell:       is called with a line about each damaged file
@@ -84,7 +83,7 @@ class Mending:
         if survey.damaged or self.faults_of(stage, survey):
             refuse_changed_raw_files(survey.missing)
 
-    def mended(self, survey: Survey, manifest: Manifest) -> None:
+    def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
         """Trust the files again that were written for a stage, which was published after a survey."""
         names = {plan.name for plan in survey.missing}
         folder = manifest.stage_folder
@@ -101,13 +100,13 @@ class Mending:
             self.tell(f"{fault.path} is damaged: {fault.what}. {what_follows}")
 
 
-def run_mending(run: Callable[[], Result], mending: Mending) -> Result:
+def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
     """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
     while True:
         try:
             return run()
         except Damaged as fault:
-            mending.distrust(fault)
+            damage.distrust(fault)
 
 
 def refuse_lost_parts(stage: Stage, survey: Survey) -> None:
@@ -128,13 +127,7 @@ def refuse_changed_raw_files(plans: Sequence[PartPlan]) -> None:
     Reads every file once. Raises InputError.
     """
     for file in dict.fromkeys(file for plan in plans for file in raw_files(plan)):
-        try:
-            with raw_path(file.path).open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(
-                f"Cannot read {file.path}: {error.strerror}. Check the path and its permissions."
-            ) from error
+        digest = sha256_of_raw(file.path)
         if digest != file.sha256:
             raise InputError(
                 f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the lock "

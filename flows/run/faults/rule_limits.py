@@ -9,7 +9,6 @@ are loosened, and sources with too many damaged records. A small source gets a w
 Costs: nothing if no rule is over its bound; else a look at `LOOKED_AT` documents of each reported source.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -33,7 +32,7 @@ from corpora.store.tables import read_table
 from flows.recipes.guesses.template_hint import fitting_template
 from flows.recipes.recipe import SourceEntry
 from flows.recipes.settings.privacy import Privacy
-from flows.recipes.tables import key_of_source
+from flows.recipes.tables import dotted, toml
 
 SHOWN = 3  # samples of a rule
 LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
@@ -143,9 +142,9 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
 
 def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the options that switch rules off for a source."""
-    name = key_of_source(source.entry.source.name)
+    name = dotted([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := switched_off(reason)) is not None)
-    return [f"--set {quote(f'source.{name}.rules.{key}={json.dumps(value)}')}" for key, value in off]
+    return [f"--set {quote(f'source.{name}.rules.{key}={toml(value)}')}" for key, value in off]
 
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:

@@ -17,10 +17,10 @@ from dataclasses import replace
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.bytes.objects import raw_path
-from flows.recipes.lock import LeftOut, Lock, read_lock, settings_digest, write_lock
+from flows.recipes.lock import LeftOut, Lock, settings_digest
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, Privacy, visible
-from flows.run.faults.recipe_lock import recipe_held
+from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
+from flows.run.faults.recipe_lock import change_lock
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell: Callable[[str], None]) -> Lock:
@@ -28,12 +28,12 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell
     faults = list({(fault.source, fault.sha256): fault for fault in faults}.values())
     met = [entry_of(recipe, fault) for fault in faults]
     ending = [fault for fault in faults if _ends_run(recipe, lock, fault)]
-    after = _with(lock, met)
     if ending:
-        _keep(recipe, tell, lambda standing: _noting(standing, met))
+        change_lock(recipe.lock_path, tell, lambda on_disk: replace(on_disk, unread=_united(on_disk.unread, met)))
         raise ending[0]
+    after = replace(lock, left_out=_united(lock.left_out, met))
     refuse_empty_sources(recipe, after, met)
-    _keep(recipe, tell, lambda standing: _with(standing, met))
+    change_lock(recipe.lock_path, tell, lambda on_disk: replace(on_disk, left_out=_united(on_disk.left_out, met)))
     for file in met:
         tell(described(file, recipe.privacy.samples))
     return after
@@ -41,7 +41,8 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[UnreadableFile], tell
 
 def entry_of(recipe: Recipe, fault: UnreadableFile) -> LeftOut:
     """Return the lock's entry for a file that cannot be read. Raises InputError if the file has changed since."""
-    refuse_changed(fault)
+    if sha256_of_raw(fault.path) != fault.sha256:
+        raise InputError(f"{fault.path} changed while it was read. Run again when nothing writes it any more.")
     return LeftOut(
         source=fault.source,
         name=fault.file,
@@ -56,15 +57,13 @@ def _ends_run(recipe: Recipe, lock: Lock, fault: UnreadableFile) -> bool:
     return entry.on_damage != "skip" or fault.sha256 in lock.left_out_of(entry.source)
 
 
-def refuse_changed(fault: UnreadableFile) -> None:
-    """Stop if a file no longer has the bytes that the lock names. Raises InputError."""
+def sha256_of_raw(path: str) -> str:
+    """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        with raw_path(fault.path).open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        with raw_path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"Cannot read {fault.path}: {error.strerror}. Check the path and its permissions.") from error
-    if digest != fault.sha256:
-        raise InputError(f"{fault.path} changed while it was read. Run again when nothing writes it any more.")
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, met: Iterable[LeftOut]) -> None:
@@ -89,28 +88,13 @@ def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
 def described(file: LeftOut, privacy: str) -> str:
     """Describe a file that is left out, without its name if text may not be shown."""
     digest = f"sha256 {file.sha256[:12]}"
-    if Privacy(privacy).mode != "text":
+    if privacy != "text":
         return f"{file.source}: left out as unreadable: a file with the {digest}."
     return f"{file.source}: left out as unreadable: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
 
 
 def _entry(recipe: Recipe, source: str) -> SourceEntry:
     return next(entry for entry in recipe.sources if entry.source.name == source)
-
-
-def _keep(recipe: Recipe, tell: Callable[[str], None], change: Callable[[Lock], Lock]) -> None:
-    """Change the lock on disk."""
-    if recipe.lock_path is not None:
-        with recipe_held(recipe.lock_path, tell):
-            write_lock(recipe.lock_path, change(read_lock(recipe.lock_path)))
-
-
-def _with(lock: Lock, met: Iterable[LeftOut]) -> Lock:
-    return replace(lock, left_out=_united(lock.left_out, met))
-
-
-def _noting(lock: Lock, met: Iterable[LeftOut]) -> Lock:
-    return replace(lock, unread=_united(lock.unread, met))
 
 
 def _united(existing: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:

@@ -20,16 +20,10 @@ from corpora.acquire.wanted import AcquireSettings, folder_of
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.manifest import Json
+from flows.run.record.counts_text import counted
 
 Record = Callable[[Mapping[str, Json]], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchEntry:
-    """A `[[source]]` that has a `fetch` table: its name and that table."""
-
-    source: str
-    settings: AcquireSettings
+Tables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +45,7 @@ class FetchOptions:
 
 
 def fetch_recipe(
-    entries: Sequence[FetchEntry],
+    tables: Tables,
     root: Path,
     resolved: Mapping[str, Json],
     record: Record,
@@ -60,109 +54,85 @@ def fetch_recipe(
     progress: ProgressCallback = no_progress,
     patience: Patience | None = None,
 ) -> FetchReport:
-    """Fetch what the entries mean, unless it exists already.
+    """Fetch what the tables mean, unless it exists already.
 
     root:     the recipe's folder, the base of relative folders and lists
     resolved: what `record` was given last; {} if nothing was resolved yet
     record:   is given what was resolved, whenever there is more of it: put it into the lock at once
     Raises InputError with what is missing, for all sources together.
     """
-    options = options or FetchOptions()
-    chosen = _chosen(entries, options)
-    names = {entry.source for entry in entries}
-    all_resolved = {name: value for name, value in resolved.items() if name in names}
+    asked, hashes = options or FetchOptions(), cache if cache is not None else StatCache()
+    chosen = _chosen(tables, asked)
+    all_resolved = {name: value for name, value in resolved.items() if name in tables}
+
+    def keep(name: str, resolution: Resolved) -> None:
+        """Write down what was resolved, if it is new."""
+        value = resolution.to_json()
+        if all_resolved.get(name) != value:
+            all_resolved[name] = value
+            record(dict(all_resolved))
+
+    def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
+        """Resolve, fetch, and write down the results of one source. Raises InputError."""
+        again = name in all_resolved and not asked.refresh
+        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
+        with Hosts(settings, patience) as hosts:
+            resolution = resolve(settings, hosts, root, before, asked.refresh)
+            keep(name, resolution)
+            folder = Path(folder_of(settings, root))
+            try:
+                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
+            except NotAllFetched as error:
+                keep(name, resolution.with_landed(error.landed))
+                raise
+        keep(name, resolution.with_landed(landed))
+        return tuple(landed)
+
     lines, files, faults = [], {}, []
-    for entry in chosen:
-        fetching = _Fetching(entry, root, all_resolved, record, cache if cache is not None else StatCache(), progress)
+    for name, settings in chosen.items():
         try:
-            files[entry.source] = fetching.run(options, patience)
-            lines.append(fetching.line(files[entry.source]))
+            files[name] = fetch(name, settings)
+            lines.append(_line(name, all_resolved[name]["fixed"], files[name], folder_of(settings, root)))
         except InputError as error:
-            faults.append(f"Source {entry.source!r}: {error}")
+            faults.append(f"Source {name!r}: {error}")
     if faults:
         raise InputError("\n".join(faults))
     return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
 
 
-def _chosen(entries: Sequence[FetchEntry], options: FetchOptions) -> list[FetchEntry]:
-    """Return the entries to fetch now, with their limits. Raises InputError if there are none."""
-    if not entries:
+def _line(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
+    """Describe the files that exist now, for people."""
+    named = f"{', '.join(fixed)}: " if fixed else ""
+    size = sum(file.size_bytes for file in files)
+    return f"{source}: {named}{counted(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
+
+
+def _chosen(tables: Tables, options: FetchOptions) -> Tables:
+    """Return the tables to fetch now, with their limits. Raises InputError if there are none."""
+    if not tables:
         raise InputError(
             "No [[source]] of this recipe has a `fetch` table, so there is nothing to fetch. Give it one, as in "
             'fetch = { catalogue = "wikipedia", dump = "enwiki-latest" }.'
         )
-    _check_folders(entries)
-    chosen = [entry for entry in entries if options.source in (None, entry.source)]
+    _check_folders(tables)
+    chosen = {name: settings for name, settings in tables.items() if options.source in (None, name)}
     if not chosen:
-        fetched = ", ".join(repr(entry.source) for entry in entries)
+        fetched = ", ".join(map(repr, tables))
         raise InputError(
             f"--source {options.source} has no `fetch` table, or is not in this recipe; these have one: {fetched}."
         )
     if options.limit is None:
         return chosen
-    return [replace(entry, settings=replace(entry.settings, limit=options.limit)) for entry in chosen]
+    return {name: replace(settings, limit=options.limit) for name, settings in chosen.items()}
 
 
-def _check_folders(entries: Sequence[FetchEntry]) -> None:
+def _check_folders(tables: Tables) -> None:
     """Raise InputError if two sources would fetch into one folder: each reads everything in its own."""
     owners: dict[str, str] = {}
-    for entry in entries:
-        folder = normpath(entry.settings.folder)
-        if owners.setdefault(folder, entry.source) != entry.source:
+    for name, settings in tables.items():
+        folder = normpath(settings.folder)
+        if owners.setdefault(folder, name) != name:
             raise InputError(
-                f"The sources {owners[folder]!r} and {entry.source!r} both fetch into {folder}, and would read each "
+                f"The sources {owners[folder]!r} and {name!r} both fetch into {folder}, and would read each "
                 "other's files. Give one of them another fetch.folder."
             )
-
-
-@dataclass(slots=True)
-class _Fetching:
-    """Fetches one source. `all_resolved` is what all sources were resolved to; its own entry is kept up to date."""
-
-    entry: FetchEntry
-    root: Path
-    all_resolved: dict[str, Json]
-    record: Record
-    cache: StatCache
-    progress: ProgressCallback
-
-    def run(self, options: FetchOptions, patience: Patience | None) -> tuple[RawFile, ...]:
-        """Resolve, fetch, and write down the results. Raises InputError."""
-        settings, name = self.entry.settings, self.entry.source
-        before = (
-            Resolved.from_json(self.all_resolved[name], f"The lock, for source {name!r},")
-            if self._counts(options)
-            else None
-        )
-        with Hosts(settings, patience) as hosts:
-            resolved = resolve(settings, hosts, self.root, before, options.refresh)
-            self._keep(resolved)
-            try:
-                landed = fetch_files(resolved.wanted(settings.limit), self.folder, hosts, self.cache, self.progress)
-            except NotAllFetched as error:
-                self._keep(resolved.with_landed(error.landed))
-                raise
-        self._keep(resolved.with_landed(landed))
-        return tuple(landed)
-
-    def _counts(self, options: FetchOptions) -> bool:
-        return self.entry.source in self.all_resolved and not options.refresh
-
-    def _keep(self, resolved: Resolved) -> None:
-        """Write down what was resolved, if it is new."""
-        value = resolved.to_json()
-        if self.all_resolved.get(self.entry.source) != value:
-            self.all_resolved[self.entry.source] = value
-            self.record(dict(self.all_resolved))
-
-    @property
-    def folder(self) -> Path:
-        """The folder for the files of this source."""
-        return Path(folder_of(self.entry.settings, self.root))
-
-    def line(self, files: Sequence[RawFile]) -> str:
-        """Describe the files that exist now, for people."""
-        fixed = ", ".join(self.all_resolved[self.entry.source]["fixed"])
-        size = sum(file.size_bytes for file in files)
-        count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
-        return f"{self.entry.source}: {fixed + ': ' if fixed else ''}{count}, {size / 1e6:,.1f} MB in {self.folder}"

@@ -8,10 +8,9 @@ artifact are listed in its manifest. One in an object store is copied to `~/.cac
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
@@ -24,7 +23,7 @@ from flows.recipes.lock import Lock
 from flows.recipes.model_table import OF_START, TEACHER
 from flows.recipes.recipe import Recipe
 from flows.run.record.releases import manifests_of, release_address, release_at
-from flows.run.record.run_record import newest_runs
+from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.starting import adapted, settings_from
@@ -70,7 +69,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    return _find_model(Named("model.start", entry.settings.start, entry.folder), recipe, cache)
+    return _find_model("model.start", entry.settings.start, entry.folder, recipe, cache)
 
 
 def taught(recipe: Recipe, lock: Lock) -> Start | None:
@@ -83,28 +82,22 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
-    return _find_model(Named(TEACHER, entry.teacher, entry.teacher_folder), recipe, cache)
+    return _find_model(TEACHER, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
-class Named(NamedTuple):
-    """A model that a recipe names under a key. folder: where it may be on this machine, absolute; "" for none"""
+def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
+    """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
 
-    key: str
-    address: str
-    folder: str
-
-
-def _find_model(named: Named, recipe: Recipe, cache: StatCache) -> Start:
-    """Find a model by its files. Raises InputError if there is none."""
-    if named.folder and Path(named.folder).is_dir():
-        return start_of(Path(named.folder), lambda path: cache.sha256(path)[1])
-    place, manifest = _artifact(named, recipe)
+    folder: where it may be on this machine, absolute; "" for none
+    """
+    if folder and Path(folder).is_dir():
+        return start_of(Path(folder), lambda path: cache.sha256(path)[1])
+    place, manifest = _artifact(key, address, folder, recipe)
     return _of_artifact(place, manifest)
 
 
-def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
+def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
     """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
-    key, address, folder = model
     if release_address(address) is not None and (named := release_at(address)) is not None:
         place, release = named
         models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
@@ -130,17 +123,7 @@ def _artifact(model: Named, recipe: Recipe) -> tuple[Place, Manifest]:
         raise InputError(
             f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
         )
-    return place, _newest(place, candidates)
-
-
-def _newest(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the one that the newest recorded run made or reused; with none on record, the last."""
-    by_folder = {manifest.folder: manifest for manifest in manifests}
-    for record in newest_runs(place) if len(manifests) > 1 else ():
-        for stage in reversed(record.stages):
-            if stage.folder in by_folder:
-                return by_folder[stage.folder]
-    return manifests[-1]
+    return place, newest_used(place, candidates)
 
 
 def _of_artifact(place: Place, manifest: Manifest) -> Start:

@@ -13,7 +13,7 @@ from corpora.sources.passed_over import EMPTY, FileGroup, Looked
 from flows.recipes.guesses.fields import guess_line, to_guess
 from flows.recipes.lock import ResolvedLock
 from flows.recipes.recipe import Recipe
-from flows.recipes.settings.privacy import TITLE_CHARACTERS, Privacy, visible
+from flows.recipes.settings.privacy import TITLE_CHARACTERS, visible
 from flows.run.record.counts_text import counted
 
 KINDS, NAMES = 8, 3  # shown in a line, and of each
@@ -22,7 +22,7 @@ MOST_KINDS = 50  # kept in a record
 
 def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     """Return a line for each source that passes files over, and one for each that has empty files."""
-    named = Privacy(privacy).mode == "text"
+    named = privacy == "text"
     return [line for source, files in looked.items() for line in _lines(source, files, named)]
 
 
@@ -94,7 +94,7 @@ def _words(group: FileGroup) -> tuple[str, str]:
 
 def looked_json(looked: Mapping[str, Looked], privacy: str) -> dict[str, Any]:
     """Return a form for a run's record, and for `cloze plan --json`."""
-    named = Privacy(privacy).mode == "text"
+    named = privacy == "text"
     return {source: _json(files, named) for source, files in looked.items()}
 
 

@@ -1,3 +1,1 @@
-"""`plan.py` follows a run without building it, `reasons.py` says why a stage is reused or built, `part_sizes.py` how
-large parts should be.
-"""
+"""`plan.py` follows a run without building it, and says why a stage is reused or built."""

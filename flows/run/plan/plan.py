@@ -5,7 +5,7 @@ there are manifests; what depends on a missing stage cannot be looked at yet, an
 is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,13 +13,13 @@ from corpora.errors import UnreadableFile
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json, Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, read_manifest
+from corpora.store.stage import Stage, Survey, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.rebuild_damaged import Mending
+from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import run_recipe, stages_after
-from flows.run.plan.reasons import explain
+from flows.run.record.counts_text import parent_name
 
 PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
 
@@ -52,29 +52,29 @@ def plan_run(
     tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
-    mending = Mending(tell=lambda line: None)
+    damage = DamageTracker(tell=lambda line: None)
     while True:
         planned: list[Planned] = []
         try:
-            run_recipe(place, recipe, lock, partial(_look, place, mending, planned))
+            run_recipe(place, recipe, lock, partial(_look, place, damage, planned))
         except _Unbuilt:
             return planned + _following(recipe, planned)
         except UnreadableFile as fault:
             lock = leave_out(recipe, lock, [fault], tell)
             continue
         except Damaged as fault:
-            if fault.path in mending.distrusted:  # rows that the next stage is planned from
+            if fault.path in damage.distrusted:  # rows that the next stage is planned from
                 return planned + _following(recipe, planned)
-            mending.distrust(fault)
+            damage.distrust(fault)
             continue
         return planned
 
 
-def _look(place: Place, mending: Mending, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
+def _look(place: Place, damage: DamageTracker, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
     """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
     manifests = []
     for stage in stages:
-        entry, manifest = _look_at(place, stage, mending)
+        entry, manifest = _look_at(place, stage, damage)
         planned.append(entry)
         manifests += [manifest] if manifest is not None else []
     if len(manifests) < len(stages):
@@ -106,9 +106,9 @@ def following(recipe: Recipe, kind: str) -> list[str]:
     return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
 
 
-def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Manifest | None]:
-    survey = mending.survey(place, stage)
-    faults = mending.faults_of(stage, survey)
+def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
+    survey = damage.survey(place, stage)
+    faults = damage.faults_of(stage, survey)
     manifest = survey.manifest
     if survey.damaged and stage.kind not in PLANNED_FROM_ROWS:
         manifest = read_manifest(place, stage.folder)
@@ -123,3 +123,89 @@ def _look_at(place: Place, stage: Stage, mending: Mending) -> tuple[Planned, Man
         manifest=survey.manifest,
     )
     return entry, manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Holds the differences from an artifact in the store: settings, versions, raw files, or stages before it."""
+
+    settings: tuple[str, ...]
+    versions: tuple[str, ...]
+    raw: tuple[str, ...]
+    stages: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = {
+            "settings": self.settings,
+            "new version": self.versions,
+            "new data": self.raw,
+            "follows": self.stages,
+        }
+        return "; ".join(f"{what}: {', '.join(items)}" for what, items in named.items() if items)
+
+    @property
+    def weight(self) -> int:
+        """The number of differences."""
+        return len(self.settings) + len(self.versions) + len(self.raw) + len(self.stages)
+
+
+def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
+    """Explain in one line why this stage is reused, finished, repaired or built.
+
+    faults: the damage that keeps it from being whole
+    """
+    if survey.manifest is not None:
+        return "nothing it depends on has changed"
+    named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])
+    if survey.damaged:
+        parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"
+        return f"{parts} ({named})" if named else parts
+    if faults:
+        return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
+    differences = [difference(stage, other) for other in survey.others]
+    reason = str(min(differences, key=lambda d: d.weight)) if differences else "new"
+    if survey.done and not survey.pointed:
+        return f"{reason}; resumes from {len(survey.done)} finished parts"
+    if survey.pointed:
+        return f"{reason}; {survey.pointed} parts stay as they are"
+    return reason
+
+
+def difference(stage: Stage, other: Manifest) -> Difference:
+    """Compare a stage with an existing artifact of the same kind and name."""
+    versions = [
+        f"{name} {other.libraries.get(name, 'none')} -> {version}"
+        for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
+        if other.libraries.get(name) != version
+    ]
+    if stage.build_version != other.build_version:
+        versions.append(f"build {other.build_version} -> {stage.build_version}")
+    changed = [parent for parent in stage.parents if parent not in other.parents]
+    stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
+    return Difference(
+        settings=tuple(changed_settings(other.settings, stage.settings)),
+        versions=tuple(versions),
+        raw=tuple(parent_name(parent) for parent in changed if parent.role == "raw"),
+        stages=tuple(dict.fromkeys(stages)),
+    )
+
+
+def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
+    """List the dotted keys whose values differ, with both values.
+
+    >>> changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
+    ['a.b 1 -> 2']
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = sorted({*before, *after})
+        return [
+            change
+            for key in keys
+            for change in changed_settings(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+        ]
+    return [] if before == after else [f"{path} {_short(before)} -> {_short(after)}"]
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -6,38 +6,22 @@ Cost: negligible.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite
 
 from flows.recipes.settings.bounds import Bound
 from flows.run.record.figures import COUNT, MEAN, SHARE, Change, Figures, compare
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
-    """A figure that is not within a bound. before, after: in words; "" if there was none"""
-
-    figure: str
-    before: str
-    after: str
-    bound: str
-
-    def __str__(self) -> str:
-        """Return a sentence without its period."""
-        was = f" and was {self.before}" if self.before else ""
-        return f"{self.figure} is {self.after}{was}: the bound is {self.bound}"
-
-
-def crossings(bounds: Sequence[Bound], after: Figures, before: Figures | None) -> list[Crossing]:
-    """Return the figures that cross the bounds of a recipe. before: the figures to compare with, if any"""
+def crossings(bounds: Sequence[Bound], after: Figures, before: Figures | None) -> list[str]:
+    """Return a line for each figure that crosses a bound of a recipe. before: the figures to compare with, if any"""
     changes = compare(before if before is not None else {}, after)
-    return [crossing for bound in bounds for crossing in _of_bound(bound, changes)]
+    return [line for bound in bounds for line in _of_bound(bound, changes)]
 
 
-def _of_bound(bound: Bound, changes: Sequence[Change]) -> Iterator[Crossing]:
+def _of_bound(bound: Bound, changes: Sequence[Change]) -> Iterator[str]:
     concerned = [change for change in changes if bound.is_of(change.name)]
     if not concerned and not (absent := _absent(bound, changes)):
-        yield Crossing(figure=bound.figure, before="", after="no figure of this run", bound="of another name")
+        yield f"{bound.figure} is no figure of this run: the bound is of another name"
         return
     for change in concerned or absent:
         yield from _of_change(bound, change)
@@ -52,7 +36,7 @@ def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
     return [Change(name=bound.figure, unit=relatives[0].unit, kind=relatives[0].kind, before=0.0, after=0.0)]
 
 
-def _of_change(bound: Bound, change: Change) -> Iterator[Crossing]:
+def _of_change(bound: Bound, change: Change) -> Iterator[str]:
     after, before, held = change.after, change.before, bound.settings
     if after is None or not isfinite(after):
         yield _crossing(change, "a number")
@@ -76,10 +60,10 @@ def _gone(key: str, before: float, after: float) -> float:
     return before - after if key.startswith("fall") else after - before
 
 
-def _crossing(change: Change, bound: str) -> Crossing:
-    before = "" if change.before is None else in_words(change.before, change.unit, change.kind)
+def _crossing(change: Change, bound: str) -> str:
+    was = "" if change.before is None else f" and was {in_words(change.before, change.unit, change.kind)}"
     after = "not there" if change.after is None else in_words(change.after, change.unit, change.kind)
-    return Crossing(figure=change.name, before=before, after=after, bound=bound)
+    return f"{change.name} is {after}{was}: the bound is {bound}"
 
 
 def in_words(value: float, unit: str, kind: str) -> str:

@@ -9,28 +9,20 @@ from datetime import UTC, datetime
 
 from corpora.store.manifest import Manifest, Parent
 
-# The word for a row, by its table, and by the kind of artifact if two kinds have tables of one name.
-_ROWS: Mapping[tuple[str, str], str | tuple[str, str]] = {
-    ("tokens", "tokens"): "document",
-    ("", "tokens"): "token",
-    ("", "documents"): "document",
-    ("", "dropped"): "dropped record",
-    ("", "removed"): "removed document",
-    ("", "deleted"): "deleted document",
-    ("", "lines"): "repeated line",
-    ("", "cut"): "least score",
-    ("", "signatures"): "signature",
-    ("", "revisions"): ("revision of a dropped record", "revisions of dropped records"),
-    ("", "verdicts"): "verdict",
-    ("", "counts"): "different word",
-    ("", "measures"): "measure",
-    ("", "pieces"): "piece",
-    ("", "splits"): ("word with its pieces", "words with their pieces"),
-    ("", "examples"): "example",
-    ("", "surfaces"): ("look that examples have", "looks that examples have"),
-    ("", "frequencies"): "counted token",
-    ("", "files"): "file",
-    ("", "metrics"): ("measured step or evaluation", "measured steps and evaluations"),
+# The word for a row, where it is not that of the table: by kind of artifact and table, or by the table alone.
+_ROWS: Mapping[str, str | tuple[str, str]] = {
+    "tokens/tokens": "document",
+    "dropped": "dropped record",
+    "removed": "removed document",
+    "deleted": "deleted document",
+    "lines": "repeated line",
+    "cut": "least score",
+    "revisions": ("revision of a dropped record", "revisions of dropped records"),
+    "counts": "different word",
+    "splits": ("word with its pieces", "words with their pieces"),
+    "surfaces": ("look that examples have", "looks that examples have"),
+    "frequencies": "counted token",
+    "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
 ASIDE = ("surfaces", "frequencies")  # tables that are figures of what the others hold
@@ -85,7 +77,7 @@ def rows_called(kind: str, table: str) -> tuple[str, str]:
     >>> rows_called("tokens", "tokens"), rows_called("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
     """
-    one = _ROWS.get((kind, table)) or _ROWS.get(("", table), f"row of {table}")
+    one = _ROWS.get(f"{kind}/{table}") or _ROWS.get(table, table.removesuffix("s"))
     return one if isinstance(one, tuple) else (one, f"{one}s")
 
 

@@ -20,7 +20,10 @@ from shards.reading.lost_neighbors import lost_neighbours
 PARTS = 12  # of a split
 SURELY = "surface accuracy at least"
 # The ledger's names for the examples of label 0 and those of label 1.
-LABELS: Mapping[str, tuple[str, str]] = {"next-sentence": ("next", "random"), "sentence-order": ("in_order", "swapped")}
+FIGURES_OF_LABELS: Mapping[str, tuple[str, str]] = {
+    "next-sentence": ("next", "random"),
+    "sentence-order": ("in_order", "swapped"),
+}
 
 Share = tuple[str, float, float, str]  # name, part, whole, of what
 
@@ -34,7 +37,7 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
         part = sum(account.outcomes.get(outcome, 0) for account in accounts)
         yield f"{outcome.replace('_', ' ')} token share", part, whole, "tokens"
     yield "fill", figures.get("example tokens", 0), examples * shards.facts["length"], "places"
-    if (names := LABELS.get(shards.facts.get("labels") or "")) is not None:
+    if (names := FIGURES_OF_LABELS.get(shards.facts.get("labels") or "")) is not None:
         first, second = (figures.get(name, 0) for name in names)
         yield f"{names[1].replace('_', ' ')} share", second, first + second, "examples"
     if "without_partner" in figures:
@@ -48,7 +51,7 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
 
 def label_deviation(shards: Manifest) -> float | None:
     """Return how many standard deviations of a fair coin the labels are from one half; None without labels."""
-    names = LABELS.get(shards.facts.get("labels") or "")
+    names = FIGURES_OF_LABELS.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
     return abs(first - second) / float(first + second) ** 0.5 if first + second else None
 

@@ -9,19 +9,19 @@ Promise: figures are those of the ledgers, and the same for the same artifacts. 
 even distances: the languages of a source, the median lengths of documents and of examples, how their labels are guessed
 from looks, and lost neighbours.
 Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
-when a run completes; for a run of an earlier version, when they are requested. A run in which nothing changed takes
-those of the run before it.
+when a run completes. A run in which nothing changed takes those of the run before it.
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow.compute as pc
 
-from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.damage import Damaged, document, seal, unseal
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
@@ -34,7 +34,6 @@ from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
 FILE = "figures.json"
-VERSION = 1  # of the counts: figures of another version are counted again
 PARTS = 12  # of an artifact, read for what no ledger counts
 UNKNOWN_LANGUAGE = "unknown"
 DUPLICATES = ("exact duplicate", "near duplicate")
@@ -279,11 +278,16 @@ def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
     return {row["event"]: row for row in read_events(place, model)}
 
 
-def manifests_of(place: Place, record: RunRecord) -> list[Manifest] | None:
-    """Return the artifacts of a run in its order, each once; None if the store no longer has all of them."""
+def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
+    """Return the artifacts of a run in its order, each once, as far as the store has them."""
     folders = dict.fromkeys(stage.folder for stage in record.stages)
-    manifests = [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
-    return manifests if len(manifests) == len(folders) else None
+    return [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+
+
+def count_figures(place: Place, record: RunRecord) -> Figures | None:
+    """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
+    manifests = stored_manifests(place, record)
+    return figures_of(place, manifests) if len(manifests) == len(record.folders) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
@@ -291,26 +295,23 @@ def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
 
     None if the store no longer has all of its artifacts. Raises Damaged for what is read to count them.
     """
-    try:
-        kept = kept_figures(place, record.run_id)
-    except (FileNotFoundError, Damaged):  # of an earlier version, or to be counted again
-        kept = None
-    if kept is not None:
-        return kept
-    manifests = manifests_of(place, record)
-    return figures_of(place, manifests) if manifests is not None else None
+    with suppress(FileNotFoundError, Damaged):  # counted again
+        return kept_figures(place, record.run_id)
+    return count_figures(place, record)
 
 
-def kept_figures(place: Place, run_id: str) -> Figures | None:
-    """Read the figures that were put next to the record of a run; None if they are of another version.
+def kept_figures(place: Place, run_id: str) -> Figures:
+    """Read the figures that were put next to the record of a run.
 
     Raises FileNotFoundError, and Damaged if they are not what was written.
     """
     path = figures_file(run_id)
-    try:
-        return _from_bytes(place.read(path), path)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Damaged(path, f"it does not hold the figures of a run ({error})") from error
+    with document(path, "the figures of a run"):
+        fields = unseal(place.read(path), path)
+        figures = {name: Figure(**figure) for name, figure in fields["figures"].items()}
+    if not figures:
+        raise Damaged(path, "it holds no figures")
+    return figures
 
 
 def figures_before(
@@ -342,27 +343,16 @@ def figures_at_end(place: Place, record: RunRecord) -> Figures:
     Raises Damaged.
     """
     before = run_before(place, record, lambda line: None)
-    if before is not None and {s.folder for s in before.stages} == {s.folder for s in record.stages}:
-        kept = figures_of_run(place, before)
-        if kept is not None:
-            return kept
-    manifests = manifests_of(place, record)
-    assert manifests is not None, "a run that is complete has its artifacts"
-    return figures_of(place, manifests)
+    same = before is not None and before.folders == record.folders
+    figures = figures_of_run(place, before) if same and before is not None else count_figures(place, record)
+    assert figures is not None, "a run that is complete has its artifacts"
+    return figures
 
 
 def figures_to_bytes(figures: Figures) -> bytes:
     """Return a form for the store, sealed: one figure a line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
-    return seal(f'{{\n "version": {VERSION},\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
-
-
-def _from_bytes(data: bytes, path: str) -> Figures | None:
-    """Read what `figures_to_bytes` wrote; None for figures of another version. Raises Damaged."""
-    fields = unseal(data, path)
-    if fields["version"] != VERSION and "figures" in fields:
-        return None
-    return {name: Figure(**figure) for name, figure in fields["figures"].items()}
+    return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
 def figures_file(run_id: str) -> str:

@@ -15,26 +15,25 @@ Cost: a listing of `releases/`, and a small file for each entry that is read.
 
 import getpass
 import hashlib
-import json
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from corpora.store.damage import Damaged, seal, unseal
+from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.places.files import disk_refusal
-from corpora.store.places.locks import NO_LOCKS, held
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.settings.privacy import visible
 from flows.recipes.tables import check_name
 from flows.run.faults.gc_lock import wait_for_clearing
-from flows.run.record.run_record import RunRecord, now_text, to_stderr
+from flows.run.faults.held_file import held_alone
+from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
 
 RELEASES = "releases"
 PROMOTED = ("corpora", "vocabularies", "shards", "models")  # the kinds of artifacts that a release names
@@ -77,7 +76,7 @@ class Release:
     approved: how: "bounds" if they held, else "person"
     crossed:  the bounds that did not hold, in words
     back_to:  for a rollback, the number of the entry that is current again
-    figures:  of the run
+    figures:  of the run, which may not be finite
     """
 
     name: str
@@ -92,24 +91,7 @@ class Release:
     approved: str = "bounds"
     crossed: tuple[str, ...] = ()
     back_to: int | None = None
-    figures: Mapping[str, float] = field(default_factory=dict)
-
-    def to_bytes(self) -> bytes:
-        """Return a form for the store, sealed."""
-        return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
-
-    @staticmethod
-    def from_bytes(data: bytes, path: str) -> "Release":
-        """Read what `to_bytes` wrote. path: in the store, for messages. Raises DamagedRelease."""
-        try:
-            fields: dict[str, Any] = unseal(data, path)
-            artifacts = tuple(Released(**artifact) for artifact in fields["artifacts"])
-            crossed = tuple(fields["crossed"])
-            return Release(**{**fields, "artifacts": artifacts, "crossed": crossed})
-        except Damaged as fault:
-            raise DamagedRelease(path, fault.what) from fault
-        except (KeyError, TypeError) as error:
-            raise DamagedRelease(path, f"it is not the entry of a release ({error})") from error
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_release_name(name: str) -> None:
@@ -212,13 +194,13 @@ def add_release(place: Place, entry: Release) -> Release:
     """
     check_release_name(entry.name)
     wait_for_clearing(place, to_stderr)
-    with _turn(place, entry.name):
+    with _alone(place, entry.name):
         entries = release_entries(place, entry.name)
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
         number = _number(entries[-1]) + 1 if entries else 1
         numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
-        data = numbered.to_bytes()
+        data = sealed(numbered)
         place.write(f"{RELEASES}/{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json", data)
     if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
         manifests_of(place, numbered)
@@ -300,23 +282,22 @@ def read_release(place: Place, path: str) -> Release:
         data = place.read(path)
     except FileNotFoundError as error:
         raise DamagedRelease(path, "it is gone") from error
-    release = Release.from_bytes(data, path)
+    release = unsealed(Release, data, path, DamagedRelease)
     if (release.name, release.number) != (path.split("/")[1], _number(path)):
         raise DamagedRelease(path, f"it is the entry {release.number} of {release.name!r}")
     return release
 
 
 @contextmanager
-def _turn(place: Place, name: str) -> Iterator[None]:
+def _alone(place: Place, name: str) -> Iterator[None]:
     """Wait for the turn to write to a name's history, on a disk that has locks."""
-    with ExitStack() as stack:
-        if place.is_local:
-            file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(held(file))
-            except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    why = disk_refusal(error, "use another store") or error.strerror
-                    raise InputError(f"Cannot write {file.parent}: {why}.") from error
+    if not place.is_local:
+        yield
+        return
+    file = Path(place.full_path(f"{RELEASES}/{name}/.turn"))
+
+    def refusal(error: OSError) -> InputError:
+        return InputError(f"Cannot write {file.parent}: {disk_refusal(error, 'use another store') or error.strerror}.")
+
+    with held_alone(file, refusal, lambda line: None):
         yield

@@ -7,23 +7,26 @@ Record, lock and paths are sealed. A search for runs passes over a run with a da
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
+from corpora.store.settings import bind
 
 if TYPE_CHECKING:
     from corpora.store.stage import Survey
     from flows.recipes.lock import Lock
     from flows.recipes.recipe import Recipe
+
+Value = TypeVar("Value")
 
 CLOCKS_DIFFER = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
 
@@ -149,22 +152,32 @@ class RunRecord:
     flow_run: FlowRun | None = None
     error: str = ""
 
-    def to_bytes(self) -> bytes:
-        """Return a form for the store, sealed."""
-        return seal(json.dumps(asdict(self), indent=1, ensure_ascii=False).encode())
+    @property
+    def folders(self) -> set[str]:
+        """The folders of the artifacts that it built or reused."""
+        return {stage.folder for stage in self.stages}
 
-    @staticmethod
-    def from_bytes(data: bytes, path: str) -> "RunRecord":
-        """Read the record that `to_bytes` wrote. path: in the store, for messages. Raises DamagedRun."""
-        fields = _fields_of(data, path)
-        try:
-            stages = tuple(StageRecord(**stage) for stage in fields["stages"])
-            cost = Cost(**fields["cost"]) if fields.get("cost") else None
-            lists = {name: tuple(fields.get(name, ())) for name in ("names", "crossed")}
-            flow_run = FlowRun(**fields["flow_run"]) if fields.get("flow_run") else None
-            return RunRecord(**{**fields, **lists, "stages": stages, "cost": cost, "flow_run": flow_run})
-        except (KeyError, TypeError) as error:
-            raise DamagedRun(path, f"it is not the record of a run ({error})") from error
+
+def sealed(value: Any) -> bytes:
+    """Return a dataclass in a form for the store: JSON, with its own digest."""
+    return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode())
+
+
+def unsealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
+    """Read what `sealed` wrote of a dataclass. path: for messages. Raises `damaged`."""
+    try:
+        return bind(kind, unseal(data, path), path)
+    except Damaged as fault:
+        raise damaged(path, fault.what) from fault
+    except InputError as error:
+        raise damaged(path, f"it holds something else ({error})") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPaths:
+    """The raw files that a run read: sha256 -> path."""
+
+    paths: Mapping[str, str]
 
 
 def new_run_id(place: Place, recipe: str) -> str:
@@ -216,15 +229,10 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
     """Write the record, the lock, the paths of the raw files and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
-    place.write(f"{folder}/raw.json", raw_document(raw_paths(lock)))
+    place.write(f"{folder}/raw.json", sealed(RawPaths(paths=raw_paths(lock))))
     if report is not None:
         place.write(f"{folder}/report.html", report.encode())
-    place.write(f"{folder}/run.json", record.to_bytes())
-
-
-def raw_document(paths: Mapping[str, str]) -> bytes:
-    """Return sha256 -> path of raw files in a form for the store, sealed."""
-    return seal(json.dumps({"paths": dict(paths)}, indent=1).encode())
+    place.write(f"{folder}/run.json", sealed(record))
 
 
 def raw_paths(lock: "Lock") -> dict[str, str]:
@@ -241,7 +249,7 @@ def list_runs(place: Place) -> list[str]:
 def read_run(place: Place, run_id: str) -> RunRecord:
     """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
-    record = RunRecord.from_bytes(place.read(path), path)
+    record = unsealed(RunRecord, place.read(path), path, DamagedRun)
     if record.run_id != run_id:
         raise DamagedRun(path, f"it is the record of the run {record.run_id}")
     return record
@@ -263,6 +271,16 @@ def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterat
         yield record
 
 
+def newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
+    """Return the one of some artifacts that the newest recorded run made or reused; with none on record, the last."""
+    by_folder = {manifest.folder: manifest for manifest in manifests}
+    for record in newest_runs(place) if len(manifests) > 1 else ():
+        for stage in reversed(record.stages):
+            if stage.folder in by_folder:
+                return by_folder[stage.folder]
+    return manifests[-1]
+
+
 def is_ahead(record: RunRecord) -> bool:
     """Tell whether a run's start is in the future by this machine's clock: a later run may be named before it."""
     return record.started > (datetime.now(UTC) + CLOCKS_DIFFER).isoformat()
@@ -281,10 +299,7 @@ def passed_over(fault: DamagedRun) -> str:
 def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """sha256 -> path of the raw files that a recorded run read. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
-    paths = _fields_of(_there(place, path), path).get("paths")
-    if not isinstance(paths, dict) or not all(isinstance(where, str) for where in paths.values()):
-        raise DamagedRun(path, "it does not say where raw files lay")
-    return paths
+    return unsealed(RawPaths, _there(place, path), path, DamagedRun).paths
 
 
 def _there(place: Place, path: str) -> bytes:
@@ -293,13 +308,6 @@ def _there(place: Place, path: str) -> bytes:
         return place.read(path)
     except FileNotFoundError as error:
         raise DamagedRun(path, "it is gone") from error
-
-
-def _fields_of(data: bytes, path: str) -> dict[str, Any]:
-    try:
-        return unseal(data, path)
-    except Damaged as fault:
-        raise DamagedRun(path, fault.what) from fault
 
 
 def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_stderr) -> tuple[RunRecord, Path] | None:
@@ -324,9 +332,11 @@ def recorded_lock(place: Place, run_id: str) -> "Lock":
 
     path = f"runs/{run_id}/recipe.lock"
     data = _there(place, path)
-    _fields_of(data, path)
     try:
+        unseal(data, path)
         lock = Lock.from_bytes(data, Path(run_id))
+    except Damaged as fault:
+        raise DamagedRun(path, fault.what) from fault
     except InputError as error:
         raise DamagedRun(path, "it is not a lock that this program can read") from error
     return lock.with_paths(recorded_raw_paths(place, run_id))

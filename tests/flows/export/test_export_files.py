@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from flows.export.files import FORMATS, ExportedFile, SplitFiles, row_sizes
+from flows.export.files import ExportedFile, SplitFiles, row_sizes
 
 SCHEMA = pa.schema([("text", pa.large_string()), ("ids", pa.list_(pa.uint16())), ("kept", pa.bool_())])
 
@@ -26,9 +26,9 @@ def rows(number: int, seed: int = 1) -> pa.RecordBatch:
     return pa.record_batch([texts, ids, [n % 3 == 0 for n in range(number)]], schema=SCHEMA)
 
 
-def written(folder: Path, batches: list[pa.RecordBatch], form: str = "parquet", **bounds: int) -> list[ExportedFile]:
+def written(folder: Path, batches: list[pa.RecordBatch], **bounds: int) -> list[ExportedFile]:
     folder.mkdir(parents=True)
-    files = SplitFiles(folder, "train", SCHEMA, FORMATS[form], **bounds)
+    files = SplitFiles(folder, "train", SCHEMA, **bounds)
     for batch in batches:
         files.add(batch)
     return files.finish()
@@ -79,14 +79,6 @@ def test_a_row_larger_than_any_bound_is_written(tmp_path: Path) -> None:
     read = [pq.ParquetFile(tmp_path / "a" / file.path) for file in files]
     assert [file.metadata.row_group(n).num_rows for file in read for n in range(file.num_row_groups)] == [1, 1, 1]
     assert pq.read_table(tmp_path / "a" / "data").equals(pa.Table.from_batches([long]))
-
-
-def test_arrow_files_hold_the_same_rows(tmp_path: Path) -> None:
-    files = written(tmp_path / "a", [rows(300)], "arrow", file_bytes=60_000, group_bytes=30_000)
-    assert len(files) > 2
-    read = [pa.ipc.open_file(tmp_path / "a" / file.path).read_all() for file in files]
-    assert pa.concat_tables(read).equals(pa.Table.from_batches([rows(300)]))
-    assert all(file.size_bytes <= 60_000 for file in files)
 
 
 def test_no_rows_make_no_file(tmp_path: Path) -> None:

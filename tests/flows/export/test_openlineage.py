@@ -24,11 +24,7 @@ REQUIRED = {
     "ErrorMessageRunFacet": {"message": str, "programmingLanguage": str},
     "ProcessingEngineRunFacet": {"version": str},
     "JobTypeJobFacet": {"processingType": str, "integration": str},
-    "SourceCodeJobFacet": {"language": str, "sourceCode": str},
     "DatasetVersionDatasetFacet": {"datasetVersion": str},
-    "SchemaDatasetFacet": {"fields": list},
-    "InputStatisticsInputDatasetFacet": {},
-    "DataQualityMetricsInputDatasetFacet": {"columnMetrics": dict},
     "OutputStatisticsOutputDatasetFacet": {"rowCount": int},
 }
 GROUPS = {"inputs": ("facets", "inputFacets"), "outputs": ("facets", "outputFacets")}
@@ -58,9 +54,7 @@ def check(event: dict[str, Any]) -> None:
         called = re.fullmatch(
             r"https://openlineage\.io/spec/facets/\d-\d-\d/(\w+)\.json#/\$defs/\1", facet["_schemaURL"]
         )
-        if called is None:
-            assert name.startswith("cloze_") and facet["_schemaURL"].startswith("urn:cloze:facets:")
-            continue
+        assert called is not None, name
         for key, kind in REQUIRED[called[1]].items():
             assert isinstance(facet[key], kind), (name, key)
 
@@ -86,15 +80,13 @@ def test_events_are_what_the_object_model_requires(events: list[dict[str, Any]],
 
 
 def test_what_one_stage_writes_the_next_one_reads(events: list[dict[str, Any]], finished: Run) -> None:
-    """Fails where an input has another name or version than the output it is, or counts are not the manifests'."""
+    """Fails where an input has another name or version than the output it is."""
     written: dict[tuple[str, str], dict[str, Any]] = {}
     read = 0
     for event in events:
         for dataset in event["inputs"]:
             if (known := written.get((dataset["namespace"], dataset["name"]))) is not None:
-                assert dataset["facets"] == {name: known["facets"][name] for name in ("version", "schema")}
-                statistics = dataset["inputFacets"]["inputStatistics"]
-                assert statistics["rowCount"] == known["outputFacets"]["outputStatistics"]["rowCount"]
+                assert dataset["facets"] == known["facets"]
                 read += event["eventType"] == "START"
         if event["eventType"] == "COMPLETE":
             written |= {(dataset["namespace"], dataset["name"]): dataset for dataset in event["outputs"]}
@@ -103,8 +95,6 @@ def test_what_one_stage_writes_the_next_one_reads(events: list[dict[str, Any]], 
     [shards] = [dataset for dataset in written.values() if "/shards/" in dataset["name"]]
     assert shards["namespace"] == "file" and shards["name"].startswith("/")
     assert shards["outputFacets"]["outputStatistics"]["rowCount"] == finished.outcome.shards.rows("examples")
-    columns = {field["name"]: [c["name"] for c in field["fields"]] for field in shards["facets"]["schema"]["fields"]}
-    assert "boundary" in columns["examples"]
 
 
 def test_the_command_writes_the_same_bytes(finished: Run, tmp_path: Path) -> None:
@@ -121,8 +111,7 @@ def test_the_command_writes_the_same_bytes(finished: Run, tmp_path: Path) -> Non
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     array = json.loads((tmp_path / "a.json").read_bytes())
     assert [json.loads(line) for line in (tmp_path / "c.jsonl").read_text().splitlines()] == array
-    raw = next(dataset for event in array for dataset in event["inputs"] if dataset["name"].endswith("raw/pages"))
-    assert raw["inputFacets"]["inputStatistics"]["fileCount"] == 4
+    assert any(dataset["name"].endswith("raw/pages") for event in array for dataset in event["inputs"])
     run = str(tmp_path / "store" / "runs" / "20260102T000000000000-small")
     assert run_command_line(["lineage", run, str(tmp_path / "f.json")], tmp_path) == 0
     last = json.loads((tmp_path / "f.json").read_bytes())[-1]

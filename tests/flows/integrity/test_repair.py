@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harm import HARMS, contents, harm, meaning, paths_of, reseal
+from harm import HARMS, contents, harm, meaning, paths_of
 from rich.console import Console
 from small_recipe import Run, fill, new_world
 
@@ -17,9 +17,9 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from flows.command.verify import repair_store, verify_store
-from flows.maintenance.needed import Policy
+from flows.maintenance.garbage import Policy
 from flows.maintenance.removal import clear_store
-from flows.run.record.run_record import raw_document, recorded_raw_paths, write_run
+from flows.run.record.run_record import RawPaths, recorded_raw_paths, sealed, write_run
 
 FIRST = "corpora/small/9a09df143eb3afa4d99e2565"  # whose parts two later artifacts point to
 # Shards of the kept store are of a version that is made no more.
@@ -106,30 +106,6 @@ def test_the_documents_of_a_store_come_back_without_building(
     assert contents(store) == before
 
 
-def test_a_record_that_lies_is_made_again(store: Place, console: Console) -> None:
-    """Fails where a sealed lie is believed, or the manifests go on naming it."""
-    before = contents(store)
-    record = f"{FIRST}/parts/g001-pages-00000.json"
-
-    def tell_a_lie(fields: dict[str, Any]) -> None:
-        for checks in fields["checks"].values():
-            checks["tail"] = checks["head"]
-
-    digest = reseal(store, record, tell_a_lie)
-
-    def name_the_lie(fields: dict[str, Any]) -> None:
-        for part in fields["parts"]:
-            if f"corpora/small/{part['record']['path']}" == record:
-                part["record"]["digest"] = digest
-
-    for path in paths_of(store, "corpora/small/", "manifest.json"):
-        reseal(store, path, name_the_lie)
-    assert repair_store(console, store.address)
-    after = contents(store)
-    assert after[record] == before[record]
-    assert {path for path in before if after[path] != before[path]} == set()
-
-
 def test_equal_rows_in_other_bytes_reach_every_manifest(
     store: Place, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +163,8 @@ def test_documents_without_raw_files_stay_damaged(store: Place, console: Console
     """Fails where an empty artifact is published for parts that cannot be planned, or the rest is not repaired."""
     for path in paths_of(store, "runs/", "raw.json"):
         paths = recorded_raw_paths(store, path.split("/")[1])
-        store.write(path, raw_document({key: where for key, where in paths.items() if "notes" not in where}))
+        left = {key: where for key, where in paths.items() if "notes" not in where}
+        store.write(path, sealed(RawPaths(paths=left)))
     parsed = harm(store, paths_of(store, "documents/notes/", ".documents.arrow")[0])
     pages = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     broken = contents(store)
@@ -302,7 +279,7 @@ def test_a_store_that_may_not_be_written_is_checked_alone(
     """Fails where a check writes, or a repair ends with a traceback."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     monkeypatch.setattr("corpora.store.places.place.unfinished", read_only)
-    monkeypatch.setattr("flows.integrity.store_lock.held", read_only)
+    monkeypatch.setattr("flows.run.faults.held_file.held", read_only)
     assert not verify_store(console, store.address)
     assert any(line.startswith(path) for line in shown(console))
     with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze verify` without --repair"):

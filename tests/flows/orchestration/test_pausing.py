@@ -8,7 +8,7 @@ from corpora.store.places.place import Place
 from flows.command.operations.display import status_lines
 from flows.orchestration.releases.approval import says_who_waits
 from flows.orchestration.schedules.housekeeping import said_in_store
-from flows.run.record.status import store_status, waiting_path
+from flows.run.record.listed_runs import store_status, waiting_path
 
 
 def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:

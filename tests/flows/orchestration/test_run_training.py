@@ -26,7 +26,7 @@ from terminal import CTRL_C, terminal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.integrity.faults import faults_of
+from flows.integrity.inventory import faults_of
 from flows.run.record.run_record import list_runs, read_run
 from trainer.complete_folders import finish, read_finished
 

@@ -19,7 +19,7 @@ from flows.orchestration.schedules.housekeeping import Tending, said_in_store
 from flows.orchestration.server import database as databases
 from flows.orchestration.server.database import OF_THE_USER, shrink_database
 from flows.orchestration.server.history import keep_history
-from flows.run.record.status import schedule_path, store_status
+from flows.run.record.listed_runs import schedule_path, store_status
 
 
 def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:

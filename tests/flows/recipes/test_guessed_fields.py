@@ -71,13 +71,6 @@ def test_what_was_found_is_what_a_recipe_says_with_the_same_name(world: World) -
 ANY = {"rules.c4.min_sentences": "0", "documents.max_rule_share": "1.0", "rules.gopher.enabled": "false"}
 
 
-def test_a_recipe_without_fields_whose_files_have_a_text_keeps_its_documents(world: World) -> None:
-    """Fails where a store that was built before texts were looked for is built again."""
-    world.put("notes", "a", [{"text": prose(n), "body": prose(n, 30)} for n in range(12)])
-    [documents] = world.run().of("documents")
-    assert documents.stage.settings["source"]["fields"] == {"text": "text"}
-
-
 def test_generations_that_go_take_their_numbers_with_them(world: World) -> None:
     """Fails where a name belongs to another generation once one before it is gone."""
     world.put("pages", "p", [note(n, prose(50 + n)) for n in range(3)])

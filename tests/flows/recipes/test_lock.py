@@ -127,14 +127,6 @@ def test_a_source_that_leaves_the_recipe(small: World) -> None:
     assert (names(left), left.vocabulary_generation) == ([{"notes": ["n.jsonl"]}], 1)
 
 
-def test_a_renamed_source_starts_again(small: World) -> None:
-    """Fails where a run with a lock of other sources' names breaks."""
-    keep(small)
-    text = small.text.replace('name = "pages"', 'name = "articles"').replace('name = "notes"', 'name = "cards"')
-    run = World(folder=small.folder, text=text).run()
-    assert names(run.lock) == [{"articles": ["a.jsonl"], "cards": ["n.jsonl"]}]
-
-
 LOCK: dict[str, Any] = {"version": 2, "vocabulary_generation": 1, "quarantine": [], "generations": []}
 FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
 
@@ -167,13 +159,6 @@ def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> 
     (tmp_path / "r.lock").write_bytes(data)
     with pytest.raises(InputError, match=r"r\.lock is not a lock .* Restore it, or delete it to start again"):
         read_lock(tmp_path / "r.lock")
-
-
-def test_a_right_lock_is_read(tmp_path: Path) -> None:
-    """Fails where the test above refuses for another reason than it says."""
-    (tmp_path / "r.lock").write_text(json.dumps({**LOCK, "generations": [{"a": [FILE]}]}))
-    [generation] = read_lock(tmp_path / "r.lock").generations
-    assert generation == {"a": (RawFile(name="a", sha256="00", size_bytes=1, path=""),)}
 
 
 @given(st.data())

@@ -16,7 +16,6 @@ from flows.recipes.recipe import (
     settle_recipe,
     shipped_recipe,
     shipped_recipes,
-    with_store,
 )
 from flows.run.estimates.work import tokens_of
 from shards.builders.segments.pairs import SegmentPairInput
@@ -177,36 +176,27 @@ def test_a_phase_reads_a_mixture() -> None:
     [
         ("", "there is no [[source]]"),
         ("source = 3", "there is no [[source]]"),
-        ("source = [3]", "source 1 must be a table"),
         ("nmae = 'x'\n" + SOURCE, "the recipe has no key 'nmae': did you mean 'name'?"),
         ("[duplicate]\n" + SOURCE, "did you mean 'duplicates'?"),
         ("name = ''\n" + SOURCE, "name = '' must be a text without slashes"),
         ("name = 'a/b'\n" + SOURCE, "name = 'a/b' must be a text without slashes"),
-        ("name = '..'\n" + SOURCE, "name = '..' must be a text"),
         ('name = "a\\nb"\n' + SOURCE, "holds a character that acts on a terminal"),
         ('name = "a\\u202eb"\n' + SOURCE, "holds a character that acts on a terminal"),
-        ('name = "a\\u2028b"\n' + SOURCE, "holds a character that acts on a terminal"),
         (f"name = '{76 * 'é'}'\n" + SOURCE, "is longer than 150 bytes, and files are named after it: shorten it"),
         (f"name = '{150 * 'n'}'\n" + '[[vocabulary]]\nname = "a"\n' + SOURCE, "together = 'nnnn"),
         ("store = 3\n" + SOURCE, "store = 3 must be a folder or an address"),
-        ("store = ''\n" + SOURCE, "store = '' must be a folder or an address"),
         ("store = 'gs://bucket'\n" + SOURCE, "gs://... is not the address of a folder or an object store"),
         ("store = 's3://AKIA:abc@bucket'\n" + SOURCE, "is refused: it would stand in records, reports and logs"),
         (f"store = 'a/{256 * 'n'}'\n" + SOURCE, "has a name of more than 255 bytes"),
         ('store = "a\\u0000b"\n' + SOURCE, "holds a character that acts on a terminal"),
         ("seed = -1\n" + SOURCE, "seed = -1 must be a whole number from 0 up"),
-        ("seed = true\n" + SOURCE, "seed = True must be a whole number"),
         ("rules = 3\n" + SOURCE, "rules = 3 must be a table of settings: [rules]"),
         ("[rules]\ngopher.min_wrods = 3\n" + SOURCE, "rules.gopher has no key 'min_wrods': did you mean 'min_words'?"),
-        ("[rules]\ngopher = 3\n" + SOURCE, "rules.gopher must be a table of settings, not 3"),
         ("[documents]\nclean.profile = 'uncased'\n" + SOURCE, "documents.clean has a table of its own: write it as"),
-        ("[documents]\npart_bytes = 0\n" + SOURCE, "documents.part_bytes = 0 is out of range"),
         ("[duplicates]\nthreshold = 1.5\n" + SOURCE, "threshold = 1.5 is no similarity"),
         ("[duplicates]\nbands = 40\n" + SOURCE, "bands = 40 of rows = 7 need 280 numbers"),
         ("[held_out]\nshare = 0.9\n" + SOURCE, "held_out.share = 0.9 is out of range: it must be between 0.0 and 0.5"),
-        ("[held_out]\nseed = -3\n" + SOURCE, "held_out.seed = -3 is out of range"),
         ("[vocabulary]\nsize = true\n" + SOURCE, "vocabulary.size = True is of the wrong type: it must be a whole"),
-        ("[vocabulary]\nsize = 3.5\n" + SOURCE, "vocabulary.size = 3.5 is of the wrong type"),
         ("[shards]\nmasking = 3\n" + SOURCE, 'shards.masking = 3 must be a table, as in masking = { kind = '),
         ("[shards]\nmasking.kind = 'dyn'\n" + SOURCE, "masking.kind = 'dyn' is not known: it must be one of 'dynamic'"),
         ("[shards]\nlength = 3\n" + SOURCE, "shards.length = 3 is out of range"),
@@ -224,13 +214,8 @@ def test_a_phase_reads_a_mixture() -> None:
         (PHASE + "shards = 'x'\n" + SOURCE, "training.phase 1: shards = 'x' is not one of the [[shards]]"),
         (SETS + PHASE + "mixture = { one = 1, z = 1 }\n" + SOURCE, "training.phase 1: mixture = 'z' is not one of the"),
         (SETS + PHASE + "mixture = { one = 0, two = 0 }\n" + SOURCE, "mixture.one = 0.0: a weight is between"),
-        (SETS + PHASE + "mixture = { one = -1 }\n" + SOURCE, "mixture.one = -1.0: a weight is between 1e-06 and 1e6"),
-        (SETS + PHASE + "mixture = { one = nan }\n" + SOURCE, "mixture.one = nan is not a number to count with"),
-        (SETS + PHASE + "mixture = { one = 'much' }\n" + SOURCE, "mixture.one = 'much' is of the wrong type"),
-        (SETS + PHASE + "mixture = {}\n" + SOURCE, "training.phase.mixture is empty: name [[shards]]"),
         (BY_STEP + PHASE + "batch = 16\n" + SOURCE, "phase 1.batch = 16, but the masks of the shards that it reads"),
         (BY_STEP + PHASE + "batch = 8\nmixture = { '' = 1 }\n" + SOURCE, "in a mixture, but their masks change by the"),
-        (SETS + PHASE + "mixture = 3\n" + SOURCE, "mixture must be a table, not 3"),
         (SETS + PHASE + "mixture.one.tokens='3X'\n" + SOURCE, "tokens = '3X' is not a number of tokens: write a whole"),
         (SETS + PHASE + "mixture = { one = 1, two = { tokens = 3 } }\n" + SOURCE, "has weights and quotas of tokens"),
         (SETS + PHASE + "shards = 'one'\nmixture = { two = 1 }\n" + SOURCE, "has `shards` = 'one' and a `mixture`"),
@@ -242,9 +227,7 @@ def test_a_phase_reads_a_mixture() -> None:
             "hold examples of up to 512 tokens, and a process may hold training.micro_batch_tokens = 256 at once",
         ),
         ("[shards]\ninput = 'causal'\n" + PHASE + SOURCE, 'mask nothing (masking.kind = "none")'),
-        ("[training]\nmicro_batch_tokens = 0\n" + PHASE + SOURCE, "training.micro_batch_tokens = 0 is out of range"),
         ("[vocabulary]\nsize = 100000000000000000000000\n" + SOURCE, "vocabulary.size is a number of 24 digits"),
-        ("[vocabulary]\nsize = 1000000000\n" + SOURCE, "vocabulary.size = 1000000000 is out of range"),
         ("store = '/dev/null/store'\n" + SOURCE, "Cannot write /dev/null/store: /dev/null is not a folder. Move"),
         (SOURCE + SOURCE, "two sources are named 'own': give each [[source]] a name of its own"),
         (SOURCE.replace("own", "café") + SOURCE.replace("own", "cafe\u0301"), "two sources are named 'café'"),
@@ -253,16 +236,9 @@ def test_a_phase_reads_a_mixture() -> None:
         ('[[source]]\nname = "x"', "source 1: A [[source]] does not name its `kind`"),
         ('[[source]]\nkind = "wikpedia"', "source 1: source.kind = 'wikpedia' is not known: it must be one of"),
         (SOURCE + "pth = 'x'", "source 1: source (files) has no key 'pth': did you mean 'path'?"),
-        (SOURCE.replace("own", "a/b"), "source 1: name = 'a/b' must be a text without slashes"),
-        (SOURCE.replace("own", ".."), "source 1: name = '..' must be a text"),
         (SOURCE + "priority = 'x'", "source 1: priority = 'x' is of the wrong type: it must be a whole number"),
-        (SOURCE + "priority = 1.5", "source 1: priority = 1.5 is of the wrong type"),
-        (SOURCE + "weight = 'heavy'", "source 1: weight = 'heavy' is of the wrong type: it must be a number"),
         (SOURCE + "weight = 0", "source 1: weight = 0.0 is out of range"),
-        (SOURCE + "weight = nan", "source 1: weight = nan is"),
         (SOURCE + "rules = 3", "source 1: rules = 3 must be a table of settings"),
-        (SOURCE + "rules.gopher = 3", "source 1: rules.gopher must be a table of settings, not 3"),
-        (SOURCE + "rules.gopher.min_wrods = 3", "source 1: rules.gopher has no key 'min_wrods': did you mean"),
         (SOURCE + "language.keep = ['english']", 'source 1: language.keep has "english"'),
     ],
 )  # fmt: skip
@@ -372,7 +348,6 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     [entry] = recipe.sources
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)
-    assert with_store(recipe, "s3://b/p").store == "s3://b/p"
 
 
 def test_the_authors_examples_need_what_their_script_reads_and_masks() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from flows.recipes.new_recipe import templates
 from flows.recipes.recipe import shipped_recipes
-from flows.recipes.tables import override
-from flows.recipes.typed_settings import Settings, dotted, overrides_of, pairs_of, settings_of, toml
+from flows.recipes.tables import dotted, override, toml
+from flows.recipes.typed_settings import Settings, overrides_of, pairs_of, settings_of
 
 TEMPLATES = {name: text.format(name="mine") for name, text in templates().items()}
 RECIPES = {**shipped_recipes(), **TEMPLATES}

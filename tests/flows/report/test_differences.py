@@ -1,23 +1,18 @@
 """Two texts side by side: nothing marked that both have, nothing unmarked that one lacks, all bounded."""
 
 import random
-from difflib import Match, SequenceMatcher
-from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.report.drawing.differences import (
     COMPARED_WORDS,
     CONTEXT_WORDS,
-    MOST_STEPS,
     OWN_WORDS,
     READ_CHARACTERS,
     SHOWN_WORDS,
     Piece,
     TextDifferences,
-    common_words,
     compare,
 )
 
@@ -90,40 +85,3 @@ def test_scripts_without_spaces_are_compared_letter_by_letter() -> None:
     compared = compare("\u4e00\u53ea\u5c0f\u7070", "\u4e00\u53ea\u5927\u7070")
     assert [piece.text for piece in compared.left] == ["\u4e00\u53ea", "\u5c0f", "\u7070"]
     assert [piece.kind for piece in compared.right] == ["both", "own", "both"]
-
-
-@given(few_words.map(str.split), few_words.map(str.split))
-def test_common_words_are_as_many_as_there_are(left: list[str], right: list[str]) -> None:
-    """Fails where a pair is no pair, is out of order, or one more was possible."""
-    found = common_words(left, right)
-    assert all(left[place] == right[other] for place, other in found)
-    assert all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found))
-    most = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    for place, word in enumerate(left):
-        for other, their in enumerate(right):
-            longer = max(most[place][other + 1], most[place + 1][other])
-            most[place + 1][other + 1] = most[place][other] + 1 if word == their else longer
-    assert len(found) == most[-1][-1]
-
-
-@pytest.mark.parametrize(("right", "refused"), [("a b", True), ("b a a", True), ("a b c d", False), ("b c a d", False)])
-def test_words_that_repeat_without_end_are_compared_in_bounded_steps(
-    right: str, refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where each run of equal words is looked for among all of them: half a minute for some texts of 15 kB.
-
-    refused: already the first look would be too long; else it is one of those that follow
-    """
-    steps = 0
-
-    def counted(self: SequenceMatcher[str], alo: int, ahi: int, blo: int, bhi: int) -> Match:
-        nonlocal steps
-        steps += sum(len(self.b2j.get(word, ())) for word in self.a[alo:ahi])
-        return find(self, alo, ahi, blo, bhi)
-
-    find = SequenceMatcher.find_longest_match
-    monkeypatch.setattr(SequenceMatcher, "find_longest_match", counted)
-    words = [right] * COMPARED_WORDS
-    compared = compare("x " + "a " * COMPARED_WORDS + "y", " ".join(words) + " z")
-    assert steps <= MOST_STEPS and (steps == 0) == refused
-    assert compared.own[0] < COMPARED_WORDS and shown(compared.left, "both")

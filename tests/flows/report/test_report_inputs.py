@@ -8,8 +8,9 @@ from rich.console import Console
 from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
 from flows.command.inspect import show_artifact, show_example_trace
-from flows.report.drawing.examples import COUNTED, LABELS
+from flows.report.drawing.examples import LABELS
 from flows.report.page import build_page
+from flows.run.record.example_shares import FIGURES_OF_LABELS
 from flows.run.store_address import Artifact
 from shards.inputs import INPUTS
 from shards.reading.files.shard_set import ShardSet
@@ -49,7 +50,7 @@ def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str],
     assert ("dynamic masks of 15" in out, "; no masks." in out) == (own.masked, not own.masked)
     assert [word for word in LABELS["next-sentence"] + LABELS["sentence-order"] if word in out] == [*words]
     if own.labels:
-        counts = [shards.ledger.figures[figure] for figure in COUNTED[own.labels]]
+        counts = [shards.ledger.figures[figure] for figure in FIGURES_OF_LABELS[own.labels]]
         assert sum(counts) == shards.rows("examples") > 0
 
 

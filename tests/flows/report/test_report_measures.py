@@ -1,34 +1,19 @@
 """The report's figures of vocabularies: by independent counts, and under privacy."""
 
-import re
 from collections import Counter
-from dataclasses import asdict, replace
-from html import unescape
-from itertools import pairwise
+from dataclasses import replace
 
 import pytest
 from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, text_of
 
 from corpora.build import Corpus
-from corpora.store.manifest import Manifest
-from corpora.store.stage import build_stage
-from corpora.store.tables import read_table
 from flows.recipes.settings.privacy import Privacy
-from flows.report.measures import Reference, by_size, drift_rows, fertility_curve, overlap_view
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.report.vocabularies import vocabulary_views
-from flows.run.record.ledger_balance import made_from
-from flows.run.record.run_record import RunRecord, StageRecord
+from flows.report.vocabularies import drift_rows, vocabulary_views
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.measures.build import Measured, plan_measures
-from tokenizers_train.measures.measure import Measures
-from tokenizers_train.measures.texts import cut_text
-from tokenizers_train.vocabularies.vocabulary import bert_vocabulary
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
-REFERENCE = Reference(name="letters <alone>", vocabulary=bert_vocabulary((*SPECIALS, *"abcdeknt", *("##a", "##e"))))
 RECIPE = f"""{NOTES_AND_LETTERS}
 [[vocabulary]]
 name = "pieces"
@@ -60,36 +45,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def measures(plain: Run) -> dict[str, Manifest]:
-    """Return what is measured of each vocabulary, by its name in the recipe."""
-    counts = [manifest for manifest in plain.manifests if manifest.kind == "counts"]
-    found = {}
-    for name, vocabulary in plain.outcome.vocabularies.items():
-        made = made_from(vocabulary, counts)
-        assert made is not None
-        found[name] = build_stage(plain.place, plan_measures(vocabulary, made))
-    return found
-
-
-@pytest.fixture(scope="module")
-def record(plain: Run, measures: dict[str, Manifest]) -> RunRecord:
-    """The record of the run, what was measured in it."""
-    added = [
-        StageRecord(
-            kind=m.kind, name=m.name, folder=m.folder, state="built", reason="", seconds=0.1, parts=1, parts_built=1
-        )
-        for m in measures.values()
-    ]
-    return replace(plain.record, stages=(*plain.record.stages, *added))
-
-
-@pytest.fixture(scope="module")
-def html(plain: Run, record: RunRecord) -> str:
-    return build_page(plain.place, record, "text")
-
-
-def view_of(store: Run, record: RunRecord, mode: str = "text") -> RunView:
-    return RunView(store.place, record, Privacy(mode))
+def html(plain: Run) -> str:
+    return build_page(plain.place, plain.record, "text")
 
 
 def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run, html: str) -> None:
@@ -119,65 +76,18 @@ def test_sources_stand_beside_each_other_with_figures_counted_by_hand(plain: Run
     assert sums["notes"]["whole"] < sums["notes"]["words"]
 
 
-def test_every_vocabulary_has_its_curve_and_pieces(html: str) -> None:
+def test_every_vocabulary_has_its_figures_by_size_and_its_split_words(html: str) -> None:
     text = text_of(html)
-    assert text.count("this one") == html.count('aria-label="fertility of') == 2
-    for heading in ("Figures by size", "Words of the first generation that cost most tokens", "Rarest: "):
+    for heading in ("had been given another size", "Words of the first generation that cost most tokens"):
         assert text.count(heading) == 2
-    ids = re.findall(r'\bid="([^"]*)"', html)
-    assert len(ids) == len(set(ids))
-
-
-def test_without_measures_a_page_is_as_before(plain: Run) -> None:
-    stages = tuple(stage for stage in plain.record.stages if stage.kind != "measures")
-    views = vocabulary_views(view_of(plain, replace(plain.record, stages=stages)))
-    assert [view["measured"] for view in views] == [None, None] and views[0]["by_source"]
-
-
-def test_the_paragraph_is_cut_by_every_vocabulary(plain: Run, record: RunRecord, html: str) -> None:
-    """Fails where a side shows another text, or pieces that its vocabulary does not give."""
-    *before, view = vocabulary_views(view_of(plain, record), REFERENCE)
-    paragraph = view["paragraph"]
-    assert [side["name"] for side in paragraph["sides"]] == ["pieces", "bytes", REFERENCE.name]
-    assert [other["paragraph"] for other in before] == [None]
-    texts = {"".join(piece.gap + piece.text for piece in side["pieces"]) for side in paragraph["sides"][::2]}
-    assert len(texts) == 1 and "Zanzibarquux" in texts.pop()
-    first, second, third = paragraph["sides"]
-    assert first["apart"] is None and second["apart"] > 0 and third["apart"] > 0
-    assert third["figures"].unknown_tokens > first["figures"].unknown_tokens
-    assert "<script>" not in html and "\u202e" not in html and "One paragraph in pieces" in html
-
-
-def test_the_page_shows_where_a_word_is_cut(plain: Run, html: str) -> None:
-    """Fails where a piece is named wrongly, or two neighbours of one word are drawn alike."""
-    vocabularies = [read_vocabulary(plain.place, manifest) for manifest in plain.outcome.vocabularies.values()]
-    spans = re.findall(r'<span class="(first|more)( turned)?" title="([^"]*) (\d+)">', html)
-    assert len(spans) > 20
-    for _, _, name, id in spans:
-        shown = [vocabulary.display(int(id)) for vocabulary in vocabularies if int(id) < vocabulary.size]
-        assert unescape(name) in shown
-    for (kind, turned, *_), (next_kind, next_turned, *_) in pairwise(spans):
-        assert kind == "more" or not turned
-        assert next_kind == "first" or next_turned != turned
 
 
 @pytest.mark.parametrize("mode", ["hashed", "none"])
-def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, record: RunRecord, mode: str) -> None:
-    shown = repr(vocabulary_views(view_of(plain, record), REFERENCE))
-    hidden = repr(vocabulary_views(view_of(plain, record, mode), REFERENCE))
-    for word in ("Zanzibarquux", "keeper", "lighthouse", "##er"):
-        assert word in shown and word not in hidden
-    page = build_page(plain.place, record, mode)
-    assert "Zanzibarquux" not in page and "One paragraph in pieces" in page
-    assert ("sha256 of its text" in page) == (mode == "hashed")
-
-
-def test_overlap_with_a_reference_by_hand() -> None:
-    ours = bert_vocabulary((*SPECIALS, "a", "b", "z", "##a", "##z"))
-    found = overlap_view(ours, REFERENCE)
-    assert found is not None and (found["shared"], found["share"], found["of_reference"]) == (3, 0.6, 0.3)
-    assert found["ranks"] == [{"first": 0, "count": 3, "bar": 100.0}]
-    assert overlap_view(ours, None) is None
+def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, mode: str) -> None:
+    views = (RunView(plain.place, plain.record, Privacy(allowed)) for allowed in ("text", mode))
+    shown, hidden = map(repr, map(vocabulary_views, views))
+    assert "##er" in shown and "##er" not in hidden
+    assert "Zanzibarquux" not in build_page(plain.place, plain.record, mode)
 
 
 def test_drift_is_told_by_generation(plain: Run) -> None:
@@ -203,26 +113,3 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
     assert [row["unknown"] for row in rows] == [0.1, 0.05]
     bare = replace(parts[0], ledger=replace(parts[0].ledger, figures={"train tokens": 5}))
     assert drift_rows(None) == drift_rows(tokens.with_parts((bare,))) == []
-
-
-def test_the_curve_is_drawn_the_same_and_in_the_page_s_colours() -> None:
-    figures = Measures(
-        words=100, distinct_words=9, tokens=130, characters=400, bytes=400, whole_words=80, unknown_words=0,
-        unknown_tokens=0, used_pieces=8,
-    )  # fmt: skip
-    sizes = {size: replace(figures, tokens=tokens) for size, tokens in ((1000, 160), (4000, 110))}
-    found = by_size(Measured(corpus=figures, sources={}, sizes=sizes, counts=[], splits=[]), 2000)
-    assert [*found] == [1000, 2000, 4000] and found[2000] is figures
-    svg = fertility_curve(found, 2000, "curve")
-    assert svg == fertility_curve(found, 2000, "curve") and "this one" in svg
-    assert "var(--bar)" in svg and "currentColor" in svg and "#0" not in svg.replace("#curve", "")
-    assert svg != fertility_curve({**found, 8000: figures}, 2000, "curve")
-
-
-def test_measures_stored_are_of_the_run_s_words(plain: Run, measures: dict[str, Manifest]) -> None:
-    [row, *_] = [row for batch in read_table(plain.place, measures["bytes"], "measures") for row in batch.to_pylist()]
-    counts = made_from(measures["bytes"], [manifest for manifest in plain.manifests if manifest.kind == "counts"])
-    assert counts is not None
-    assert row["scope"] == "corpus" and row["words"] == counts.ledger.figures["words"] > 1000
-    assert set(row) == {"scope", "name", "size", *asdict(Measures(**{key: row[key] for key in [*row][3:]}))}
-    assert len(cut_text(read_vocabulary(plain.place, plain.outcome.vocabularies["bytes"]), "the keeper").pieces) >= 2

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from small_recipe import RECIPE, Run, fill, new_world
+from small_recipe import RECIPE, fill, new_world
 from tiers import examples
 
 from corpora.store.manifest import fingerprint
@@ -84,41 +84,6 @@ def test_where_no_store_is_the_address_is_that_of_one(tmp_path: Path) -> None:
     put(tmp_path, "documents/raw/text.txt", "models/news/old/manifest.json", "runs/notes.txt")
     for inside in ("documents", "documents/raw", "models/news", "models/news/old", "runs", "nowhere/documents"):
         assert found(f"{tmp_path}/{inside}") == (f"{tmp_path}/{inside}", "")
-
-
-@pytest.fixture(scope="module")
-def odd_store(finished: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store below folders that are called as stages are, and as nobody would call them."""
-    folder = tmp_path_factory.mktemp("odd") / "documents" / ODD / "models" / "corpora"
-    return Path(shutil.copytree(finished.place.full_path(""), folder / "shards", copy_function=os.link))
-
-
-@pytest.mark.parametrize("form", ["{}", "{}/", "relative", "file", "link", "~"])
-def test_every_command_finds_a_store_wherever_it_is(
-    odd_store: Path,
-    finished: Run,
-    form: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Fails where a command takes a folder of that path for a stage, or cannot spell it."""
-    monkeypatch.chdir(odd_store.parent)
-    monkeypatch.setenv("HOME", str(odd_store.parents[1]))
-    (tmp_path / "link").symlink_to(odd_store)
-    forms = {"relative": "./shards", "file": f"file://{quote(str(odd_store))}", "link": f"{tmp_path}/link"}
-    store = forms.get(form, "~/corpora/shards" if form == "~" else form.format(odd_store))
-    for arguments in (
-        ["verify", store],
-        ["inspect", store],
-        ["inspect", f"{store.rstrip('/')}/{finished.outcome.shards.folder}"],
-        ["inspect", f"{store.rstrip('/')}/{finished.outcome.corpus.folder}/manifest.json"],
-        ["trace", store, "0"],
-        ["vocabulary", "show", finished.outcome.vocabulary.name, "--store", store],
-        ["vocabulary", "show", f"{store.rstrip('/')}/{finished.outcome.vocabulary.folder}"],
-    ):
-        assert run_command_line(arguments, tmp_path) == 0, (arguments, capsys.readouterr().out)
-    assert "0 faults" in capsys.readouterr().out
 
 
 def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path) -> None:

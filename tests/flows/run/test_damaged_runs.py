@@ -1,7 +1,6 @@
 """Files of recorded runs that are damaged: what is said of them, and that everything else goes on."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from tiers import examples
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.command.inspect import write_report
-from flows.integrity.rebuild_part import find_stage
+from flows.integrity.repair import find_stage
 from flows.recipes.lock import Lock
 from flows.run.record.run_record import (
     DamagedRun,
@@ -27,7 +26,6 @@ from flows.run.record.run_record import (
     read_run,
     recipe_file,
     recorded_lock,
-    recorded_raw_paths,
     write_run,
 )
 from flows.run.store_address import Artifact, newest
@@ -56,20 +54,6 @@ def damage(place: Place, path: str) -> None:
 def first_raw(run: Run) -> str:
     """The digest of some raw file."""
     return run.lock.generations[0]["pages"][0].sha256
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_damaged_file_of_a_run_is_named(kept: Run, name: str) -> None:
-    """Fails where what a damaged file says is believed, or ends in a traceback."""
-    readers: dict[str, Callable[[Place, str], object]] = {
-        "run.json": read_run,
-        "raw.json": recorded_raw_paths,
-        "recipe.lock": recorded_lock,
-    }
-    readers[name](kept.place, NEW)
-    damage(kept.place, f"runs/{NEW}/{name}")
-    with pytest.raises(DamagedRun, match=f"{name} is damaged: .* Nothing makes the record of a run again"):
-        readers[name](kept.place, NEW)
 
 
 @pytest.mark.parametrize("name", ["run.json", "raw.json"])

@@ -17,7 +17,7 @@ from corpora.acquire.wanted import read_settings
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.sources.registry import make_source
-from flows.run.inputs.fetch import FetchEntry, FetchOptions, FetchReport, fetch_recipe
+from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 
 pytestmark = pytest.mark.server
 PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, jitter=lambda: 0.5)
@@ -102,15 +102,12 @@ class Desk:
 
     def fetch(self, **options: Any) -> FetchReport:
         """Fetch as the command does."""
-        entries = [
-            FetchEntry(
-                source=name,
-                settings=read_settings({"attempts": 2, "private_hosts": "127.0.0.1", **table}, "fetch", name),
-            )
+        tables = {
+            name: read_settings({"attempts": 2, "private_hosts": "127.0.0.1", **table}, "fetch", name)
             for name, table in self.tables.items()
-        ]
+        }
         said = FetchOptions(**options)
-        return fetch_recipe(entries, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE)
+        return fetch_recipe(tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE)
 
     def names(self, folder: str) -> list[str]:
         return sorted(path.name for path in (self.root / folder).iterdir())

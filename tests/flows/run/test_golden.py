@@ -33,69 +33,25 @@ copies = 2
 masking = { kind = "static", unit = "whole-word" }
 """
 
+# By kind, the build version and the content of each table.
 GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
-    "documents": (
-        3,
-        {
-            "documents": "40.2e51314c9665eb814b02cd44cdfde507",
-            "dropped": "12.5ea121bd1e818aea532955e86fe94699",
-        },
-    ),
-    "signatures": (
-        2,
-        {
-            "revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
-            "signatures": "40.77ef54f904f35de0c403ab62e7f4f59d",
-        },
-    ),
-    "verdicts": (
-        1,
-        {
-            "verdicts": "40.52f9b2b7d2827728de0c9e3fa75a7aea",
-        },
-    ),
-    "corpora": (
-        1,
-        {
-            "documents": "39.73d025903f4251b050b19bc646200428",
-            "removed": "1.21dd8a1dbd78d36ec1197599f62a6d3d",
-        },
-    ),
-    "counts": (
-        1,
-        {
-            "counts": "6144.40de8a5af606d349f543899a8e53da75",
-        },
-    ),
-    "vocabularies": (
-        1,
-        {
-            "files": "4.4cf731fccf326510eaef200667ae2156",
-            "tokens": "2000.177482f6a7c788c8c90463bcef1f4c29",
-        },
-    ),
-    "measures": (
-        1,
-        {
-            "measures": "5.18f228eaded0be32aa2ca21c469fc9f6",
-            "pieces": "2000.0bee6251eac451178b170581b1ee88e8",
-            "splits": "200.65b28a0d0ee78257f311cc4ff9d825b7",
-        },
-    ),
-    "tokens": (
-        3,
-        {
-            "tokens": "39.09c969658ca00c30dfd7f0a7dbdbb5df",
-        },
-    ),
-    "shards": (
-        3,
-        {
-            "examples": "798.591db9ceaa692711776d4e618138c70b",
-            "surfaces": "577.6e28927df24d4dfcc808a82ccbc50d33",
-        },
-    ),
-}
+    "documents": (3, {"documents": "40.2e51314c9665eb814b02cd44cdfde507",
+                      "dropped": "12.5ea121bd1e818aea532955e86fe94699"}),
+    "signatures": (2, {"revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
+                       "signatures": "40.77ef54f904f35de0c403ab62e7f4f59d"}),
+    "verdicts": (1, {"verdicts": "40.52f9b2b7d2827728de0c9e3fa75a7aea"}),
+    "corpora": (1, {"documents": "39.73d025903f4251b050b19bc646200428",
+                    "removed": "1.21dd8a1dbd78d36ec1197599f62a6d3d"}),
+    "counts": (1, {"counts": "6144.40de8a5af606d349f543899a8e53da75"}),
+    "vocabularies": (1, {"files": "4.4cf731fccf326510eaef200667ae2156",
+                         "tokens": "2000.177482f6a7c788c8c90463bcef1f4c29"}),
+    "measures": (1, {"measures": "5.18f228eaded0be32aa2ca21c469fc9f6",
+                     "pieces": "2000.0bee6251eac451178b170581b1ee88e8",
+                     "splits": "200.65b28a0d0ee78257f311cc4ff9d825b7"}),
+    "tokens": (3, {"tokens": "39.09c969658ca00c30dfd7f0a7dbdbb5df"}),
+    "shards": (3, {"examples": "798.591db9ceaa692711776d4e618138c70b",
+                   "surfaces": "577.6e28927df24d4dfcc808a82ccbc50d33"}),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A store that was kept as an earlier version wrote it: all of it is found again, and a run builds nothing."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,11 +7,9 @@ import pytest
 from kept_store import unpacked_store, use_libraries_of
 from small_recipe import World
 
-from corpora.duplicates.build import SIGNATURES_VERSION  # before a test sets another
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
-from flows.integrity.faults import faults_of
 from flows.run.pipeline import stages_without
 from flows.run.record.run_record import find_raw_file, list_runs, raw_paths, recorded_lock
 
@@ -58,35 +55,6 @@ def test_a_run_on_the_kept_store_builds_nothing_before_its_shards(world: World) 
         world.run(stop)
     assert set(reused) == set(stages_without("fits", "shards", "models"))
     assert contents(store) == before
-
-
-def test_a_run_sketches_again_what_was_sketched_by_another_version(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where old sketches are compared with new ones, or a document is built again for it."""
-    monkeypatch.setattr("corpora.duplicates.build.SIGNATURES_VERSION", SIGNATURES_VERSION)
-
-    def stop(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        if plans:
-            assert stage.kind == "signatures" and len(plans) == len(stage.parts)
-            raise _BuiltFirst
-
-    with pytest.raises(_BuiltFirst):
-        world.run(stop)
-
-
-def test_the_kept_store_has_what_a_store_comes_to_hold(world: World) -> None:
-    """Fails where it lacks parts that are pointed to, deleted and revived rows, or a part that nobody published."""
-    place, found = world.place, manifests(world.folder / "store")
-    assert [fault for manifest in found for fault in faults_of(place, manifest)] == []
-    files = [file.path for manifest in found for part in manifest.parts for file in part.files]
-    assert len(files) > len(set(files)) > 50
-    newest = next(m for m in found if m.kind == "corpora" and m.facts["generations"] == 3)
-    assert newest.rows("deleted") > 1 and newest.ledger.figures["revived documents"] == 1
-    assert place.size("corpora/small/tombstones.json")
-    published = {part.fingerprint for manifest in found for part in manifest.parts}
-    records = [json.loads(path.read_bytes()) for path in world.folder.glob("store/*/*/*/parts/*.json")]
-    assert len({record["fingerprint"] for record in records} - published) == 1
 
 
 def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from small_recipe import KINDS, NOTES, RECIPE, Run, World, live_texts, new_world, note, page, prose, run_lock
+from small_recipe import KINDS, World, live_texts, new_world, note, page, prose, run_lock
 
-from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage, build_stage
@@ -102,21 +101,6 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     assert all(len(example.ids) for example in shard_set.examples())
 
 
-def test_static_masks_are_those_of_each_copy(small: World) -> None:
-    """Fails where a copy's masks are another's, or the ids are masked themselves."""
-    run = small.run(shards__masking__kind="static")
-    examples = list(ShardSet(run.place, run.outcome.shards).examples())
-    assert {example.copy for example in examples} == {0, 1}
-    mask = read_vocabulary(run.place, run.outcome.vocabulary).special_ids["mask"]
-    for example in examples:
-        assert mask not in example.ids
-        assert len(example.mask_positions) == len(example.mask_ids) > 0
-        assert np.all(np.diff(example.mask_positions.astype(int)) > 0)
-        changed = np.flatnonzero(example.masked_ids != example.ids)
-        assert set(changed.tolist()) <= set(example.mask_positions.tolist())
-    assert sum(mask in example.masked_ids for example in examples) > len(examples) / 2
-
-
 @pytest.mark.parametrize("empty", ["", "\n\n", '{"body": "short", "title": "x"}\n'])
 def test_a_source_without_a_document(small: World, empty: str) -> None:
     """Fails where an empty file, or one of which nothing stays, breaks a later stage."""
@@ -139,21 +123,6 @@ def test_a_generation_without_a_document(small: World, empty: str) -> None:
     assert second.outcome.shards.tables == first.outcome.shards.tables
 
 
-def test_nothing_at_all_is_said(small: World) -> None:
-    """Fails where a run of which nothing stays ends in a traceback."""
-    said = r"Source 'pages': none of \d+ records is left \(rules: gopher.min_words \d+"
-    with pytest.raises(InputError, match=said):
-        small.run(rules__gopher__min_words="5000", documents__max_rule_share="1.0")
-
-
-def test_everything_may_be_held_out_but_not_all(small: World) -> None:
-    """Fails where a share of one half, or of nothing, breaks a stage."""
-    none, half = small.run(held_out__share="0.0"), small.run(held_out__share="0.5")
-    assert {part.labels["split"] for part in none.outcome.shards.parts} == {"train"}
-    assert len(ShardSet(none.place, none.outcome.shards, "held-out")) == 0
-    assert {part.labels["split"] for part in half.outcome.shards.parts} == {"train", "held-out"}
-
-
 def test_deduplication_can_be_switched_off(world: World) -> None:
     """Fails where a copy is removed all the same, or a superseded revision comes back."""
     run = world.run(duplicates__enabled="false")
@@ -171,9 +140,3 @@ def test_a_vocabulary_can_be_trained_on_a_later_generation(small: World) -> None
     counted = second.of("counts")[0].manifest.ledger.account("documents").outcomes["counted"]
     assert counted > first.of("counts")[0].manifest.ledger.account("documents").outcomes["counted"]
     assert second.outcome.vocabulary != first.outcome.vocabulary
-
-
-def test_the_recipe_of_these_tests_is_whole(finished: Run) -> None:
-    """Fails where the fixture lost its notes: then tests above would pass for want of data."""
-    assert RECIPE.count("[[source]]") == 2
-    assert finished.outcome.documents[1].rows("documents") == NOTES + 3

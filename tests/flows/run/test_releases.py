@@ -21,7 +21,6 @@ from flows.run.record.releases import (
     current_release,
     history,
     names_of_releases,
-    release_address,
     released_folders,
     roll_back,
     this_user,
@@ -62,13 +61,6 @@ def test_a_release_is_an_address(place: Place, finished: Run) -> None:
         find_artifacts(f"{place.address}@staging")
     with pytest.raises(InputError, match="has no number 7: it has 1 to 2"):
         find_artifacts(f"{place.address}@prod:7")
-
-
-def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
-    """Fails where a store that is called like an address of a release cannot be named any more."""
-    (tmp_path / "me@home").mkdir()
-    assert release_address(str(tmp_path / "me@home")) is None
-    assert release_address(str(tmp_path / "me@home@prod")) is not None
 
 
 def test_going_back_adds_to_the_history(place: Place, finished: Run) -> None:
@@ -146,15 +138,6 @@ def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm:
         if left != first:
             left.unlink()
     assert current_release(place, "prod").number == 1
-
-
-def test_what_was_killed_in_the_middle_is_no_entry(place: Place, finished: Run) -> None:
-    """Fails where a half-written file counts, or a lock of a process that is gone keeps others out."""
-    add_release(place, entry(place, finished))
-    folder = Path(place.address) / "releases" / "prod"
-    (folder / ".000002-aaaaaaaa.json.7-8.unfinished").write_bytes(b"{")
-    (folder / ".turn").touch()
-    assert add_release(place, entry(place, finished)).number == 2
 
 
 def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:

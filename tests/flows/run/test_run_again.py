@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
-from flows.integrity.faults import faults_of
+from flows.integrity.inventory import faults_of
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
 
@@ -56,19 +55,6 @@ def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, h
     assert faults(again) == []
 
 
-def test_a_changed_byte_is_found_and_mended_once_it_is_deleted(built: World, first: Run) -> None:
-    """Fails where `verify` reads sizes only."""
-    manifest = first.outcome.shards
-    path = Path(built.place.full_path(f"shards/small/{manifest.parts[0].files[0].path}"))
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    assert faults(first) == [(manifest.folder, manifest.parts[0].name)]
-    path.unlink()
-    assert built_kinds(built.run()) == {"shards": 1}
-    assert faults(first) == []
-
-
 def test_a_lost_manifest_costs_nothing_but_itself(built: World, first: Run) -> None:
     """Fails where finished parts are not found by their own records."""
     for manifest in first.manifests:
@@ -90,13 +76,6 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first
     assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts stay as they are")
 
 
-def test_a_changed_sketch_parses_nothing(built: World) -> None:
-    """Fails where documents know how they are sketched."""
-    again = built.run(duplicates__shingle_words="6")
-    assert all(stage.reused for stage in again.of("documents"))
-    assert len(again.built("signatures")) == PAGE_FILES + 1
-
-
 def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, first: Run) -> None:
     """Fails where one source's settings enter another's identity."""
     own = 'name = "notes"\nrules.gopher.min_words = 165'
@@ -108,18 +87,6 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
     assert again.of("documents")[1].reason == "settings: rules.gopher.min_words 50 -> 165"
     notes = [run.outcome.documents[1].rows("documents") for run in (first, again)]
     assert notes[1] < notes[0]
-
-
-@pytest.mark.parametrize(("key", "value"), [("shards__length", "96"), ("shards__copies", "3")])
-def test_another_shape_of_examples_tokenises_nothing(built: World, key: str, value: str) -> None:
-    """Fails where tokens know how they are cut into examples."""
-    changes: dict[str, Any] = {key: value}
-    assert set(built_kinds(built.run(**changes))) == {"shards"}
-
-
-def test_another_vocabulary_counts_nothing(built: World) -> None:
-    """Fails where counts know the vocabulary's size."""
-    assert set(built_kinds(built.run(vocabulary__size="350"))) == {"vocabularies", "measures", "tokens", "shards"}
 
 
 def test_a_bound_that_decides_no_byte_builds_nothing(built: World) -> None:

@@ -92,13 +92,6 @@ def test_the_share_nearest_to_the_questions_is_kept(world: World) -> None:
     assert fits(run) == ["pages"]
 
 
-def test_personal_data_is_masked_and_counted(world: World) -> None:
-    world.put("notes", "more", [note(50, f"{prose(50)} Write to ada.byron@analytical.org for more.")])
-    run = replace(world, text=world.text + "\n[personal_data]\nemail = true\n").run()
-    assert not any("ada.byron" in text for text in live_texts(run).values())
-    assert run.of("documents")[1].manifest.ledger.figures["masked: email"] == 1
-
-
 @pytest.mark.parametrize(
     ("table", "said"),
     [

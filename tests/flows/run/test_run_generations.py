@@ -173,37 +173,6 @@ def test_a_copy_is_revived_when_its_survivor_is_revised(grown: Grown) -> None:
     assert grown.second.outcome.corpus.ledger.figures == {"revived documents": 1}
 
 
-def test_a_copy_in_a_new_generation_does_not_enter(grown: Grown) -> None:
-    """Fails where a new document is not compared with the old ones, or wins against them."""
-    row = verdicts(grown.second)[page_id(212), 1]
-    assert (row["reason"], row["survivor"]) == ("near duplicate", page_id(100))
-    assert 0.9 < row["similarity"] < 1
-    assert page_id(212) not in live_texts(grown.second)
-
-
-def test_a_third_generation_revises_what_the_second_revived(growing: Grown) -> None:
-    """Fails where a row that came back in a later generation's parts cannot be taken away again."""
-    more = [page(str(n), prose(n)) for n in range(500, 504)]
-    growing.world.put("pages", "pages-91", [page(str(growing.copy), prose(906), revision=2), *more])
-    third = growing.world.run()
-    assert live_texts(third)[page_id(growing.copy)] == prose(906)
-    assert (page_id(growing.copy), 1, 2, "superseded") in deleted(third)
-    live = {
-        (revision, live)
-        for _, live, document, revision in example_documents(third)
-        if document == page_id(growing.copy)
-    }
-    assert live == {(1, False), (2, True)}
-
-
-def test_a_page_that_is_dropped_in_its_new_revision_goes(growing: Grown) -> None:
-    """Fails where the text that a page had before is kept after the page itself became unusable."""
-    growing.world.put("pages", "pages-92", [page("9", "Redirected.", revision=2)])
-    third = growing.world.run()
-    assert page_id(9) not in live_texts(third)
-    assert (page_id(9), 1, 1, "superseded") in deleted(third)
-
-
 def test_generations_one_by_one_equal_those_at_once(grown: Grown, tmp_path: Path) -> None:
     """Fails where the path by which a store grew decides what it holds."""
     recipe, lock = grown.world.resolved()
@@ -220,22 +189,6 @@ def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
     assert all(stage.reused for stage in again.stages)
     with pytest.raises(ValueError, match=r"1 raw file of an older generation is gone \(first: pages-0.jsonl\)"):
         growing.world.run(clean__profile="uncased")
-
-
-def test_a_deleted_lock_starts_again_with_one_generation(world: World) -> None:
-    """Fails where live text depends on how it was spread over generations (here nothing copies across them)."""
-    world.run()
-    world.put(
-        "pages", "pages-9", [page("3", prose(903), revision=2), *(page(str(n), prose(n)) for n in range(200, 206))]
-    )
-    second = world.run()
-    lock_path = world.recipe().lock_path
-    assert lock_path is not None and len(second.lock.generations) == 2
-    lock_path.unlink()
-    fresh = world.run()
-    assert len(fresh.lock.generations) == 1
-    assert live_texts(fresh) == live_texts(second)
-    assert fresh.outcome.corpus.rows("deleted") == 0
 
 
 def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:

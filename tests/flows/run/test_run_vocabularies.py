@@ -1,6 +1,5 @@
 """Vocabularies in a run: of every algorithm, brought by the user, pinned to a generation, and their drift."""
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,18 +23,6 @@ def world(tmp_path: Path) -> World:
     world.put("pages", "a", [page(str(n), prose(n)) for n in range(30)])
     world.put("notes", "n", [note(n, prose(1000 + n)) for n in range(10)])
     return world
-
-
-def of_the_clinic(seed: int) -> str:
-    """English of another field than `prose`."""
-    draw = random.Random(seed)
-    drugs = ("anticoagulants", "bisphosphonates", "corticosteroids", "benzodiazepines", "cephalosporins")
-    ills = ("atherosclerosis", "myocarditis", "glomerulonephritis", "thrombocytopenia", "hypercholesterolaemia")
-    return " ".join(
-        f"The physician of ward {draw.randrange(99)} has prescribed {draw.choice(drugs)} for patients with "
-        f"{draw.choice(ills)}, and after {draw.randrange(2, 99)} weeks the {draw.choice(ills)} had not worsened."
-        for _ in range(8)
-    )
 
 
 def with_vocabulary(world: World, keys: str) -> World:
@@ -153,21 +140,3 @@ def test_a_wrong_vocabulary_is_refused(world: World, tmp_path: Path, keys: str, 
     with pytest.raises(InputError, match=message):
         world.run()
     assert not (tmp_path / "store").exists(), "it was found out late"
-
-
-def test_the_drift_of_a_pinned_vocabulary_is_told(world: World) -> None:
-    """Later generations reuse the first one's vocabulary; the ledger says how well it still fits, for each."""
-    first = world.run()
-    world.put("notes", "later", [note(5000 + n, of_the_clinic(n)) for n in range(10)])
-    second = world.run()
-    assert second.outcome.vocabulary.fingerprint == first.outcome.vocabulary.fingerprint
-    [tokens] = second.of("tokens")
-    tokens_a_word = {}
-    for generation in ("1", "2"):
-        parts = [part for part in tokens.manifest.parts if part.labels["generation"] == generation]
-        figures = {
-            key: sum(part.ledger.figures[f"train {key}"] for part in parts)
-            for key in ("tokens", "words", "unknown tokens")
-        }
-        tokens_a_word[generation] = figures["tokens"] / figures["words"]
-    assert tokens_a_word["2"] > 1.5 * tokens_a_word["1"] > 1.5

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpora.store.places.place import Place
-from flows.integrity.faults import check_run
+from flows.integrity.inventory import check_run
 from flows.maintenance import run_records as records
 from flows.maintenance.run_records import keep_newest, old_runs
 from flows.recipes.lock import Lock
