@@ -491,8 +491,3 @@ def _quoted(text: str) -> str:
 def with_store(recipe: Recipe, store: str) -> Recipe:
     """Return the same recipe with another store."""
     return replace(recipe, store=store)
-
-
-def with_engine(recipe: Recipe, engine: str) -> Recipe:
-    """Return the same recipe on another engine. Raises InputError."""
-    return replace(recipe, engine=check_engine(engine))

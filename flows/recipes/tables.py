@@ -21,6 +21,15 @@ from flows.recipes.settings.privacy import printable
 NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 
 
+def read_override(text: str, option: str = "--set") -> tuple[str, str]:
+    """Return key and value of one `--set`, or of one `--column`. Raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        example = "text=sentence" if option == "--column" else "duplicates.threshold=0.7"
+        raise InputError(f"{option} {text}: write it as key=value, as in {option} {example}.")
+    return key, value
+
+
 def override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 
