@@ -47,11 +47,11 @@ class FreedLine:
     """Reports from time to time how much is freed so far."""
 
     def __init__(self) -> None:
-        self._said = time.monotonic()
+        self._last = time.monotonic()
 
     def __call__(self, freed: int) -> None:
-        if time.monotonic() - self._said > QUIET_SECONDS:
-            self._said = time.monotonic()
+        if time.monotonic() - self._last > QUIET_SECONDS:
+            self._last = time.monotonic()
             to_stderr(f"{readable_bytes(freed)} are freed so far")
 
 

@@ -102,13 +102,13 @@ class JobListener:
     def __init__(self, tell: Callable[[str], None], steps: int) -> None:
         self._tell = tell
         self._steps = steps
-        self._said = 0.0
+        self._last = 0.0
 
     def hear(self, event: Event) -> None:
         """One event."""
         now = time.monotonic()
-        if event["event"] != "step" or event["step"] == self._steps or now - self._said >= LINE_SECONDS:
-            self._said = now
+        if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
+            self._last = now
             for line in lines_of(event):
                 self._tell(line)
 
