@@ -126,8 +126,10 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
         tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
         return
     if same:
-        number = f"{len(same)} more run{'s' * (len(same) > 1)}"
-        tell(f"{number} of the schedule became due meanwhile: this one follows for all.")
+        tell(
+            f"{len(same)} more run{'s' * (len(same) > 1)} of the schedule became due meanwhile: this one follows for "
+            "all."
+        )
 
 
 def say(line: str) -> None:

@@ -91,7 +91,8 @@ class Service:
     def attend(self, run_now: bool) -> str:
         """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
         with get_client(sync_client=True) as client:
-            deployment_id: UUID = patiently(lambda: deployment_of(**self._given).apply())
+            deployment_id = patiently(lambda: deployment_of(**self._given).apply())
+            assert isinstance(deployment_id, UUID), "this is no coroutine"
             self._deployment_id = deployment_id
             self._have_runner(client, deployment_id)
             if run_now:

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 import flows.command.vocabulary.adapt
 from corpora.errors import InputError
 from corpora.store.places.place import Place
+from flows.command.terminal import output
 from flows.command.vocabulary.adapt import adapt
 from flows.command.vocabulary.domain_counts import count_domain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
@@ -29,9 +30,8 @@ COURTS = "The borrower shall repay the lender. " * 30
 def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Collect what the command prints, as a pipe gets it."""
     file = io.StringIO()
-    monkeypatch.setattr(
-        flows.command.vocabulary.adapt, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)
-    )
+    for module in (flows.command.vocabulary.adapt, output):
+        monkeypatch.setattr(module, "console", Console(file=file, width=100, soft_wrap=True, highlight=False))
     return file
 
 
