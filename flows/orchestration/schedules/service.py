@@ -111,8 +111,8 @@ class Service:
         misses = 0
         while misses < ALIVE_MISSES:
             try:
-                self._have_runner(client, deployment_id)
                 due, facts["waiting"] = due_runs(client, deployment_id)
+                self._have_runner(client, deployment_id)
                 if due is not None and facts["next"] is None:
                     self._tell(f"Next run: {due.astimezone():%Y-%m-%d %H:%M:%S %Z}")
                 facts["next"] = due and due.isoformat(timespec="seconds")
