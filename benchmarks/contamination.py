@@ -8,10 +8,11 @@ so that matches are known beforehand. The questions of the Stories score are mad
 from collections.abc import Sequence
 
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
-from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
+from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, index_items, meet
+from corpora.judging.steps.evaluation_sets import Item
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
 from corpora.judging.steps.selection import Question, index_questions, score_text, scores
-from corpora.text.ngrams import words
+from corpora.text.words import words
 
 ITEM_WORDS = 40
 EVERY = 10

@@ -140,7 +140,7 @@ def _compared(
             continue
         for measure, came in facts_of(built).items():
             estimated = getattr(stage, measure)
-            if None not in (estimated, came) and max(estimated, came) >= SMALL[measure]:
+            if estimated is not None and came is not None and max(estimated, came) >= SMALL[measure]:
                 yield EstimateAndFact(stage=stage.stage, measure=measure, estimated=estimated, came=came)
         own = stage.cpu_seconds - load_seconds(stage.stage.partition("/")[0], 1, 1)
         if max(own, cpu[stage.stage]) >= SMALL_CPU:

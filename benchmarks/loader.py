@@ -200,7 +200,7 @@ def grain_stream(given: Given) -> Callable[[int], list[Any]]:
     return call
 
 
-def _end_to_end(rows: Sequence[Ids]) -> tuple[Ids, Any]:
+def _end_to_end(rows: Sequence[Ids]) -> tuple[Any, Any]:
     """Return rows as `Loader` gives them."""
     return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
 

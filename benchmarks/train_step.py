@@ -102,7 +102,9 @@ def padded(batch: Batch, family: Family) -> dict[str, Tensor]:
     labels[batch.points] = batch.targets["masked"]
     lengths = batch.boundaries.diff().tolist()
     rows = {
-        name: torch.stack([nn.functional.pad(row, (0, WIDTH - len(row)), value=fill) for row in flat.split(lengths)])
+        name: torch.stack(
+            [nn.functional.pad(row, (0, WIDTH - len(row)), value=fill) for row in torch.split(flat, lengths)]
+        )
         for name, flat, fill in (
             ("input_ids", batch.ids, SPECIAL_IDS.pad),
             ("attention_mask", torch.ones_like(batch.ids), 0),
@@ -129,7 +131,8 @@ def our_loss(model: Objective, batch: Batch) -> Tensor:
     """Return the means over masked tokens and, where there are such terms, over pairs and over all tokens, added."""
     counts = {"masked": len(batch.points), "pair": batch.num_sequences, "replaced": len(batch.ids)}
     shares = torch.tensor([term.weight / counts[term.name] for term in model.terms])
-    return (model(batch)[:, 0] * shares).sum()
+    loss: Tensor = (model(batch)[:, 0] * shares).sum()
+    return loss
 
 
 def _check(ours: Objective, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
@@ -149,7 +152,7 @@ def stepper(model: nn.Module, loss_of: Callable[[], Tensor]) -> Callable[[int], 
 
     def call(seed: int) -> None:
         torch.manual_seed(seed)
-        loss_of().backward()
+        torch.autograd.backward(loss_of())
         optimizer.step()
         optimizer.zero_grad()
 

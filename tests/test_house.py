@@ -20,7 +20,7 @@ from flows.command.reference import command_names, commands_table
 from flows.run.pipeline import STAGES
 
 OWNERS = {
-    **{"prefect": "flows/orchestration", "pydantic": "flows/orchestration", "torch": "trainer"},
+    **{"prefect": "flows/orchestration", "torch": "trainer"},
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
 INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest"}
@@ -96,7 +96,7 @@ def test_packages_tell_their_story_and_import_nothing() -> None:
 
 
 def test_heavy_libraries_are_known_in_one_place_alone() -> None:
-    """Fails where a package or a room knows Prefect, pydantic or torch that should not."""
+    """Fails where a package or a room knows Prefect or torch that should not."""
     seen = {(module.split(".")[0], path) for path in sources() for module, _ in imported(path)}
     strays = [
         f"{path.relative_to(ROOT)} imports {module}"

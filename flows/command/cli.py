@@ -9,23 +9,30 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from corpora.errors import InputError
 from corpora.sources.files.endings import KNOWN
+from flows.command import arguments
+from flows.command.arguments import load_recipe
 from flows.command.diff import differing_app
 from flows.command.export import exporting_app
 from flows.command.operations.cli import operations_app
-from flows.command.recipe_argument import load_recipe
 from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
 from flows.command.tasks.cli import tasks_app
-from flows.command.terminal.completion import add_completion, recipes
-from flows.command.terminal.output import StandardOutput, console
+from flows.command.terminal.completion import recipes
+from flows.command.terminal.output import StandardOutput, console, say
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flows.orchestration.runs.run_state import RunState
+    from flows.recipes.recipe import Recipe
 
 app = App(
     name="cloze",
@@ -40,35 +47,27 @@ RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
-Model = Annotated[
-    str, Parameter(help="A model's folder, a store's artifact, a release (STORE@NAME), or a store: its newest model.")
-]
-Store = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
-Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
-Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
-Engine = Annotated[
-    str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
-]
-AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 
-def run_command_line(arguments: list[str], home: Path) -> int:
+def run_command_line(given: list[str], home: Path) -> int:
     """Run one command and return its exit code. Raises InputError."""
     global _home
     _home = home
     try:
-        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        result = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
     return result if isinstance(result, int) else 0
 
 
-def _say(line: str) -> None:
-    console.print(line, markup=False)
-
-
 @app.command
-def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = None, as_json: AsJson = False) -> int:
+def doctor(
+    recipe: RecipeName = None,
+    *,
+    store: arguments.RecipeStore = None,
+    engine: arguments.Engine = None,
+    as_json: arguments.AsJson = False,
+) -> int:
     """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
@@ -81,7 +80,7 @@ def doctor(recipe: RecipeName = None, *, store: Store = None, engine: Engine = N
     if recipe is not None:
         from flows.command.training.gpu_findings import training_findings
 
-        findings += training_findings(load_recipe(recipe, None, store, None))
+        findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -94,7 +93,7 @@ def prepare() -> int:
     """Do what the first run would wait for: compile the kernels, create the orchestrator's database."""
     from flows.command.machine.prepare import prepare as prepare_home
 
-    prepare_home(_home, _say)
+    prepare_home(_home, say)
     return 0
 
 
@@ -103,43 +102,42 @@ def run(
     recipe: RecipeName = None,
     *,
     source: Source = None,
-    store: Store = None,
-    overrides: Overrides = None,
-    workers: Workers = None,
-    engine: Engine = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
     range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
     """Build everything that a recipe lacks; a folder of text needs no recipe."""
-    from flows.command.machine.compile_kernels import compiled_meanwhile
-    from flows.command.terminal.progress import RunProgress
     from flows.command.terminal.summary import show_summary
-    from flows.orchestration.runs.run_recipe import execute
-    from flows.recipes.recipe import with_engine
 
-    with compiled_meanwhile(_say):  # a folder's recipe is guessed by kernels, too
-        loaded = load_recipe(recipe, source, store, overrides)
-        loaded = with_engine(loaded, engine) if engine else loaded
-        with RunProgress(console) as progress:
-            finished = execute(loaded, _home, progress.tell, workers, range_size, own_server, progress.advance)
+    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server)
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
 
 
 @app.command
-def demo(*, workers: Workers = None) -> int:
+def demo(*, workers: arguments.Workers = None) -> int:
     """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
-    from flows.command.machine.compile_kernels import compiled_meanwhile
-    from flows.command.terminal.progress import RunProgress
     from flows.command.terminal.summary import show_summary, show_tour
-    from flows.orchestration.runs.run_recipe import execute
 
-    loaded = load_recipe("demo", None, None, None)
-    with compiled_meanwhile(_say), RunProgress(console) as progress:
-        finished = execute(loaded, _home, progress.tell, workers, own_server=True, advance=progress.advance)
+    finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
     show_summary(console, finished)
     show_tour(console, finished)
     return 0
+
+
+def _built(
+    load: "Callable[[], Recipe]", workers: int | None, range_size: int | None = None, own_server: bool = False
+) -> "RunState":
+    """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
+    from flows.command.machine.compile_kernels import compiled_meanwhile
+    from flows.command.terminal.progress import RunProgress
+    from flows.orchestration.runs.run_recipe import execute
+
+    with compiled_meanwhile(say), RunProgress(console) as progress:
+        return execute(load(), _home, progress.tell, workers, range_size, own_server, progress.advance)
 
 
 @app.command
@@ -147,31 +145,28 @@ def plan(
     recipe: RecipeName = None,
     *,
     source: Source = None,
-    store: Store = None,
-    overrides: Overrides = None,
-    workers: Workers = None,
-    engine: Engine = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
     quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Say what a run would reuse, what it would build and why, and what it would cost. Builds nothing."""
     from flows.command.machine.cluster_findings import engine_lines
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
-    from flows.recipes.recipe import with_engine
     from flows.run.estimates.room import refuse_without_room
     from flows.run.policies import default_workers
 
-    loaded = load_recipe(recipe, source, store, overrides)
-    loaded = with_engine(loaded, engine) if engine else loaded
+    loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
     if as_json:
         print(json.dumps({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)}, indent=1))
     else:
         show_plan(console, loaded, planned, estimates)
-        for line in engine_lines(loaded.engine):
-            console.print(line, markup=False)
+        say(*engine_lines(loaded.engine))
     refuse_without_room(loaded, estimates, workers or default_workers())
     return 0
 
@@ -181,7 +176,7 @@ def preview(
     source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
     *,
     recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
-    overrides: Overrides = None,
+    overrides: arguments.Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
 ) -> int:
     """Show documents of a source before and after every step, with the reason of each drop."""
@@ -190,9 +185,9 @@ def preview(
     from flows.command.terminal.display import show_preview
     from flows.recipes.guesses.fitted_defaults import fitted_line
 
-    named = {entry.source.name for entry in load_recipe(recipe, None, None, None).sources}
+    named = {entry.source.name for entry in load_recipe(recipe).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
-    loaded = load_recipe(None if folder else recipe, folder, None, overrides)
+    loaded = load_recipe(None if folder else recipe, folder, overrides=overrides)
     entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
     if source not in entries:
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
@@ -202,11 +197,9 @@ def preview(
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
         )
-    for item in preview_source(entry, looked.files, number, lambda line: console.print(line, markup=False)):
+    for item in preview_source(entry, looked.files, number, say):
         console.print(show_preview(item))
-    for line in (*looked.lines, fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""):
-        if line:
-            console.print(line, markup=False)
+    say(*filter(None, [*looked.lines, fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""]))
     return 0
 
 
@@ -226,18 +219,18 @@ def new(
     from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
-    console.print(next_steps(path, template), markup=False)
+    say(next_steps(path, template))
     return 0
 
 
 @app.command
 def fetch(
-    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    recipe: arguments.RecipeFile,
     *,
     source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
     limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
     refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
-    overrides: Overrides = None,
+    overrides: arguments.Overrides = None,
 ) -> int:
     """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
@@ -245,13 +238,12 @@ def fetch(
     from flows.recipes.recipe import settle_recipe
     from flows.run.inputs.fetch import FetchOptions
 
-    loaded = load_recipe(recipe, None, None, overrides)
+    loaded = load_recipe(recipe, overrides=overrides)
     settle_recipe(loaded)
     options = FetchOptions(source=source, limit=limit, refresh=refresh)
     with FetchProgress(console) as progress:
-        lines = fetch_inputs(loaded, _home, lambda line: console.print(line, markup=False), options, progress.advance)
-    for line in lines:
-        console.print(line, markup=False)
+        lines = fetch_inputs(loaded, _home, say, options, progress.advance)
+    say(*lines)
     return 0
 
 
@@ -259,7 +251,7 @@ def fetch(
 def inspect(
     address: Annotated[str, Parameter(help="An artifact's folder, a store, or a release: STORE@NAME.")],
     *,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Look into anything in the store: ledger, samples, lengths, masks in colour."""
     from flows.command.inspect import show_artifact
@@ -329,7 +321,7 @@ def report(
     """Write the HTML report of a run again and print where it is."""
     from flows.command.inspect import write_report
 
-    console.print(f"Report: {quote(write_report(address, run_id, output))}", markup=False)
+    say(f"Report: {quote(write_report(address, run_id, output))}")
     return 0
 
 
@@ -337,7 +329,7 @@ app.command(vocabulary_app)
 app.command(shards_app)
 app.command(operations_app, name="*")
 app.command(differing_app, name="*")
-add_completion(app)
+app.register_install_completion_command(help="Let the shell complete commands, options and recipes.")
 app.command(releases_app, name="*")
 app.command(exporting_app, name="*")
 app.command(training_app, name="*")
@@ -345,9 +337,7 @@ app.command(tasks_app, name="*")
 
 
 @app.command
-def ui(
-    *, port: Annotated[int, Parameter(help="The port to listen on.", env_var="PREFECT_SERVER_API_PORT")] = 4200
-) -> int:
+def ui(*, port: arguments.Port = 4200) -> int:
     """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
     from flows.orchestration.server.embedded import serve_ui
 
@@ -356,23 +346,19 @@ def ui(
 
 @app.command
 def serve(
-    recipe: Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")],
+    recipe: arguments.RecipeFile,
     *,
-    cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
-    every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
-    store: Store = None,
-    overrides: Overrides = None,
-    workers: Workers = None,
-    engine: Engine = None,
+    cron: arguments.Cron = None,
+    every: arguments.Every = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
     run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
-    port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
+    port: arguments.Port = 4200,
 ) -> int:
     """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
-    asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]  # every run reads the recipe again
-    loaded = load_recipe(recipe, None, store, asked)
+    loaded = load_recipe(recipe, None, store, overrides, engine)  # first: mistakes in it are said at once
     from flows.orchestration.schedules.serve import serve_recipe
 
-    def tell(line: str) -> None:
-        console.print(line, markup=False)
-
-    serve_recipe(loaded, cron, every, _home, port, tell, store, workers, run_now)
+    serve_recipe(loaded, cron, every, _home, port, say, store, workers, run_now)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.terminal.output import console
+from flows.command.arguments import AsJson
+from flows.command.terminal.output import console, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +40,7 @@ def diff(
     *,
     store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
     whole: Annotated[bool, Parameter(name="--all", help="Show what is the same in both, too.", negative=())] = False,
-    as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Show how two runs differ, or a run and the one before it: documents, drops, duplicates, lengths, tokens, loss."""
     from flows.report.compared import Compared
@@ -49,8 +50,7 @@ def diff(
     if as_json:
         print(json.dumps(_json(before, after, compared), indent=1))
         return 0
-    for line in _heading(before, after):
-        console.print(line, markup=False)
+    say(*_heading(before, after))
     shown = compared.changes if whole else compared.differing
     if shown:
         console.print(_table(compared, shown))
@@ -58,7 +58,7 @@ def diff(
         from flows.run.record.counts_text import counted
 
         equal = f"{counted(same, 'figure is', 'figures are')} the same."
-        console.print(equal if shown else f"Nothing differs: {equal}", markup=False)
+        say(equal if shown else f"Nothing differs: {equal}")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import console
+from flows.command.terminal.output import say
 
 exporting_app = App(name="exporting")
 
@@ -34,7 +34,7 @@ def export(
     from flows.run.record.ledger_balance import readable_bytes
 
     if step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        console.print(export_step(artifact, local_target(folder), step), markup=False)
+        say(export_step(artifact, local_target(folder), step))
         return 0
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
@@ -45,10 +45,8 @@ def export(
     for each in content.splits:
         files = content.of_split(each)
         size = readable_bytes(sum(file.size_bytes for file in files))
-        console.print(
-            f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}", markup=False
-        )
-    console.print(f"{chosen.manifest.folder} is in {target}; its README.md describes it.", markup=False)
+        say(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}")
+    say(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     return 0
 
 
@@ -71,5 +69,5 @@ def lineage(
     events = events_of(place, record, namespace)
     with refused(file), replaced_file(file) as new:
         new.write_bytes(lineage_document(events, lines=file.suffix in (".jsonl", ".ndjson")))
-    console.print(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}", markup=False)
+    say(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}")
     return 0

@@ -1,6 +1,6 @@
-"""Runs the trainer in a process of its own: for `cloze fill`, and the commands of `flows.command.tasks`.
+"""Runs the trainer in a process of its own, for commands that need no run.
 
-    MODEL ─► its folder ─► python -m trainer ... ─► its lines ─► the terminal
+    MODEL ─► its folder ─► python -m trainer ... ─► its lines or events ─► the terminal
 
 MODEL is a folder with config.json, model.safetensors and tokenizer.json, an artifact of the store, a release
 (STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends; an error
@@ -24,7 +24,7 @@ from flows.run.store_address import Artifact, find_artifacts, newest
 from flows.signals import scratch_folder
 from trainer.launching.commands import command, environment, processes_of
 from trainer.launching.launch import TrainingFailed
-from trainer.launching.output import LOG_LINES
+from trainer.launching.output import LOG_LINES, events
 from trainer.settings.training import TrainingSettings
 
 CONFIG = "config.json"
@@ -32,47 +32,6 @@ PREFIX = "trainer: "  # before the paragraph that the trainer ends with
 MENDABLE = 2  # its exit code then
 
 Event = Mapping[str, Any]
-
-
-def fill(model: str, text: str, top: int, as_json: bool, tell: Callable[[str], None]) -> None:
-    """Print the most probable tokens for every mask of a text. Raises InputError, or TrainingFailed."""
-    with model_folder(model) as folder:
-        options = ["--top", str(top), *(["--json"] if as_json else [])]
-        with trainer_process(["fill", *options, "--", str(folder), text]) as (output, _):
-            for line in output:
-                tell(line.decode().rstrip("\n"))
-
-
-def generate(
-    model: str, texts: Sequence[str], settings: Mapping[str, object], as_json: bool, tell: Callable[[str], None]
-) -> None:
-    """Print continuations of texts. settings: options of the trainer's command. Raises as `fill` does."""
-    options = [f"--{name}={value}" for name, value in settings.items()] + (["--json"] if as_json else [])
-    with (
-        model_folder(model) as folder,
-        trainer_process(["generate", *options, "--", str(folder), *texts]) as (output, _),
-    ):
-        for line in output:
-            tell(line.decode().rstrip("\n"))
-
-
-def import_folder(source: Path, output: Path, family: str, lowercase: bool | None, tell: Callable[[str], None]) -> None:
-    """Write a checkpoint in today's form. Raises as `fill` does."""
-    options = ["--family", family] if family else []
-    options += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
-    with trainer_process(["import", *options, "--", str(source.resolve()), str(output.resolve())]) as (lines, _):
-        for line in lines:
-            tell(line.decode().rstrip())
-
-
-def fill_briefly(model: str, texts: Sequence[str], top: int, tell: Callable[[str], None]) -> None:
-    """Print a line for each text, with the most probable tokens for its masks. Raises as `fill` does."""
-    with (
-        model_folder(model) as folder,
-        trainer_process(["fill", "--brief", "--top", str(top), "--", str(folder), *texts]) as (output, _),
-    ):
-        for line in output:
-            tell(line.decode().rstrip("\n"))
 
 
 # The model.
@@ -138,6 +97,28 @@ def trainer_process(
             process.stdout.close()
         if code:
             raise _ended(code, log)
+
+
+def relay(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
+    """Run `python -m trainer`, and print its lines. Raises as `trainer_process` does."""
+    with trainer_process(arguments) as (output, _):
+        for line in output:
+            tell(line.decode().rstrip("\n"))
+
+
+def trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
+    """Run `python -m trainer`, and yield its events. Raises as `trainer_process` does."""
+    with trainer_process(arguments, training) as (output, log):
+        yield from events(output, log)
+
+
+@contextmanager
+def job_file(job: str) -> Iterator[str]:
+    """Yield the path of a file with a job for the trainer, for the time of the block."""
+    with scratch_folder() as scratch:
+        path = scratch / "job.json"
+        path.write_text(job, encoding="utf-8")
+        yield str(path)
 
 
 def _ended(code: int, log: IO[bytes]) -> Exception:

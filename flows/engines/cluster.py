@@ -4,7 +4,6 @@ Promises: what a call raised is raised here unchanged. A worker of another ident
 the run with a paragraph, later it is skipped and reported. Where the scheduler goes, or all workers do, calls wait
 up to PATIENCE_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile
 are not built again, those that were being built are. `close` cancels all tasks, which ends them on the workers.
-A call may run twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 A call may be made twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
 three times. What is built is the same, and appears whole.
 
@@ -34,7 +33,7 @@ from flows.engines.connect import (
     how_to_start,
     workers_of,
 )
-from flows.engines.on_worker import UNFIT, Answer, perform, rest, value_of
+from flows.engines.on_worker import UNFIT, Answer, perform, value_of
 from flows.engines.shared_paths import Sight, refuse_unseen, unseen
 from flows.engines.training import Hear, train_on
 from flows.engines.version_match import Identity, differences, identity
@@ -120,7 +119,6 @@ class Cluster:
             return
         try:
             client.cancel(futures, force=True)
-            client.run(rest, wait=False)
         except (OSError, TimeoutError, CancelledError):  # it is gone, and with it our tasks
             return
         finally:

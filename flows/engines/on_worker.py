@@ -3,7 +3,7 @@
 Limits of time and memory, the pulse, and the record that a process worked on when it ended: a worker has them from
 `corpora.store.workers.pool`. A call whose task was cancelled (its client stopped, was killed, or lost the scheduler)
 is ended with its processes within half a second. The processes stay for the next calls, and go REST_SECONDS
-after the last one, or as soon as a client that leaves says so.
+after the last one.
 
 A nanny starts its worker as a daemon of Python's, which may have no children. That is lifted here: the processes of a
 pool end themselves when the process that started them is gone.
@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -49,8 +50,7 @@ class _Pools:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pools: dict[tuple[Limits, str], WorkerPool] = {}
-        self._calls: dict[tuple[Limits, str], int] = {}
-        self._leaving: set[tuple[Limits, str]] = set()
+        self._calls = Counter[tuple[Limits, str]]()
         self._heard = threading.local()
 
     @contextmanager
@@ -61,42 +61,28 @@ class _Pools:
         with self._lock:
             if key not in self._pools:
                 self._pools[key] = WorkerPool(_threads(), limits, self._tell, look=refuse_taken_back)
-            self._calls[key] = self._calls.get(key, 0) + 1
+            self._calls[key] += 1
             pool = self._pools[key]
         try:
             yield pool
         finally:
             with self._lock:
                 self._calls[key] -= 1
-                at_once = key in self._leaving
-            self._close_later(key, 0.0 if at_once else REST_SECONDS)
-
-    def rest(self) -> None:
-        """Close every pool as soon as no call is under way on it."""
-        with self._lock:
-            self._leaving |= set(self._pools)
-            resting = list(self._pools)
-        for key in resting:
-            self._close_later(key, 0.0)
+                idle = not self._calls[key]
+            if idle:
+                timer = threading.Timer(REST_SECONDS, self._close_idle, (key, pool))
+                timer.daemon = True
+                timer.start()
 
     def _tell(self, line: str) -> None:
         self._heard.notices.append(line)
 
-    def _close_later(self, key: tuple[Limits, str], seconds: float) -> None:
-        """Close a pool, unless there are calls then, or were meanwhile."""
-        with self._lock:
-            pool = self._pools.get(key)
-        if pool is not None and not self._calls[key]:
-            timer = threading.Timer(seconds, self._close_idle, (key, pool))
-            timer.daemon = True
-            timer.start()
-
     def _close_idle(self, key: tuple[Limits, str], pool: WorkerPool) -> None:
+        """Close a pool, unless there are calls now, or it was closed meanwhile."""
         with self._lock:
             if self._pools.get(key) is not pool or self._calls[key]:
                 return
             del self._pools[key]
-            self._leaving.discard(key)
         pool.close()
 
 
@@ -171,11 +157,6 @@ def refuse_taken_back() -> None:
     worker = get_worker()
     if is_taken_back(worker, worker.get_current_task()):
         raise TakenBack("The task was taken back.")
-
-
-async def rest() -> None:
-    """End processes with no call under way: a client leaves. (Dask waits for no answer of a coroutine.)"""
-    _pools.rest()
 
 
 def _threads() -> int:

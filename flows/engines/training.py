@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -84,8 +85,8 @@ class RemoteTraining:
     def __init__(self, client: Client, address: str, what: str, work: bytes, tell: Tell) -> None:
         self._client, self._address, self._what, self._tell = client, address, what, tell
         self._messages: SimpleQueue[str] = SimpleQueue()
-        self._told: float | None = None
-        self._gone = threading.Event()
+        self._stopped: float | None = None  # when it was told to stop
+        self._ended = threading.Event()
         self._worker, self._left = "", False
         self._looked, self._seen = 0.0, time.monotonic()
         topic = f"cloze-training-{uuid.uuid4().hex}"
@@ -96,27 +97,25 @@ class RemoteTraining:
 
     def terminate(self) -> None:
         """Tell the trainer to write its checkpoint and leave."""
-        self._told = self._told or time.monotonic()
-        try:
+        self._stopped = self._stopped or time.monotonic()
+        with suppress(OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker notices that
             self._client.cancel([self._future], force=True)
-        except (OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker notices that
-            return
 
     kill = terminate  # where nobody listens any more
 
     def wait(self) -> int:
         """Wait until it has ended, or nothing more can be heard of it."""
-        self._gone.wait()
+        self._ended.wait()
         return 0
 
     def listen(self, hear: Hear) -> Answer:
         """Hear the trainer until it has ended. Raises Lost, TrainingFailed, InputError, and PoolClosed once stopped."""
         try:
-            while not self._over():
+            while self._is_under_way():
                 self._hear_next(hear, HEAR_SECONDS)
             while not self._messages.empty():
                 self._hear_next(hear, 0.0)
-            if self._told is not None:
+            if self._stopped is not None:
                 raise PoolClosed(f"{self._what}: the training was stopped.")
             answer: Answer = self._future.result(timeout=CLOSE_SECONDS)
             return answer
@@ -128,32 +127,28 @@ class RemoteTraining:
         except (CancelledError, OSError) as error:
             raise Lost(str(error)) from error
         finally:
-            self._gone.set()
+            self._ended.set()
 
-    def _over(self) -> bool:
-        """Return whether there is no more to hear. Raises Lost, and InputError where nobody can train it any more."""
-        connected = self._client.status == "running"
-        if self._told is None:
-            if not connected:
+    def _is_under_way(self) -> bool:
+        """Return whether there is more to hear. Raises Lost, and InputError where nobody can train it any more."""
+        if self._client.status != "running":
+            if self._stopped is None:
                 raise Lost("the scheduler is gone")
-            self._refuse_orphaned()
-            return bool(self._future.done())
-        begun = self._worker or time.monotonic() - self._told < BEGIN_SECONDS
-        return self._left or not connected or not begun or (bool(self._worker) and not self._still_there())
+            return False
+        self._look()
+        if self._stopped is None:
+            return not self._future.done()
+        begun = bool(self._worker) or time.monotonic() - self._stopped < BEGIN_SECONDS
+        return begun and not self._left
 
-    def _still_there(self) -> bool:
-        """Return whether the worker that trains is one of the cluster's, as of the last check."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
-            self._left = self._worker not in workers_of(self._client)
-        return not self._left
-
-    def _refuse_orphaned(self) -> None:
+    def _look(self) -> None:
+        """Look at the workers every few seconds. Raises InputError where none has GPUs for too long."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        if trainers_of(self._client):
+        self._left = self._left or (bool(self._worker) and self._worker not in workers_of(self._client))
+        if trainers_of(self._client) or self._stopped is not None:
             self._seen = now
         elif now - self._seen > PATIENCE_SECONDS:
             raise InputError(

@@ -4,6 +4,5 @@
 2. `server/` starts the embedded server, and records what it can of a run.
 3. `pages/` is what a run shows in the UI: ledgers, samples, lineage, its report.
 4. `schedules/` runs a recipe when it is due, and writes deployments for work pools.
-5. `releases/` promotes what a run built, after a person's approval if that is needed; `grids/` runs one recipe in
-   several forms.
+5. `releases/` promotes what a run built, after a person's approval if that is needed.
 """

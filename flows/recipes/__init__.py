@@ -1,8 +1,8 @@
 """Recipes: one TOML file is a whole run.
 
 `recipe.py` checks it into frozen dataclasses, from what `tables.py` makes of the TOML (`model_table.py` of `[model]`,
-`settings/` has the smaller tables); `lock.py` is what it was resolved to. `meanings.py` and `typed_settings.py` tell
-what each setting means and may be. `shipped/` holds the recipes that come with the program (`demo_contents.py` says
+`settings/` has the smaller tables); `lock.py` is what it was resolved to. `meanings.py` tells
+what each setting means. `shipped/` holds the recipes that come with the program (`demo_contents.py` says
 what the demo's samples turn into), `templates/` those to begin with and `published/` those of published models, which
 `new_recipe.py` writes; `grids.py` is one recipe in several forms. `guesses/` fits defaults to a folder of text.
 """

@@ -476,8 +476,3 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
 def shortened(name: str) -> str:
     """Return the beginning of a name that a recipe may have."""
     return name.encode()[:NAME_BYTES].decode(errors="ignore")
-
-
-def with_engine(recipe: Recipe, engine: str) -> Recipe:
-    """Return the same recipe on another engine. Raises InputError."""
-    return replace(recipe, engine=check_engine(engine))

@@ -29,6 +29,15 @@ def recipe_texts(folder: str) -> dict[str, str]:
     return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
+def read_override(text: str, option: str = "--set") -> tuple[str, str]:
+    """Return key and value of one `--set`, or of one `--column`. Raises InputError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        example = "text=sentence" if option == "--column" else "duplicates.threshold=0.7"
+        raise InputError(f"{option} {text}: write it as key=value, as in {option} {example}.")
+    return key, value
+
+
 def override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 

@@ -9,7 +9,6 @@ with ui(home) as address:                        http://127.0.0.1:PORT
 import os
 import shutil
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from launched import LONG, PATIENCE, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
+from served_command import free_port
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -31,12 +31,6 @@ PAGE_SECONDS = PATIENCE  # a busy machine takes its time
 def browser_path() -> str | None:
     """Return the path of a Chromium; None without one."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpora.errors import InputError, UnreadableFile
-from corpora.store.current_record import begin, reading
+from corpora.store.current_record import reading
 from corpora.store.damage import Damaged
 from corpora.store.workers.processes import family, lives
 
@@ -149,26 +149,10 @@ def raise_one(kind: str) -> None:
     raise InputError("mend this") if kind == "input" else KeyError(kind)
 
 
-def spin_over(record: str) -> None:
-    """Take processor time over a record for ever."""
-    begin(())
-    reading(record)
-    while True:
-        pass
-
-
 def die_over(record: str) -> None:
     """End as in a crash, over a record."""
     reading(record)
     os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def swell_over(record: str) -> None:
-    """Take memory over a record for ever."""
-    reading(record)
-    held = []
-    while True:
-        held.append(bytearray(50_000_000))
 
 
 def sleep_in(folder: Path, seconds: float) -> int:

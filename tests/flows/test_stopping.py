@@ -90,14 +90,6 @@ def test_a_signal_is_answered_with_a_line_and_a_code(number: int, code: int, cau
         assert told.end() == (code, f"cloze: stopped {cause}.\n")
 
 
-def test_the_main_thread_need_not_come_back() -> None:
-    """Fails where a library that does not return to Python keeps the process."""
-    text = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(64)"
-    with program(f"{text}; lock(mutex); ready(); lock(mutex)") as told:
-        told.tell(signal.SIGINT)
-        assert told.end()[0] == 130
-
-
 def test_what_is_ignored_from_the_start_stays_ignored() -> None:
     """Fails where `nohup` does not keep a run from ending with its terminal."""
     with program(SLEEPS, ignored=(signal.SIGHUP, signal.SIGINT)) as told:
@@ -130,13 +122,6 @@ def test_last_words_are_said_and_nothing_else() -> None:
     assert sorted(others) == ["a last word", "cloze: The disk is full."]
 
 
-def test_a_block_that_has_ended_has_no_last_word() -> None:
-    """Fails where what is over is still undone."""
-    with program('with last_word(partial(say, "a last word"), "Promised."): pass\n' + SLEEPS) as told:
-        told.tell(signal.SIGINT)
-        assert told.end() == (130, "cloze: stopped by Ctrl-C.\n")
-
-
 PATIENT = """
 def save():
     ready_file = sys.argv
@@ -154,14 +139,6 @@ def test_a_patient_word_is_waited_for_and_a_second_signal_is_not() -> None:
             told.process.wait(3)
         told.tell(signal.SIGINT)
         assert told.end() == (129, "cloze: stopped by SIGHUP, as its terminal is gone. It saves.\n")
-
-
-def test_an_echo_is_no_second_signal() -> None:
-    """Fails where `timeout`, which tells a process and then its group, cuts off what is saved."""
-    short = PATIENT.replace("time.sleep(600)\nwith", 'time.sleep(1); say("saved")\nwith')
-    with program(short) as told:
-        told.tell(signal.SIGTERM, signal.SIGTERM, pause=0.05)
-        assert told.end()[1].endswith("saved\n")
 
 
 CHILDREN = r"""
@@ -188,22 +165,6 @@ def test_no_child_is_left(times: int) -> None:
         told.tell(*[signal.SIGINT] * times, pause=0.4)
         assert told.end()[0] == 130
         assert len(told.words) == 5 and not [pid for pid in told.words if Path(f"/proc/{pid}").exists()]
-
-
-def test_a_scratch_folder_goes(tmp_path: Path) -> None:
-    """Fails where what is of no use to anybody stays on the disk."""
-    text = f"""
-from pathlib import Path
-with scratch_folder(Path({str(tmp_path)!r})) as folder:
-    (folder / "large").write_text("text")
-    ready(); time.sleep(600)
-"""
-    with program(text) as told:
-        [folder] = tmp_path.iterdir()
-        assert (folder / "large").exists()
-        told.tell(signal.SIGINT)
-        assert told.end()[0] == 130
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_process_can_stop_itself() -> None:

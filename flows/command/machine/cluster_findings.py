@@ -7,25 +7,20 @@ from flows.recipes.settings.engine import LOCAL, check_engine
 
 def engine_lines(address: str) -> list[str]:
     """Return a line on the engine, and one where something must be done first; none for local processes."""
-    if address == LOCAL:
-        return []
-    from flows.engines.open_engine import engine_seen  # with the pool
-
-    try:
-        fact, remedy = engine_seen(address)
-    except InputError as error:
-        return [f"Engine: {error}"]
-    return [f"Engine {fact}.", *([f"Before a run: {remedy}."] if remedy else [])]
+    lines = []
+    for finding in engine_findings(address):
+        lines += [f"Engine {finding.fact}.", *([f"Before a run: {finding.remedy}."] if finding.remedy else [])]
+    return lines
 
 
 def engine_findings(address: str | None) -> list[Finding]:
     """Return the engine as `cloze doctor` judges it. Raises InputError where the address is not one."""
     if address is None or check_engine(address) == LOCAL:
         return []
-    from flows.engines.open_engine import engine_seen
+    from flows.engines.open_engine import engine_seen  # with the pool
 
     try:
         fact, remedy = engine_seen(address)
     except InputError as error:
-        return [Finding(name="engine", ok="fail", fact=address, remedy=str(error))]
+        fact, remedy = address, str(error).removesuffix(".")
     return [Finding(name="engine", ok="fail" if remedy else "ok", fact=fact, remedy=remedy)]

@@ -21,7 +21,7 @@ from flows.run.policies import default_workers
 Tell = Callable[[str], None]
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
-SAID_SECONDS = 10.0  # between two progress lines
+LINE_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
@@ -34,7 +34,7 @@ def _compile(pool: WorkerPool, tell: Tell) -> None:
     calls, last = CALLS.read_text(encoding="utf-8").splitlines(), time.monotonic()
     with ThreadPoolExecutor(pool.workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
-            if time.monotonic() - last > SAID_SECONDS:
+            if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
     compiled().touch()

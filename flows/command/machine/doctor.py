@@ -2,13 +2,12 @@
 
 Every check is a function that looks at one thing and returns a `Finding`; `examine` makes the list, `render`
 the page that `cloze doctor` prints. Nothing is fixed and nothing is left behind: a folder is probed with a
-file that is gone again, a port by binding it for a moment, a proxy by opening a connection.
+file that is gone again, a port by binding it for a moment.
 
 The module uses the standard library alone and imports nothing of the project, so that it also works where packages are
-missing. A full examination takes some tenths of a second; a proxy that stays silent adds `PROXY_TIMEOUT_S`.
+missing. A full examination takes some tenths of a second.
 """
 
-import locale
 import os
 import platform
 import re
@@ -22,7 +21,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, requires
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -31,9 +29,6 @@ GB = 1_000_000_000
 CONSTRAINTS = Path(__file__).resolve().parents[3] / "constraints.txt"
 DISTRIBUTION = "cloze-pipeline"
 SERVER_PORT = 4200
-PROXY_TIMEOUT_S = 3.0
-PROXY_VARIABLES = ("https_proxy", "http_proxy", "all_proxy")
-LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +58,10 @@ def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = 
         cores(),
         memory(),
         *[disk_space(name, folder) for name, folder in folders.items()],
-        shared_memory(),
         *[writable(name, folder) for name, folder in folders.items()],
-        text_encoding(),
         server_port(environ),
-        proxies(environ),
-        loopback(environ),
         packages(),
         gpu(environ),
-        compiler(environ),
     ]
 
 
@@ -155,25 +145,6 @@ def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
     return _ok(f"disk: {name}", fact)
 
 
-def shared_memory(folder: Path = Path("/dev/shm"), needed_bytes: int = GB // 4) -> Finding:
-    """Check the room in shared memory, through which torch's workers hand each other batches."""
-    if not folder.is_dir():
-        return _warn("shared memory", f"there is no {folder}", f"mount a tmpfs at {folder}")
-    free = shutil.disk_usage(folder).free
-    fact = f"{free / GB:.2f} GB free in {folder}"
-    if free >= needed_bytes:
-        return _ok("shared memory", fact)
-    return _warn("shared memory", fact, "start the container with a larger --shm-size, say 1g")
-
-
-def text_encoding(encoding: str | None = None) -> Finding:
-    """Check that text goes to files and terminal as UTF-8 (`encoding`: the locale's own by default)."""
-    encoding = ("utf-8" if sys.flags.utf8_mode else locale.getencoding()) if encoding is None else encoding
-    if encoding.lower().replace("-", "") == "utf8":
-        return _ok("text encoding", "UTF-8")
-    return _warn("text encoding", encoding, "export LC_ALL=C.UTF-8")
-
-
 # The folders
 
 
@@ -192,7 +163,6 @@ def writable(name: str, folder: Path) -> Finding:
         "home": "set CLOZE_HOME to a folder you may write",
         "temporary files": "set TMPDIR to a folder you may write",
         "store": "give the recipe's `store` a folder you may write",
-        "checkout": "copy the checkout to a folder you may write",
     }
     return _fail(f"write: {name}", fact, remedies[name])
 
@@ -211,84 +181,12 @@ def server_port(environ: Mapping[str, str]) -> Finding:
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
         return _fail("server port", fact, "set it to a number from 1024 to 65535")
-    if port_is_free(int(text)):
-        return _ok("server port", f"{text} is free")
-    remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
-    return _warn("server port", f"{text} is in use", remedy)
-
-
-def port_is_free(port: int) -> bool:
-    """Return whether a server could listen on 127.0.0.1 at `port` now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def proxies(environ: Mapping[str, str]) -> Finding:
-    """Check that the proxies that the environment names take connections."""
-    named = proxy_settings(environ)
-    for variable, url in named.items():
-        trouble = _proxy_trouble(url)
-        if trouble:
-            remedy = f"start that proxy, correct {variable}, or `unset {variable}`"
-            return _fail("proxy", f"{variable}={without_password(url)} {trouble}", remedy)
-    return _ok("proxy", f"answering: {', '.join(named)}" if named else "none is set")
-
-
-def proxy_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the proxy variables that are set, under the spelling they have; lower case wins, as elsewhere."""
-    spellings = [(lower, lower.upper()) for lower in PROXY_VARIABLES]
-    set_ones = [next((name for name in pair if environ.get(name)), None) for pair in spellings]
-    return {name: environ[name] for name in set_ones if name is not None}
-
-
-def _proxy_trouble(url: str) -> str:
-    """Return why no connection to the proxy at `url` can be opened; empty when one can."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
-        address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-        socket.create_connection(address, timeout=PROXY_TIMEOUT_S).close()
-    except OSError as error:
-        return f"does not answer ({error.strerror or error})"
-    except ValueError:
-        return "is not an address"
-    return ""
-
-
-def without_password(url: str) -> str:
-    """Return `url` as it may be shown: without all before its last @, and what follows a question mark after it.
-
-    >>> without_password("http://me:a/b?c@host:3128"), without_password("host:3128/?key=secret")
-    ('http://***@host:3128', 'host:3128/?...')
-    """
-    match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
-    scheme = match[0] if match else ""
-    _, at, host = url.removeprefix(scheme).rpartition("@")
-    shown, question, _ = host.partition("?")
-    return f"{scheme}{'***@' if at else ''}{shown}{'?...' if question else ''}"
-
-
-def loopback(environ: Mapping[str, str]) -> Finding:
-    """Check that calls to servers on this machine would not be sent to the proxy, which cannot reach them."""
-    if not proxy_settings(environ):
-        return _ok("proxy and loopback", "no proxy is set")
-    excepted = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    caught = [name for name in LOOPBACK_NAMES if not _excepts(excepted, name)]
-    if not caught:
-        return _ok("proxy and loopback", "no_proxy excepts this machine")
-    fact = f"the proxy would catch {' and '.join(caught)}; `cloze` excepts them for its own runs"
-    wanted = ",".join(filter(None, [excepted, *caught]))
-    return _warn("proxy and loopback", fact, f"export no_proxy={wanted}")
-
-
-def _excepts(no_proxy: str, host: str) -> bool:
-    """Return whether a no_proxy list leaves `host` alone: `*`, the name itself, or a domain it ends in."""
-    names = [name.strip().lstrip(".") for name in no_proxy.split(",")]
-    return any(name and (name in ("*", host) or host.endswith(f".{name}")) for name in names)
+        socket.create_server(("127.0.0.1", int(text))).close()
+        return _ok("server port", f"{text} is free")
+    except OSError:
+        remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
+        return _warn("server port", f"{text} is in use", remedy)
 
 
 # The software
@@ -345,16 +243,3 @@ def gpu(environ: Mapping[str, str]) -> Finding:
         remedy = "repair or reload the driver; until then training runs on the processor"
         return _warn("gpu", f"{tool} fails: {error}", remedy)
     return _ok("gpu", "; ".join(answer.stdout.split("\n")).strip("; ") or "the driver lists none")
-
-
-def compiler(environ: Mapping[str, str]) -> Finding:
-    """Check that layers can be compiled for a GPU; without a GPU no compiler is needed."""
-    path = environ.get("PATH") or os.defpath
-    if shutil.which("nvidia-smi", path=path) is None:
-        return _ok("compiler", "none is needed: every part comes as a binary wheel")
-    named = [environ["CC"].split()[0]] if environ.get("CC", "").split() else ["gcc", "clang", "cc"]
-    command = next((name for name in named if shutil.which(name, path=path)), None)
-    if command is None:
-        remedy = f"install one ({' or '.join(named)}) and Python's headers: training on the GPU is slower without"
-        return _warn("compiler", "none for C: layers are not compiled for the GPU", remedy)
-    return _ok("compiler", f"{command}: layers are compiled for the GPU")

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.terminal.output import console
+from flows.command.arguments import AsJson, StoreAddress
+from flows.command.terminal.output import console, say
 
 if TYPE_CHECKING:
     from corpora.store.places.place import Place
 
 operations_app = App(name="operations")
-
-Store = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
-AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 
 @operations_app.command
@@ -45,7 +43,7 @@ def runs(
 
 
 @operations_app.command
-def status(store: Store = "store", *, as_json: AsJson = False) -> int:
+def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
     """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
     from flows.command.operations.display import status_lines
     from flows.run.record.listed_runs import store_status
@@ -55,14 +53,13 @@ def status(store: Store = "store", *, as_json: AsJson = False) -> int:
     if as_json:
         print(json.dumps(current.to_json(), indent=1))
         return 0
-    for line in status_lines(current):
-        console.print(line, markup=False)
+    say(*status_lines(current))
     return 0
 
 
 @operations_app.command
 def gc(
-    store: Store = "store",
+    store: StoreAddress = "store",
     *,
     delete: Annotated[bool, Parameter(help="Remove it; without this it is only shown.", negative=())] = False,
     dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from corpora.store.leases.active_runs import Present
 from flows.recipes.settings.privacy import printable
-from flows.run.record.counts_text import counted, readable_seconds
+from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
 
@@ -86,23 +86,6 @@ def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
         yield f"  {printable(stage):32} {progress_text(stage, progress)}"
     if not stages and facts.get("doing"):
         yield f"  {printable(str(facts['doing']))}"
-
-
-def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
-    """Return how far a stage is, leaving out what is unknown.
-
-    >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
-    '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
-    >>> progress_text("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
-    '0 of 1,000 steps'
-    """
-    what = "steps" if stage.endswith(" steps") else "parts"
-    count = f"{progress['built']:,} of {progress['parts']:,} {what}"
-    rate, left = progress.get("rate"), progress.get("seconds_left")
-    if rate is None or left is None:
-        return count
-    pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
-    return f"{count}, {pace}, {readable_seconds(left)} left of this stage"
 
 
 def schedule_line(present: Present) -> str:

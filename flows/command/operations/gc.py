@@ -3,12 +3,12 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import asdict
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
-from flows.command.terminal.output import console
+from flows.command.terminal.output import say
 from flows.maintenance.garbage import Garbage, Policy, garbage, look
 from flows.maintenance.removal import clear_store
 from flows.run.record.counts_text import counted
@@ -32,29 +32,25 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
             "address; `cloze run` prints it."
         )
     tell = to_stderr if as_json else say
-    result = clear_store(place, policy, keep_runs, tell, _Told()) if delete else garbage(look(place, policy), keep_runs)
+    result = (
+        clear_store(place, policy, keep_runs, tell, FreedLine()) if delete else garbage(look(place, policy), keep_runs)
+    )
     if as_json:
-        print(json.dumps(garbage_json(result, delete), indent=1))
+        print(json.dumps({"deleted": delete, **asdict(result)}, indent=1))
         return 0
-    for line in garbage_lines(result, delete):
-        say(line)
+    say(*garbage_lines(result, delete))
     return 0
 
 
-def say(line: str) -> None:
-    """Print a line of the command."""
-    console.print(line, markup=False)
-
-
-class _Told:
+class FreedLine:
     """Reports from time to time how much is freed so far."""
 
     def __init__(self) -> None:
-        self._said = time.monotonic()
+        self._last = time.monotonic()
 
     def __call__(self, freed: int) -> None:
-        if time.monotonic() - self._said > QUIET_SECONDS:
-            self._said = time.monotonic()
+        if time.monotonic() - self._last > QUIET_SECONDS:
+            self._last = time.monotonic()
             to_stderr(f"{readable_bytes(freed)} are freed so far")
 
 
@@ -77,15 +73,3 @@ def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
         )
     if not deleted and result.size_bytes:
         yield "Nothing is removed yet: add --delete to remove it."
-
-
-def garbage_json(result: Garbage, deleted: bool) -> dict[str, Any]:
-    """Return the result for scripts."""
-    return {
-        "deleted": deleted,
-        "artifacts": list(result.artifacts),
-        "files": dict(result.files),
-        "runs": list(result.runs),
-        "unknown": list(result.unknown),
-        "size_bytes": result.size_bytes,
-    }

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import console
+from flows.command import arguments
+from flows.command.arguments import load_recipe
+from flows.command.terminal.output import console, say
 
 releases_app = App(name="releases-and-deployments")
 
-AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
 
 
@@ -20,20 +21,19 @@ def release(
     run: Annotated[str, Parameter(help="A recipe: its newest complete run; or the folder of a run, STORE/runs/RUN.")],
     *,
     name: Annotated[str, Parameter(help="The name to release it under.")],
-    store: Annotated[str | None, Parameter(help="A store instead of the recipe's.")] = None,
+    store: arguments.RecipeStore = None,
     reason: Reason = "",
     approve: Annotated[
         str | None, Parameter(help="Why to release it although bounds do not hold; else a person is asked in the UI.")
     ] = None,
     wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
-    port: Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")] = 4200,
-    as_json: AsJson = False,
+    port: arguments.Port = 4200,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Promote what a run built under a name: verified, within its bounds, or approved by a person."""
     import sys
 
     from corpora.errors import InputError
-    from flows.command.recipe_argument import load_recipe
     from flows.command.releases.display import show_entry
     from flows.orchestration.releases.release import PersonsWord, promotion_of, run_at, run_of_recipe
 
@@ -42,7 +42,7 @@ def release(
     if "/runs/" in run:
         recipe, record = run_at(run)
     else:
-        recipe = load_recipe(run, None, store, None)
+        recipe = load_recipe(run, store=store)
         record = run_of_recipe(recipe)
     promotion = promotion_of(recipe, record, name)
 
@@ -67,10 +67,10 @@ def release(
 
 @releases_app.command
 def releases(
-    store: Annotated[str, Parameter(help="A store.")] = "store",
+    store: arguments.StoreAddress = "store",
     *,
     name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
     from corpora.store.places.place import Place
@@ -85,7 +85,7 @@ def releases(
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
         print(json.dumps(listed, indent=1))
     elif not histories:
-        console.print(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.", markup=False)
+        say(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.")
     else:
         console.print(show_releases([entry for entries in histories for entry in entries]))
     return 0
@@ -95,10 +95,10 @@ def releases(
 def rollback(
     name: Annotated[str, Parameter(help="The name of a release.")],
     *,
-    store: Annotated[str, Parameter(help="The store that it is in.")] = "store",
+    store: arguments.StoreAddress = "store",
     to: Annotated[int | None, Parameter(help="The number to go back to; default: what the name meant before.")] = None,
     reason: Reason = "",
-    as_json: AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Point a name back to what was released before; the history keeps both."""
     from corpora.store.places.place import Place
@@ -114,22 +114,17 @@ def rollback(
 def deploy(
     *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
     pool: Annotated[str, Parameter(help="The work pool whose workers run them, of the type process.")],
-    cron: Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')] = None,
-    every: Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")] = None,
-    store: Annotated[str | None, Parameter(help="A store instead of the recipes'.")] = None,
-    overrides: Annotated[
-        list[str] | None, Parameter(name="--set", help="key=value, over the recipes.", negative=())
-    ] = None,
-    workers: Annotated[int | None, Parameter(help="Worker processes of a run; default: one a core.")] = None,
-    engine: Annotated[
-        str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
-    ] = None,
+    cron: arguments.Cron = None,
+    every: arguments.Every = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> int:
-    """Write a prefect.yaml: recipes as deployments of a work pool, with their settings as typed parameters."""
+    """Write a prefect.yaml: recipes as deployments of a work pool, and their schedule."""
     from corpora.errors import InputError
-    from flows.command.recipe_argument import load_recipe
     from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
     from flows.orchestration.schedules.timetables import timetable
     from flows.recipes.recipe import settle_recipe
@@ -137,16 +132,14 @@ def deploy(
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
     schedule = timetable(cron, every) if cron is not None or every is not None else None
-    asked = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
-    loaded = [load_recipe(recipe, None, store, asked) for recipe in recipes]
+    loaded = [load_recipe(recipe, None, store, overrides, engine) for recipe in recipes]
     path = output.resolve()
     home = Path(os.environ["CLOZE_HOME"])
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
         settle_recipe(recipe)
-    console.print(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.", markup=False)
-    for line in next_steps(output, pool):
-        console.print(f"  {line}", markup=False)
+    say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
+    say(*(f"  {line}" for line in next_steps(output, pool)))
     return 0
 
 

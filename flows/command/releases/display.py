@@ -8,7 +8,7 @@ from rich.table import Table
 
 from corpora.store.manifest import Json
 from corpora.store.places.place import Place
-from flows.command.terminal.output import console
+from flows.command.terminal.output import say
 from flows.recipes.settings.privacy import visible
 from flows.run.record.releases import Release
 
@@ -47,5 +47,4 @@ def show_entry(place: Place, entry: Release, as_json: bool) -> None:
         return
     lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
     lines += [f"  {place.at(artifact.folder)}" for artifact in entry.artifacts]
-    for line in [*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}"]:
-        console.print(line, markup=False)
+    say(*lines, f"Its address: {place.at('').rstrip('/')}@{entry.name}")

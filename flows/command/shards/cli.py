@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import console
+from flows.command.terminal.output import say
 
 shards_app = App(name="shards", help="Work with shards: write the examples of an epoch.")
 
@@ -30,6 +30,5 @@ def materialise(
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 
-    for line in write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed):
-        console.print(line, markup=False)
+    say(*write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed))
     return 0

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from flows.command.tasks.finetune import ledger_line
-from flows.command.trainer_process import model_folder, trainer_process
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
-from flows.signals import scratch_folder
-from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 
@@ -19,12 +17,10 @@ def embed_texts(
     model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
 ) -> None:
     """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
-    with model_folder(model) as folder, scratch_folder() as scratch:
+    with model_folder(model) as folder:
         job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
-        path = scratch / "job.json"
-        path.write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
-        with trainer_process(["embed", str(path)]) as (output_lines, log):
-            for event in events(output_lines, log):
+        with job_file(json.dumps(dataclasses.asdict(job))) as path:
+            for event in trainer_events("embed", path):
                 if event["event"] == "step":
                     tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")
                 else:

@@ -19,15 +19,13 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from flows.command.tasks.finetune import Listener
 from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
+from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
-from flows.command.trainer_process import CONFIG, Event, model_folder, trainer_process
-from flows.export.cards.model_card import UNKNOWN, CardFacts, export_with_card, license_choices
+from flows.command.trainer_process import CONFIG, Event, job_file, model_folder, trainer_events
+from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance
 from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
-from flows.signals import scratch_folder
-from trainer.launching.output import events
-from trainer.settings.training import TrainingSettings
 from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
@@ -42,38 +40,18 @@ RECORD = "finetune.json"  # in the folder of a fine-tuning
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """An evaluation of a model.
-
-    suite:   a suite's file, or the name of one that comes with the program
-    data:    the folder of its files; None: the suite's own
-    output:  for runs and tables
-    compare: another model, which is evaluated on the same tasks
-    card:    a folder for the model with its card
-    license: of the model, for its card
-    onnx:    whether each task's median run is written as ONNX as well, and its cost there reported
-    """
-
-    model: str
-    suite: str
-    data: Path | None = None
-    output: Path = Path("evaluation")
-    compare: str | None = None
-    card: Path | None = None
-    license: str = UNKNOWN
-    onnx: bool = False
-
-    def __post_init__(self) -> None:
-        check_choice("--license", self.license, license_choices())
-        if self.compare == self.model:
-            raise InputError(f"--compare names {self.model} itself: give another model.")
-        if self.card is not None:
-            refuse_taken(self.card)
+def check_asked(asked: EvaluationAsked) -> None:
+    """Raise InputError for what cannot be evaluated so."""
+    check_choice("--license", asked.license, license_choices())
+    if asked.compare == asked.model:
+        raise InputError(f"--compare names {asked.model} itself: give another model.")
+    if asked.card is not None:
+        refuse_taken(asked.card)
 
 
-def evaluate_model(asked: Asked, tell: Tell) -> SuiteResult:
+def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
+    check_asked(asked)
     model, output, compare = asked.model, asked.output, asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell)
@@ -107,7 +85,7 @@ def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
 
 
 def write_card(
-    asked: Asked,
+    asked: EvaluationAsked,
     made: Provenance | None,
     result: SuiteResult,
     comparison: SuiteComparison | None,
@@ -215,29 +193,18 @@ def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteR
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
-    for _, group in groupby(runs, lambda run: _machine(run)):
+    for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         _learn(tuple(group), tell)
 
 
-def _machine(run: SuiteRun) -> tuple[str, int]:
-    return run.job.settings.device, run.job.settings.processes
-
-
 def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
-    with scratch_folder() as scratch:
-        path = scratch / "runs.json"
-        path.write_text(json.dumps(dataclasses.asdict(SuiteJob(runs=runs))), encoding="utf-8")
-        listener = Listener(tell)
-        with trainer_process(["evaluate", str(path)], _training(runs)) as (output_lines, log):
-            for event in events(output_lines, log):
-                if event["event"] in SAID:
-                    tell(SAID[event["event"]](event))
-                else:
-                    listener.hear(event)
-
-
-def _training(runs: Sequence[SuiteRun]) -> TrainingSettings:
-    return runs[0].job.settings.training(1)
+    listener, training = Listener(tell), runs[0].job.settings.training(1)
+    with job_file(json.dumps(dataclasses.asdict(SuiteJob(runs=runs)))) as path:
+        for event in trainer_events("evaluate", path, training=training):
+            if event["event"] in LINES:
+                tell(LINES[event["event"]](event))
+            else:
+                listener.hear(event)
 
 
 def _run_line(event: Event) -> str:
@@ -249,7 +216,7 @@ def _judged_line(event: Event) -> str:
     return f"{event['split']}: {event['examples']:,} examples{', ' + scores if scores else ', answered'}"
 
 
-SAID: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judged_line}
+LINES: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judged_line}
 
 
 def found_in(runs: Sequence[SuiteRun]) -> Found:

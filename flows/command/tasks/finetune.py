@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.store.settings import toml_table
-from flows.command.trainer_process import Event, model_folder, trainer_process
+from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import counted
-from flows.signals import scratch_folder
-from trainer.launching.output import events
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_and_settings
@@ -87,7 +85,8 @@ def finetune_model(
     Raises InputError, or TrainingFailed.
     """
     task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
-    with model_folder(model) as folder, scratch_folder() as scratch:
+    listener = Listener(tell)
+    with model_folder(model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
             output=str(output.resolve()),
@@ -96,11 +95,8 @@ def finetune_model(
             evaluation=files.evaluation,
             settings=settings,
         )
-        path = scratch / "job.json"
-        path.write_text(job.to_json(), encoding="utf-8")
-        listener = Listener(tell)
-        with trainer_process(["finetune", str(path)], settings.training(1)) as (output_lines, log):
-            for event in events(output_lines, log):
+        with job_file(job.to_json()) as path:
+            for event in trainer_events("finetune", path, training=settings.training(1)):
                 listener.hear(event)
     return 0
 
@@ -120,7 +116,7 @@ class Listener:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._said = 0.0
+        self._last = 0.0
         self._steps = 0
 
     def hear(self, event: Event) -> None:
@@ -133,8 +129,10 @@ class Listener:
             self._steps = event["steps"]
             for line in starting(event):
                 self._tell(line)
-        elif event["event"] != "step" or time.monotonic() - self._said >= METRIC_SECONDS:
-            self._said = time.monotonic()
+        elif event["event"] == "step" and time.monotonic() - self._last < METRIC_SECONDS:
+            return
+        elif event["event"] != "checkpoint":
+            self._last = time.monotonic()
             self._tell(progress(event, self._steps))
 
 

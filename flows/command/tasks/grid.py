@@ -1,6 +1,8 @@
 """`cloze grid`: a recipe in several forms, each trained and, where a suite is named, evaluated; one table of all.
 
 GRID, RECIPE ─► a run for each cell ─► its model ─► the suite ─► a row, next to what was published
+
+The cells share store and lock: the first cell builds what they have in common, and the others reuse it.
 """
 
 import json
@@ -9,10 +11,12 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.recipe_argument import load_recipe
-from flows.command.tasks.evaluate import Asked, evaluate_model
-from flows.orchestration.grids.grid import Row, run_grid
+from flows.command.arguments import load_recipe
+from flows.command.tasks.evaluate import evaluate_model
+from flows.command.tasks.options import EvaluationAsked
+from flows.orchestration.runs.run_recipe import execute_below
 from flows.orchestration.runs.run_state import RunState
+from flows.orchestration.server.api_recorder import recorded
 from flows.recipes.grids import Cell, Grid, read_grid
 from flows.recipes.recipe import Recipe
 from flows.run.record.figures import figures_of_run
@@ -20,6 +24,7 @@ from flows.run.record.figures import figures_of_run
 TEXT, JSON = "grid.txt", "grid.json"
 MODEL = ("held-out loss", "held-out accuracy")  # of a cell's model, as far as they are known
 Tell = Callable[[str], None]
+Row = Mapping[str, str]
 
 
 def grid_of(
@@ -49,7 +54,13 @@ def grid_of(
             row |= _scores(finished, suite, data, output / _folder(name), tell)
         return row | {f"published {what}": _shown(cells[name].published.get(what)) for what in grid.published}
 
-    rows = run_grid(grid, recipes, home, tell, workers, judge)
+    rows = list[Row]()
+    with recorded(home, False, tell):
+        from flows.orchestration.runs.stage_tasks import run_flow  # Prefect reads its settings when it is imported
+
+        for name in cells:
+            tell(f"Cell {name!r}")
+            rows.append(judge(name, execute_below(recipes[name], home, tell, workers, run_flow)))
     lines = list(table_lines(grid, rows))
     (output / TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     document = {"grid": grid.name, "source": grid.source, "caveat": grid.caveat, "rows": [dict(row) for row in rows]}
@@ -61,7 +72,7 @@ def grid_of(
 
 def _recipe(name: str, overrides: Sequence[str], cell: Cell) -> Recipe:
     """Return the recipe of a cell. Raises InputError where it trains no model."""
-    loaded = load_recipe(name, None, None, [*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
+    loaded = load_recipe(name, overrides=[*overrides, *(f"{key}={value}" for key, value in cell.set.items())])
     if loaded.model is None:
         raise InputError(f"The recipe {loaded.name!r} has no [model]: a grid compares models, so give it one to train.")
     return loaded
@@ -81,7 +92,7 @@ def _scores(finished: RunState, suite: str, data: Path | None, output: Path, tel
     """Return the medians of a suite's tasks, of the cell's own model."""
     folder = finished.outcome.model.folder if finished.outcome.model is not None else ""
     place: Place = finished.place
-    result = evaluate_model(Asked(model=place.at(folder), suite=suite, data=data, output=output), tell)
+    result = evaluate_model(EvaluationAsked(place.at(folder), suite, data=data, output=output), tell)
     return {f"{row.task} {row.metric}": _shown(row.median) for row in result.rows}
 
 

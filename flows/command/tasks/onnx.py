@@ -6,13 +6,12 @@ For a suite the same for each task's median run, with its score: the output of `
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from flows.command.trainer_process import model_folder, trainer_process
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.ledger_balance import readable_bytes
-from flows.signals import scratch_folder
-from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.folder import TABLE
 from trainer.tasks.suites.runs import SuiteRun
@@ -39,14 +38,11 @@ def write_onnx(model: str, output: Path, int8: bool, file: FileSettings | None, 
 
 def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -> Models:
     """Have the trainer write a folder; return what its models take. Raises InputError, or TrainingFailed."""
-    with scratch_folder() as scratch:
-        options = []
+    with ExitStack() as held:
+        options = ["--int8"] if int8 else []
         if file is not None:
-            (scratch / "file.json").write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
-            options = ["--file", str(scratch / "file.json")]
-        asked = ["onnx", *(["--int8"] if int8 else []), *options, "--", str(folder), str(output.resolve())]
-        with trainer_process(asked) as (heard, log):
-            [event] = events(heard, log)
+            options += ["--file", held.enter_context(job_file(json.dumps(dataclasses.asdict(file))))]
+        [event] = trainer_events("onnx", *options, "--", str(folder), str(output.resolve()))
     models: Models = event["models"]
     return models
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
 from flows.command.tasks.finetune import ledger_line
-from flows.command.trainer_process import model_folder, trainer_process
-from flows.signals import scratch_folder
-from trainer.launching.output import events
+from flows.command.trainer_process import job_file, model_folder, trainer_events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
 from trainer.tasks.portable.folder import TABLE
@@ -31,17 +29,14 @@ def predict_file(
     official: file for answers that are spans, as SQuAD's script reads them
     int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
     """
-    with model_folder(model) as folder, scratch_folder() as scratch:
-        path = scratch / "file.json"
-        path.write_text(json.dumps(dataclasses.asdict(file)), encoding="utf-8")
+    with model_folder(model) as folder, job_file(json.dumps(dataclasses.asdict(file))) as path:
         flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
-        asked = [_command(folder, int8), *flags, "--", str(folder), str(path), str(output.resolve())]
-        with trainer_process(asked) as (output_lines, log):
-            for event in events(output_lines, log):
-                task = str(event["task"])
-                tell(f"{task}: {ledger_line(event['ledger'])}")
-                for name, value in event["scores"].items():
-                    tell(f"{name} {value:.4g}")
+        asked = [_command(folder, int8), *flags, "--", str(folder), path, str(output.resolve())]
+        for event in trainer_events(*asked):
+            task = str(event["task"])
+            tell(f"{task}: {ledger_line(event['ledger'])}")
+            for name, value in event["scores"].items():
+                tell(f"{name} {value:.4g}")
     tell(f"Answers: {output}")
     if official is not None:
         write_official(output, official, task, tell)

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpora.errors import InputError
-from flows.command.trainer_process import Event, model_folder, trainer_process
+from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.signals import scratch_folder
-from trainer.launching.output import events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchJob
 
@@ -32,12 +31,10 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             asked = scratch / "query.tsv"
             asked.write_text(f"1\t{' '.join(query.split())}\n", encoding="utf-8")
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
-        path = scratch / "job.json"
-        path.write_text(replace(job, model=model, rerank=rerank).to_json(), encoding="utf-8")
-        with trainer_process(["search", str(path)]) as (output_lines, log):
-            for event in events(output_lines, log):
-                for each in event_lines(event, job):
-                    tell(each)
+        path = held.enter_context(job_file(replace(job, model=model, rerank=rerank).to_json()))
+        for event in trainer_events("search", path):
+            for line in event_lines(event, job):
+                tell(line)
 
 
 def is_query(query: str) -> bool:

@@ -1,4 +1,4 @@
-"""Shell completion: the script of `cloze --install-completion`, and the completion of recipe names.
+"""The recipes that the shell completes; cyclopts writes the script of `cloze --install-completion`.
 
 Commands and options are in the script; recipes are looked up when the Tab key is pressed, which costs a call of the
 command.
@@ -6,54 +6,10 @@ command.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import App, Parameter
-
-from corpora.errors import InputError
-from flows.command.terminal.output import console
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cyclopts.completion import CompletionContext
-
-Shell = Literal["bash", "zsh", "fish"]
-
-
-def add_completion(app: App) -> None:
-    """Give a program the command `--install-completion`."""
-
-    @app.command(name="--install-completion")
-    def install_completion(
-        *,
-        shell: Annotated[Shell | None, Parameter(help="bash, zsh or fish; default: the one that this runs in.")] = None,
-        output: Annotated[Path | None, Parameter(help="Write the script here, and change nothing else.")] = None,
-    ) -> int:
-        """Let the shell complete commands, options and recipes."""
-        path = write_completion(app, shell, output)
-        then = "." if output is not None else ": open a new shell to have it."
-        console.print(f"The completion script is {path}{then}", markup=False)
-        return 0
-
-
-def write_completion(app: App, shell: Shell | None, output: Path | None) -> Path:
-    """Write the script to a file, or to where the shell looks for it, and name it in the shell's start-up file.
-
-    Where bash has nothing to propose, it continues with file names. Raises InputError.
-    """
-    from cyclopts.completion.detect import ShellDetectionError
-
-    try:
-        path = app.install_completion(shell=shell, output=output, add_to_startup=output is None)
-        script = path.read_text(encoding="utf-8")
-        path.write_text(script.replace("complete -F ", "complete -o default -F "), encoding="utf-8")
-    except ShellDetectionError as error:
-        raise InputError("Cannot tell which shell this is: name it with --shell bash, zsh or fish.") from error
-    except OSError as error:
-        raise InputError(
-            f"Cannot write {error.filename or output}: {error.strerror}. Name another file with --output, and make the "
-            "shell read it when it starts."
-        ) from error
-    return path
 
 
 def recipes(context: "CompletionContext") -> Iterator[str]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.kernels.arrays import Int64s
-from corpora.schema import DOCUMENTS, Document, Dropped, documents, excerpt
+from corpora.schema import Document, Dropped
 from corpora.store.manifest import Json, Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import plain_table
@@ -206,19 +206,6 @@ def raw_text(raw: bytes | None, most: int) -> Text:
     for line in lines:
         text.append("\n  │ ", "dim").append(printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
-
-
-def show_documents(batch: pa.RecordBatch) -> RenderableType:
-    """Return the first rows of a batch of documents: title, source, language, size, beginning."""
-    lines = [
-        Text.assemble(
-            (visible(document.title or document.id.hex(), TITLE), "bold"),
-            (f"  {document.source}, {document.language}, {len(document.text):,} characters\n", "dim"),
-            f"  {visible(excerpt(document.text), EXCERPT)}",
-        )
-        for document in documents(iter([batch.slice(0, ROWS).select(DOCUMENTS.names)]))
-    ]
-    return Group(*lines, *_more(batch.num_rows, ROWS, "documents"))
 
 
 def show_dropped(rows: Iterable[Dropped]) -> RenderableType:

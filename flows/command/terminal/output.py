@@ -36,6 +36,12 @@ def _columns() -> int | None:
 console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
 
 
+def say(*lines: str) -> None:
+    """Print lines as they are: nothing in them is markup."""
+    for line in lines:
+        console.print(line, markup=False)
+
+
 def plain_table(first: str, *others: str) -> "Table":
     """Return a table without lines: names on the left, numbers on the right."""
     from rich.table import Table  # which few commands need

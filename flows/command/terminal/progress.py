@@ -36,7 +36,7 @@ class _Drawn:
 
     def __init__(self, console: Console, bar: Progress) -> None:
         self._console, self._bar = console, bar
-        self._said = time.monotonic()
+        self._last = time.monotonic()
 
     def __enter__(self) -> Self:
         self._open = ExitStack()
@@ -53,11 +53,11 @@ class _Drawn:
     def tell(self, line: str) -> None:
         """Print a line that stays."""
         self._console.print(escape(line), highlight=False)
-        self._said = time.monotonic()
+        self._last = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
         """Print a line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
-        if not self._console.is_terminal and time.monotonic() - self._said > QUIET_SECONDS:
+        if not self._console.is_terminal and time.monotonic() - self._last > QUIET_SECONDS:
             self.tell(line)
 
 

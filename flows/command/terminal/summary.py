@@ -13,7 +13,7 @@ from corpora.build import Corpus
 from corpora.store.stage import read_manifest
 from flows.command.inspect import show_example_trace
 from flows.command.terminal.display import show_ledger
-from flows.command.trainer_process import fill_briefly
+from flows.command.trainer_process import model_folder, relay
 from flows.orchestration.runs.run_recipe import stage_times
 from flows.orchestration.runs.run_state import RunState
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
@@ -91,8 +91,9 @@ def show_learning(console: Console, finished: RunState) -> None:
             f"{_words_right(row)} of the words outside the 100 commonest pieces"
         )
     console.print()
-    folder = finished.place.at(model.folder)
-    fill_briefly(folder, GAPS, TOP, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
+    with model_folder(finished.place.at(model.folder)) as folder:
+        asked = ["fill", "--brief", "--top", str(TOP), "--", str(folder), *GAPS]
+        relay(asked, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
 
 
 def _words_right(row: Mapping[str, Any]) -> str:

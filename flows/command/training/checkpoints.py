@@ -5,18 +5,17 @@ name, or the store, where there is only one model; or a release. For an object s
 this machine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.places.place import Place
-from flows.command.trainer_process import trainer_process
+from flows.command.trainer_process import trainer_events
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest
 from trainer.jobs.job import CACHE, JOB
-from trainer.launching.output import events
 
 MODELS = "models"
 
@@ -53,12 +52,10 @@ def _works(address: str, patterns: Sequence[str]) -> list[Work]:
     return [Work(folder=path, store=store) for path in _below(local, patterns)]
 
 
-def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    for path in (
-        candidate for pattern in patterns for candidate in ([folder] if not pattern else sorted(folder.glob(pattern)))
-    ):
-        if (path / JOB).is_file():
-            yield path
+def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the folders of some patterns that have a job."""
+    jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
+    return [job.parent for job in jobs]
 
 
 def _store_of(work: Path) -> str | None:
@@ -80,8 +77,8 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
     [work] = works
     store = ["--store", work.store] if work.store is not None and _holds_vocabulary(work) else []
     at = ["--step", str(step)] if step is not None else []
-    with trainer_process(["export", *at, *store, "--", str(work.folder), str(folder)]) as (output, log):
-        [done] = [event for event in events(output, log) if event["event"] == "done"]
+    heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
+    [done] = [event for event in heard if event["event"] == "done"]
     return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import console
+from flows.command.terminal.output import say
 
 training_app = App(name="training")
 
@@ -37,5 +37,5 @@ def train(
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}
-    train_file(job, places, machines, lambda line: console.print(line, markup=False))
+    train_file(job, places, machines, say)
     return 0

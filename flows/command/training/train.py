@@ -6,8 +6,8 @@ It needs what the trainer needs, and no more: where the rest of Cloze's packages
 command. When stopped, it waits for the checkpoint of the current step; the same command resumes from it.
 """
 
-import re
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,41 +28,27 @@ SHOWN = (
     "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
 PLACES = ("store", "work", "start", "teacher")
-OPTIONS = ("--store", "--work", "--start", "--teacher", "--nodes", "--node-rank", "--rendezvous")
-USAGE = (
-    "train takes the file of a job, for another machine than it was planned on --store ADDRESS, --work FOLDER, "
-    "--start FOLDER and --teacher FOLDER, and on several machines --nodes NUMBER, --node-rank NUMBER and --rendezvous "
-    "HOST:PORT"
-)
 FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
 
 def train_arguments(arguments: Sequence[str]) -> int:
-    """Run `train JOB [--OPTION VALUE]...`, where no library reads a command line. Raises InputError."""
-    command, *rest = arguments or [""]
-    path, *options = rest or [""]
-    named = dict(zip(options[::2], options[1::2], strict=False))
-    if command != "train" or not path or path.startswith("-") or len(options) % 2 or not set(named) <= {*OPTIONS}:
-        raise InputError(
-            f"Where only the trainer's packages are installed there is one command: cloze {USAGE}. Install the others "
-            "for the rest."
-        )
-    nodes = Nodes(
-        count=_number(named, "--nodes", 1),
-        rank=_number(named, "--node-rank", 0),
-        rendezvous=named.get("--rendezvous", ""),
+    """Run `cloze train` where the library that reads the other commands is not installed."""
+    where = (
+        "Where only the trainer's packages are installed there is one command: train. Install the others for the rest."
     )
-    places = {name: named.get(f"--{name}") for name in PLACES}
-    train_file(Path(path), places, nodes, lambda line: print(line, flush=True))
+    parser = ArgumentParser(prog="cloze", description=where)
+    command = parser.add_subparsers(required=True).add_parser("train")
+    command.add_argument("job", type=Path)
+    for name in PLACES:
+        command.add_argument(f"--{name}")
+    command.add_argument("--nodes", type=int, default=1)
+    command.add_argument("--node-rank", type=int, default=0)
+    command.add_argument("--rendezvous", default="")
+    given = parser.parse_args(arguments)
+    nodes = Nodes(count=given.nodes, rank=given.node_rank, rendezvous=given.rendezvous)
+    places = {name: getattr(given, name) for name in PLACES}
+    train_file(given.job, places, nodes, lambda line: print(line, flush=True))
     return 0
-
-
-def _number(named: Mapping[str, str], option: str, usual: int) -> int:
-    """Return the value of an option that is a whole number. Raises InputError."""
-    text = named.get(option, str(usual))
-    if not re.fullmatch(r"-?\d{1,9}", text, re.ASCII):
-        raise InputError(f"{option} {text!r} is not a whole number.")
-    return int(text)
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
@@ -116,13 +102,13 @@ class JobListener:
     def __init__(self, tell: Callable[[str], None], steps: int) -> None:
         self._tell = tell
         self._steps = steps
-        self._said = 0.0
+        self._last = 0.0
 
     def hear(self, event: Event) -> None:
         """One event."""
         now = time.monotonic()
-        if event["event"] != "step" or event["step"] == self._steps or now - self._said >= LINE_SECONDS:
-            self._said = now
+        if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
+            self._last = now
             for line in lines_of(event):
                 self._tell(line)
 

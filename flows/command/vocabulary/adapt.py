@@ -8,14 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from flows.command.terminal.output import console
-
-
-def add_adapt(vocabulary_app: App) -> None:
-    """Add the command `adapt` to the commands of `cloze vocabulary`."""
-    vocabulary_app.command(adapt)
+from flows.command.arguments import AsJson
+from flows.command.terminal.output import console, say
 
 
 def adapt(
@@ -38,20 +34,20 @@ def adapt(
     beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: Annotated[str, Parameter(help="The store in which names are looked up.")] = "store",
-    as_json: Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""
     from dataclasses import replace
 
     from corpora.errors import InputError
     from flows.command.trainer_process import model_folder
-    from flows.command.vocabulary.adaptation import adapt_vocabulary, adaptation_facts, number_wanted, write_adaptation
+    from flows.command.vocabulary.adaptation import adapt_vocabulary, adaptation_facts, number_wanted
     from flows.command.vocabulary.adaptation_display import show_adaptation
     from flows.command.vocabulary.domain_counts import count_domain
     from flows.command.vocabulary.named import find_vocabulary
     from flows.export.folder import new_folder
     from tokenizers_train.adapting.adapt import LETTERS, LETTERS_AND_DIGITS, AdaptSettings
-    from trainer.huggingface.embeddings import checked_config
+    from trainer.huggingface.embeddings import adapt_checkpoint, checked_config
 
     if append and fill:
         raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")
@@ -64,19 +60,14 @@ def adapt(
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             checked_config(model, old)
-        domain = count_domain(corpus, old, store, text, _silent if as_json else _tell)
+        domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else say)
         new, adaptation = adapt_vocabulary(old, domain, wanted, settings, append)
-        adaptation = replace(adaptation, rows=write_adaptation(old, new, model, folder))
+        if model is None:
+            new.save(folder)
+        else:
+            adaptation = replace(adaptation, rows=adapt_checkpoint(model, old, new, folder))
     if as_json:
         print(json.dumps(adaptation_facts(adaptation), indent=1, ensure_ascii=False))
     else:
         console.print(show_adaptation(vocabulary, adaptation, output))
     return 0
-
-
-def _tell(line: str) -> None:
-    console.print(line, markup=False)
-
-
-def _silent(line: str) -> None:
-    """Print nothing: the output is JSON."""

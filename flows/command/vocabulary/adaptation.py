@@ -8,7 +8,6 @@ counted words, not from the estimates by which tokens were chosen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.manifest import Json
@@ -26,7 +25,6 @@ from tokenizers_train.adapting.adapt import (
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.measure import Measures, aligned_counts, cut_words, measure, most_split
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.embeddings import adapt_checkpoint
 
 SPLIT = 8  # words split most that are shown
 NO_TOKEN = -1  # in the place of an id that a vocabulary does not have
@@ -148,17 +146,6 @@ def fit_of(vocabulary: Vocabulary, domain: DomainCounts) -> DomainFit:
     return DomainFit(together=measure(pieces, unknown, size), sources=sources, split_most=split)
 
 
-def write_adaptation(old: Vocabulary, new: Vocabulary, checkpoint: Path | None, folder: Path) -> int | None:
-    """Write the new vocabulary's files, with the model of a checkpoint where there is one; return the model's rows.
-
-    Raises InputError where the checkpoint is not one of the old vocabulary.
-    """
-    if checkpoint is not None:
-        return adapt_checkpoint(checkpoint, old, new, folder)
-    new.save(folder)
-    return None
-
-
 def adaptation_facts(adaptation: Adaptation) -> dict[str, Json]:
     """Return the result, as JSON for scripts."""
     return {
@@ -169,7 +156,7 @@ def adaptation_facts(adaptation: Adaptation) -> dict[str, Json]:
         "model_rows": adaptation.rows,
         "before": _fit_facts(adaptation.before),
         "after": _fit_facts(adaptation.after),
-        "tokens": [{**asdict(added), "pieces": list(added.pieces)} for added in adaptation.added],
+        "tokens": [asdict(added) for added in adaptation.added],
     }
 
 
@@ -177,7 +164,7 @@ def _fit_facts(fit: DomainFit) -> dict[str, Json]:
     return {
         **_measure_facts(fit.together),
         "sources": {name: _measure_facts(measures) for name, measures in fit.sources.items()},
-        "split_most": [{**asdict(split), "pieces": list(split.pieces)} for split in fit.split_most],
+        "split_most": [asdict(split) for split in fit.split_most],
     }
 
 

@@ -23,7 +23,7 @@ def show_adaptation(name: str, adaptation: Adaptation, output: Path) -> Renderab
         _table(adaptation),
         *_split("words split most before", adaptation.before.split_most),
         *_split("words split most after", adaptation.after.split_most),
-        *_tokens(adaptation.added),
+        _tokens(adaptation.added),
         _outcome(name, adaptation, output),
     )
 
@@ -51,24 +51,22 @@ def _cells(before: Measures, after: Measures) -> list[Text]:
 
 def _split(title: str, words: Sequence[Split]) -> list[Text]:
     """Return the words on which most tokens are spent."""
-    if not words:
-        return []
-    text = Text(f"\n{title}", "dim")
-    for word in words:
-        text.append(f"\n  {word.count:>9,}  ", "dim").append(visible(word.word, WORD))
-        text.append(f"  {visible(' '.join(word.pieces), PIECES)}", "dim")
-    return [text]
+    return [_listed(title, [(word.count, word.word, " ".join(word.pieces)) for word in words])] if words else []
 
 
-def _tokens(added: Sequence[Added]) -> list[Text]:
+def _tokens(added: Sequence[Added]) -> Text:
     """Return the first of the tokens added, with the tokens that each saves."""
-    text = Text("\ntokens added, with what each saves", "dim")
-    for token in added[:FIRST]:
-        text.append(f"\n  {token.saved:>9,}  ", "dim").append(visible(token.token, WORD))
-        text.append(f"  was {visible(' '.join(token.pieces), PIECES)}", "dim")
-    if len(added) > FIRST:
-        text.append(f"\n  … {len(added) - FIRST:,} more", "dim")
-    return [text]
+    rows = [(token.saved, token.token, f"was {' '.join(token.pieces)}") for token in added[:FIRST]]
+    text = _listed("tokens added, with what each saves", rows)
+    return text.append(f"\n  … {len(added) - FIRST:,} more" if len(added) > FIRST else "", "dim")
+
+
+def _listed(title: str, rows: Sequence[tuple[int, str, str]]) -> Text:
+    text = Text(f"\n{title}", "dim")
+    for number, word, pieces in rows:
+        text.append(f"\n  {number:>9,}  ", "dim").append(visible(word, WORD))
+        text.append(f"  {visible(pieces, PIECES)}", "dim")
+    return text
 
 
 def _outcome(name: str, adaptation: Adaptation, output: Path) -> Text:

@@ -12,14 +12,14 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
+from flows.command.arguments import AsJson
 from flows.command.terminal.output import console
-from flows.command.vocabulary.adapt import add_adapt
+from flows.command.vocabulary.adapt import adapt
 
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
 
 Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
 Store = Annotated[str, Parameter(help="The store in which names are looked up.")]
-AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
@@ -81,7 +81,7 @@ def compare(
     return 0
 
 
-add_adapt(vocabulary_app)
+vocabulary_app.command(adapt)
 
 
 @contextmanager

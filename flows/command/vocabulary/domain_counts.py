@@ -7,6 +7,7 @@ not held out are counted, as for training a vocabulary. Records that cannot be r
 Cost: that of reading the files and of `count_by`; memory for some 8 MB of text and for the distinct words.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
@@ -70,36 +71,27 @@ def count_domain(
     """
     rule = known_rule(vocabulary)
     parts: dict[str, list[WordCounts]] = {}
-    texts = unreadable = 0
+    texts, unread = 0, Counter[str]()
     for address in addresses:
-        tally = Unread()
-        before = texts
-        for name, column in _texts(address, store, text, tally):
+        before, unread_before = texts, unread["records"]
+        for name, column in _texts(address, store, text, unread):
             waiting = parts.setdefault(name, [])
             waiting.append(count_by(rule, mask_private(column, OUT)[0]))
             texts += len(column)
             if len(waiting) >= MOST_TABLES:
                 parts[name] = [merge_counts(waiting)]
-        unreadable += tally.records
-        unread = f", {tally.records:,} that cannot be read" if tally.records else ""
-        tell(f"{address}: {texts - before:,} texts{unread}")
+        number = unread["records"] - unread_before
+        tell(f"{address}: {texts - before:,} texts{f', {number:,} that cannot be read' if number else ''}")
     sources = {name: merge_counts(tables) for name, tables in parts.items()}
     if not any(counts.num_rows for counts in sources.values()):
         raise InputError(
             f"No text of {', '.join(addresses)} holds a word. Give files with text; of JSON lines and tables --text "
             "names the field that holds it."
         )
-    return DomainCounts(sources=sources, texts=texts, unreadable=unreadable)
+    return DomainCounts(sources=sources, texts=texts, unreadable=unread["records"])
 
 
-class Unread:
-    """The number of records that could not be read."""
-
-    def __init__(self) -> None:
-        self.records = 0
-
-
-def _texts(address: str, store: str, text: str, unread: Unread) -> Texts:
+def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
     """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
     if (
         "://" in address
@@ -126,7 +118,7 @@ def _of_corpus(address: str) -> Texts:
             yield name, train.filter(pc.equal(names, name)).column("text")
 
 
-def _of_files(address: str, text: str, unread: Unread) -> Texts:
+def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
     waiting: list[str] = []
@@ -140,12 +132,12 @@ def _of_files(address: str, text: str, unread: Unread) -> Texts:
     yield source.name, pa.array(waiting, pa.large_string())
 
 
-def _records(source: FilesSource, unread: Unread) -> Iterator[str]:
+def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
         file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
         for piece in source.slices(file):
             for record in source.records(piece, Tally()):
-                unread.records += record.drop is not None
+                unread["records"] += record.drop is not None
                 if record.drop is None:
                     yield record.text

@@ -133,14 +133,13 @@ class Living:
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """Set the contents from now on. Nothing waits for a progress bar."""
+        """Set the contents from now on."""
         rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
-        described, patient = plain(description), not isinstance(data, float)
-        if self._id is None:
-            self._id = leave(lambda: self._make(rows, described), patient)
+        described, made = plain(description), self._id
+        if made is None:
+            self._id = leave(lambda: self._make(rows, described))
         else:
-            made = self._id
-            leave(lambda: self._change(made, rows, described), patient)
+            leave(lambda: self._change(made, rows, described))
 
     def _make(self, data: Data, description: str) -> UUID | None:
         from prefect import artifacts

@@ -1,6 +1,5 @@
 """Artifacts of a run on the orchestrator's pages: ledgers, samples of dropped documents, lineage, summaries."""
 
-import math
 import os
 import re
 import time
@@ -33,7 +32,6 @@ from flows.report.drawing.lineage import Box, draw_lineage
 from flows.run.pipeline import Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
-from flows.run.record.heartbeat import StageProgress
 from flows.run.record.run_record import FlowRun, StageRecord
 
 Made = tuple[str, str]  # kind and name of an artifact
@@ -163,11 +161,6 @@ def summary(manifest: Manifest) -> str:
     return ", ".join(text for table, text in rows_in_words(manifest).items() if table not in ASIDE)
 
 
-def whole_in_store(manifest: Manifest) -> str:
-    """Return the message for a stage that is reused."""
-    return f"whole in the store: {summary(manifest)}"
-
-
 def conclusion(outcome: Outcome) -> str:
     """Describe the results of a run in a few words."""
     examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
@@ -204,7 +197,7 @@ def picture(manifests: Sequence[Manifest]) -> str:
         names.setdefault(kind, []).append(name)
     drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
     boxes = {
-        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_told(manifest)))
+        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *_texts(manifest)))
         for made, manifest in reversed(newest.items())
     }
     for made, box in drawn.items():
@@ -222,36 +215,8 @@ def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
     return kind, f"{len(names) - MOST_BOXES + 1:,} more"
 
 
-def _told(manifest: Manifest) -> list[str]:
+def _texts(manifest: Manifest) -> list[str]:
     return summary(manifest).split(", ")
-
-
-def progress_text(what: str, progress: StageProgress, now: float) -> str:
-    """Describe the progress of a stage or a training, and the time left, at the rate of its parts or steps so far.
-
-    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=3, first=0, begun=0.0), 30.0)
-    'tokens/small: parts 3 of 9, about 1 min left of this stage'
-    >>> progress_text("tokens/small: parts", StageProgress(parts=9, built=0, first=0, begun=0.0), 30.0)
-    'tokens/small: parts 0 of 9, time left unknown'
-    """
-    rate = progress.rate(now)
-    far = f"{what} {progress.built:,} of {progress.parts:,}"
-    if progress.built >= progress.parts:
-        return far
-    if rate is None:
-        return f"{far}, time left unknown"
-    return f"{far}, about {time_left((progress.parts - progress.built) / rate)} left of this stage"
-
-
-def time_left(seconds: float) -> str:
-    """Format a duration of what is to come.
-
-    >>> time_left(4.2), time_left(90), time_left(9000)
-    ('5 s', '2 min', '2.5 h')
-    """
-    if seconds < 60:
-        return f"{math.ceil(seconds)} s"
-    return f"{math.ceil(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:

@@ -4,13 +4,11 @@ The form asks to approve or reject, for a reason, and who decided. If nobody ans
 ends as Released or Rejected, and says by whom.
 """
 
-import os
 from pathlib import Path
 from typing import Any, Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.context import refresh_global_settings_context
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
@@ -22,9 +20,8 @@ from flows.orchestration.releases.release import PersonsWord, Promotion
 from flows.orchestration.runs.notifications import Notifier
 from flows.orchestration.runs.stage_tasks import closed_when_stopped
 from flows.orchestration.runs.tasks import plainly
-from flows.orchestration.schedules.housekeeping import said_in_store
-from flows.orchestration.schedules.serve import own_api, profile_api
-from flows.orchestration.server.embedded import answers
+from flows.orchestration.schedules.housekeeping import shown_in_status
+from flows.orchestration.schedules.serve import answering_profile, api_at_work
 from flows.run.record.listed_runs import waiting_path
 from flows.run.record.notifications import Tell
 from flows.run.record.run_record import now_text
@@ -42,11 +39,7 @@ class Decision(RunInput):
 
 def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell: Tell) -> PersonsWord:
     """Ask a person in the UI for a decision on a release. seconds: to wait; then it is rejected"""
-    profile = os.environ.get("CLOZE_PREFECT_API")
-    own = profile is None or not answers(profile)
-    with own_api(home, port, tell) if own else profile_api(str(profile), tell) as api:
-        os.environ["PREFECT_API_URL"] = api
-        refresh_global_settings_context()  # Prefect read its settings when it was imported
+    with api_at_work(answering_profile(tell), home, port, tell) as api:
         return _pause(promotion, api.removesuffix("/api"), seconds, tell)
 
 
@@ -63,7 +56,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
             place, waiting = promotion.place, says_who_waits(promotion, url)
-            with said_in_store(place, waiting_path(promotion.name), lambda: waiting, "release", tell):
+            with shown_in_status(place, waiting_path(promotion.name), lambda: waiting, "release", tell):
                 verdict = _answer(promotion, seconds)
             verdicts.append(verdict)
             by = f" by {verdict.who}" if verdict.who else ""

@@ -2,6 +2,6 @@
 
 `run_recipe.py` is the page: inputs resolved, server started, run, recorded, reported. `run_state.py` is the
 state of a run, and the one place that prints its lines. `stage_tasks.py` performs its stages, as the tasks of
-`tasks.py`, with values from `task_payload.py`; `training_task.py` watches the trainer's process. `unchanged_run.py` is
+`tasks.py`; `training_task.py` watches the trainer's process. `unchanged_run.py` is
 a run for which the store holds everything; `notifications.py` sends notices when one fails, stalls or crosses a bound.
 """

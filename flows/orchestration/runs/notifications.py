@@ -1,14 +1,13 @@
 """Notices of a run: how it failed, that it stalled, which bounds it crossed.
 
-    failure_told(recipe, tell)   sends a notice if an exception ends the block
-    stall_told(notifier, ...)    looks for signs of life from a thread during the block
+    failure_reported(recipe, tell)   sends a notice if an exception ends the block
+    stalls_reported(notifier, ...)    looks for signs of life from a thread during the block
 
 A run that is stopped by a signal sends none: whoever stops it knows. If a process is killed, the one that started it
 sends the notice (`scheduled_run.py`). Cost: nothing without a recipient; else a thread that looks every few seconds.
 """
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -55,21 +54,18 @@ class Notifier:
 
 
 @contextmanager
-def failure_told(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
+def failure_reported(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
     """Send a notice if an exception ends the block; the exception is still raised."""
     notifier = Notifier(recipe, tell)
     for line in settings_at_work(recipe.notify, os.environ):
         tell(line)
-    ended = False
     try:
         yield notifier
-        ended = True
-    finally:
-        error = sys.exception()
-        if not ended and error is not None:
-            give_way()
-            why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            notifier.send("failure", f"The run of {recipe.name} failed. {why}")
+    except BaseException as error:
+        give_way()
+        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        notifier.send("failure", f"The run of {recipe.name} failed. {why}")
+        raise
 
 
 def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
@@ -112,7 +108,7 @@ class LifeSigns:
 
 
 @contextmanager
-def stall_told(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
+def stalls_reported(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
     """Send a notice, once each time, if the signs of life stay the same for long during the block."""
     over = threading.Event()
     if notifier.settings.somebody and "stall" in notifier.settings.on:

@@ -4,7 +4,6 @@ Faults of the recipe are reported before any server starts, and so are raw files
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from flows.engines.open_engine import engine_at_work
 from flows.engines.shared_paths import Sight
 from flows.maintenance.run_records import keep_newest
 from flows.orchestration.pages.page_artifacts import flow_run_at, show_ended
-from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_told, stall_told
+from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
 from flows.orchestration.runs.unchanged_run import SERVERLESS, whole_in_the_store
 from flows.orchestration.server.api_recorder import answering_api, recorded
@@ -69,7 +68,7 @@ def execute(
     advance:    called with a stage and how many of its missing parts are built
     Raises InputError for what the user can fix, and whatever a stage failed with.
     """
-    with failure_told(recipe, tell) as notifier:
+    with failure_reported(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers)
         run.range_size, run.watch = range_size, advance
         with on_record(run):
@@ -92,7 +91,7 @@ def execute_below(recipe: Recipe, home: Path, tell: Tell, workers: int | None, p
 
     perform: runs it as the flow run that this is called in, or as one below that
     """
-    with failure_told(recipe, tell) as notifier:
+    with failure_reported(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers)
         with on_record(run):
             finish(run, notifier, carry_out(run, perform, notifier))
@@ -133,14 +132,12 @@ def on_record(run: RunState) -> Iterator[None]:
     """Write the record of a run that fails or is stopped during the block."""
     kept = "What is finished is kept: the same command resumes from there."
     with last_word(lambda: run.write(run.record_now("interrupted")), kept):
-        ended = False
         try:
             yield
-            ended = True
-        finally:
-            if not ended:
-                give_way()
-                _record_failure(run, sys.exception())
+        except BaseException as error:
+            give_way()
+            _record_failure(run, error)
+            raise
         keep_newest(run.place, run.recipe.name, run.recipe.retention.runs, run.tell)
 
 
@@ -178,7 +175,7 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
     run.pulse.doing = "looks at its stages"
     recipe, workers = run.recipe, run.pulse.workers
     with (
-        stall_told(notifier, signs),
+        stalls_reported(notifier, signs),
         engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as pool,
     ):
         run.pool, run.pulse.workers, signs.workers = pool, pool.workers, pool.signs
@@ -218,9 +215,9 @@ def _sight(run: RunState) -> Sight:
     return Sight.of(run.place, recipe_file(run.run_id), files)
 
 
-def _record_failure(run: RunState, why: BaseException | None) -> None:
+def _record_failure(run: RunState, why: BaseException) -> None:
     """Keep the record of a failed run; a store that cannot be written does not hide why it failed."""
-    error = "" if why is None else visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
+    error = visible(str(why) or type(why).__name__, ERROR_CHARACTERS)
     try:
         run.write(run.record_now("failed", error))
     except InputError as refused:

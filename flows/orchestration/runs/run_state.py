@@ -1,16 +1,12 @@
 """One run from its beginning to its end: its state, and the one place that prints its lines.
 
 `begin` in `run_recipe.py` makes it, the stages change it as they end, and `record_now` is the part that goes on record.
-Tasks get it from their context (`the_run`), because the orchestrator's threads inherit the context of whoever submits
-to them; their values are in `task_payload.py`.
 """
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -192,21 +188,3 @@ class RunState:
                 write_run(self.place, replace(record, cost=cost), self.lock, report)
                 self._written = True
         self.pulse.end()
-
-
-_run: ContextVar[RunState] = ContextVar("run")
-
-
-def the_run() -> RunState:
-    """Return the run that this is called in."""
-    return _run.get()
-
-
-@contextmanager
-def at_work(run: RunState) -> Iterator[None]:
-    """Let the tasks of a block find this run."""
-    token = _run.set(run)
-    try:
-        yield
-    finally:
-        _run.reset(token)

@@ -8,7 +8,7 @@ stages again, without the record (`flows/run/faults/quarantine.py`), without the
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import flow
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterId,
@@ -41,15 +41,13 @@ from flows.orchestration.pages.page_artifacts import (
     flow_called,
     flow_run_at,
     parameters_of,
-    progress_text,
     report_command,
     report_shown,
     run_called,
     run_tags,
     show_lineage,
 )
-from flows.orchestration.runs.run_state import RunState, at_work
-from flows.orchestration.runs.task_payload import PartsWork, PublishWork, ReuseWork
+from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.tasks import (
     Doing,
     FlowTasks,
@@ -68,12 +66,12 @@ from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import INTERRUPTED_SECONDS, RECORD_SECONDS, RETRIES, ranges
+from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
+from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word
 
 Fault = TypeVar("Fault", bound=Exception)
-Result = TypeVar("Result")
 
 IN_FLOW = FlowTasks()
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
@@ -93,7 +91,7 @@ def run_flow(run: RunState) -> Outcome:
 
     @flow(
         name=flow_called(run.recipe.name),
-        flow_run_name=flow_run_name(run.recipe.name),
+        flow_run_name=plainly(run_called(run.recipe.name)),
         task_runner=threads,
         persist_result=False,
     )
@@ -102,22 +100,13 @@ def run_flow(run: RunState) -> Outcome:
         with closed_when_stopped():
             return ended.keep(lambda: state_of(lambda: perform_recipe(run), run.conclude, lambda: run.end_name))
 
-    return flow_or_alone(ended, lambda: cloze(**parameters_of(run.recipe), return_state=True), lambda: run_alone(run))
-
-
-def flow_or_alone(ended: FlowEnd, in_flow: Callable[[], State[Any]], alone: Callable[[], Result]) -> Result:
-    """Return the result of a flow, once the server has recorded it; if none accepts it, run the work without one.
-
-    Raises what the work raised.
-    """
-    mine = recording()
-    state = None if mine is not None and mine.lost else ended.whatever(in_flow)
+    state = ended.whatever(lambda: cloze(**parameters_of(run.recipe), return_state=True))
     if state is None:
-        return alone()
+        return run_alone(run)
     if state.state_details.flow_run_id is not None:
         wait_until_recorded(state.state_details.flow_run_id)
-    result: Result = state.result(raise_on_failure=True)
-    return result
+    outcome: Outcome = state.result(raise_on_failure=True)
+    return outcome
 
 
 def run_alone(run: RunState) -> Outcome:
@@ -147,29 +136,27 @@ def close_flow_run(id: str | None) -> None:
     """
     if id is None:  # the run has no orchestrator
         return
-    flow_run_id, deadline, settled = UUID(id), time.monotonic() + CLOSING_SECONDS, 0
     stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
     with get_client(sync_client=True) as client:
-        client.set_flow_run_state(flow_run_id, stopped, force=True)
-        while settled < SETTLED_LOOKS and time.monotonic() < deadline:
-            unfinished = client.read_task_runs(**unfinished_tasks(flow_run_id))
-            for task_run in unfinished:
-                client.set_task_run_state(task_run.id, stopped, force=True)
-            settled = 0 if unfinished else settled + 1
-            time.sleep(LOOK_SECONDS)
+        client.set_flow_run_state(UUID(id), stopped, force=True)
+        await_tasks(client, UUID(id), CLOSING_SECONDS, stopped)
 
 
-def unfinished_tasks(flow_run_id: UUID) -> Any:
-    """Return filters for the task runs of a flow run that are not in a final state."""
-    # Not all task runs: the server returns at most 200.
+def await_tasks(client: SyncPrefectClient, flow_run_id: UUID, seconds: float, end: State[None] | None = None) -> None:
+    """Wait until no unfinished task run of a flow run arrives any more, but at most some seconds.
+
+    end: the state that each is put into
+    """
     unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
     of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
-    return {"flow_run_filter": of_flow, "task_run_filter": unfinished}
-
-
-def flow_run_name(recipe_name: str) -> str:
-    """Return the name of a flow run of a recipe that begins now."""
-    return plainly(run_called(recipe_name))
+    deadline, settled = time.monotonic() + seconds, 0
+    while settled < SETTLED_LOOKS and time.monotonic() < deadline:
+        tasks = client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished)
+        if end is not None:
+            for task in tasks:
+                client.set_task_run_state(task.id, end, force=True)
+        settled = 0 if tasks else settled + 1
+        time.sleep(LOOK_SECONDS)
 
 
 def threads_for(workers: int) -> int:
@@ -185,8 +172,7 @@ def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Out
     if isinstance(tasks, FlowTasks):
         show_run(run)
     performer = Performer(run, progress, tasks)
-    with at_work(run):
-        outcome = run_past_damage(lambda: run_and_judge(performer), run.mending)
+    outcome = run_past_damage(lambda: run_and_judge(performer), run.mending)
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
     show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
     return outcome
@@ -300,7 +286,7 @@ class Performer:
         build.built += number
         what = build.stage.stage_folder
         pace = self.run.advance(what, build.built, len(build.survey.missing))
-        text = f"{self.run.recipe.name}: {progress_text(f'{what}: parts', pace, time.monotonic())}"
+        text = f"{self.run.recipe.name}: {what}: {progress_text(what, pace.said(time.monotonic()))}"
         self._progress.show(100.0 * self._built / max(1, self._planned), text)
 
 
@@ -329,8 +315,8 @@ class Build:
 
     def met(self, kind: type[Fault]) -> list[Fault]:
         """Wait for all ranges that are under way; return the faults of a kind that they ended with."""
-        ended = [future.result(raise_on_failure=False) for future, _ in self._waiting]
-        return [result for result in ended if isinstance(result, kind)]
+        faults = (_fault_of(future) for future, _ in self._waiting)
+        return [fault for fault in faults if isinstance(fault, kind)]
 
     def finish(self) -> Manifest:
         """Wait for the ranges, then publish; or report that the stage is reused."""
@@ -338,13 +324,11 @@ class Build:
             future.result()
             self._performer.advance(self, number)
         give_way()
-        what, place, privacy = self.stage.stage_folder, self._run.place, self._run.recipe.privacy.samples
+        what, tasks = self.stage.stage_folder, self._performer.tasks
         if self.survey.manifest is not None:
-            whole = ReuseWork(place=place, manifest=self.survey.manifest, privacy=privacy)
-            manifest = self._performer.tasks.do(reuse_stage, what, whole)
+            manifest = tasks.do(what, partial(reuse_stage, self._run, self.survey.manifest))
         else:
-            ready = PublishWork.of(place, self.stage, self.survey, privacy)
-            manifest = self._performer.tasks.do(publish_stage, f"{what}: publish", ready)
+            manifest = tasks.do(f"{what}: publish", partial(publish_stage, self._run, self.stage, self.survey))
         assert isinstance(manifest, Manifest)
         return manifest
 
@@ -353,24 +337,24 @@ class Build:
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
         work = train_range if self.stage.kind == "models" else build_range
         distrusted = frozenset(self._run.mending.distrusted)
-        todo = PartsWork.of(self._run.place, self.stage, plans, distrusted)
-        return self._performer.tasks.submit(work, f"{self.stage.stage_folder}: {span}", todo)
+        todo = partial(work, self._run, self.stage, plans, distrusted)
+        return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", todo)
+
+
+def _fault_of(doing: Doing) -> Exception | None:
+    """Return what a piece of work raises, once it has ended."""
+    try:
+        doing.result()
+    except Exception as error:  # of any kind: the caller looks for one
+        return error
+    return None
 
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
-    """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS.
-
-    If the API was away meanwhile, the ends of some are lost, so the wait is short.
-    """
+    """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS."""
     mine = recording()
-    if mine is not None and mine.gone:
+    if mine is not None and mine.lost:
         return
-    seconds = INTERRUPTED_SECONDS if mine is not None and mine.interrupted else RECORD_SECONDS
-    deadline = time.monotonic() + seconds
-    APILogWorker.drain_all(timeout=seconds)
+    APILogWorker.drain_all(timeout=RECORD_SECONDS)
     with get_client(sync_client=True) as client:
-        settled = 0
-        while time.monotonic() < deadline and settled < SETTLED_LOOKS:
-            left = leave(lambda: client.read_task_runs(**unfinished_tasks(flow_run_id), limit=1))
-            settled = 0 if left else settled + 1
-            time.sleep(LOOK_SECONDS)
+        leave(lambda: await_tasks(client, flow_run_id, RECORD_SECONDS))

@@ -19,10 +19,10 @@ from typing import Any
 
 from corpora.store.stage import Stage
 from flows.orchestration.pages.markdown import Living, as_address, in_alt, log
-from flows.orchestration.pages.page_artifacts import progress_text
 from flows.report.drawing.curves import loss_curve
 from flows.report.model.terms import MAIN, main_term, terms_of, words_of
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
+from flows.run.record.counts_text import progress_text
 from flows.run.record.heartbeat import StageProgress
 from flows.signals import being_stopped, last_word, say
 from trainer.jobs.job import TrainingJob
@@ -35,7 +35,7 @@ DOTTED = (
 )
 OF = {"step": "training", "evaluation": "held out"}  # the events that make a curve, and what they measure
 # Fields of these that the metrics file keeps and people do not need.
-UNSAID = frozenset(
+HIDDEN = frozenset(
     (
         "phase unigram_entropy gradient_norm masked_tokens tokens sequences deleted dummy_tokens seconds wait_seconds "
         "components"
@@ -109,17 +109,17 @@ class Watch:
     advance: Advance
     curve_events: list[Event] = field(default_factory=list)
     _begun: float = field(default_factory=time.monotonic)
-    _said: float = 0.0
+    _logged: float = 0.0
     _drawn: float = 0.0
 
     def on_event(self, event: Event) -> None:
         """Log one event of the trainer, and redraw from time to time."""
-        for each in (*said_before(event, self.metrics_path), event):
+        for each in (*earlier_events(event, self.metrics_path), event):
             self._keep(each)
         now = time.monotonic()
-        if event["event"] != "step" or now - self._said >= METRIC_SECONDS:
+        if event["event"] != "step" or now - self._logged >= METRIC_SECONDS:
             log(event_line(event, self.steps))
-            self._said = now
+            self._logged = now
             self._show_progress(event)
         if now - self._drawn >= max(CURVE_SECONDS, DRAW_SHARE * (now - self._begun)):
             self.show_metrics()
@@ -134,8 +134,8 @@ class Watch:
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         pace = self.advance(f"{self.what} steps", step, self.steps)
-        text = progress_text(f"{self.what}: steps", pace, time.monotonic())
-        self.progress.show(100.0 * step / self.steps, text)
+        text = progress_text(f"{self.what} steps", pace.said(time.monotonic()))
+        self.progress.show(100.0 * step / self.steps, f"{self.what}: {text}")
 
     def show_metrics(self) -> None:
         """Show the metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
@@ -146,7 +146,7 @@ class Watch:
         self.curve.show(curves(self.curve_events, self.what), description)
 
 
-def said_before(event: Event, metrics_path: Path) -> Iterator[Event]:
+def earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
     """Yield the earlier events of a training that resumes from a checkpoint; nothing before any other event."""
     if event["event"] == "resume":
         yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
@@ -217,15 +217,15 @@ def event_line(event: Event, steps: int) -> str:
 
 def figures(event: Event) -> Iterator[tuple[str, str]]:
     """Yield the fields of an event for people, name by name."""
-    hidden = {"event", "step", *(UNSAID if event["event"] in OF else ())}
-    return (told(name, value) for name, value in event.items() if name not in hidden)
+    hidden = {"event", "step", *(HIDDEN if event["event"] in OF else ())}
+    return (readable_field(name, value) for name, value in event.items() if name not in hidden)
 
 
-def told(name: str, value: Any) -> tuple[str, str]:
+def readable_field(name: str, value: Any) -> tuple[str, str]:
     """Return the name and value of an event's field for people.
 
-    >>> told("memory_bytes", 3_200_000_000), told("mfu", 0.4123), told("wait_share", 0.02), told("masked_loss", 8.25)
-    (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('waiting', '2.0 %'), ('masked loss', '8.25'))
+    >>> readable_field("memory_bytes", 3_200_000_000), readable_field("mfu", 0.4123), readable_field("loss", 8.25)
+    (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('loss', '8.25'))
     """
     if name == "memory_bytes":
         return "memory", f"{value / 1e9:.1f} GB"

@@ -22,8 +22,6 @@ from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters
 from flows.recipes.recipe import Recipe
 
-TEMPLATE = "{{"  # which prefect.yaml fills in
-
 
 def prefect_yaml(
     recipes: Sequence[Recipe],
@@ -58,7 +56,8 @@ def prefect_yaml(
         "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
         f"# `{worker_command(pool)}` runs it: both with the Python that has cloze.\n"
     )
-    return head + _without_templates(yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000))
+    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000)
+    return head + text
 
 
 def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | No
     path = os.path.relpath(recipe.path.resolve(), folder)
     return {
         "name": recipe.name,
-        "description": described(recipe, path),
+        "description": f"Builds what is new of {path}, and reuses everything else.",
         "tags": [tag for tag in run_tags(recipe, "") if tag],
         "entrypoint": entrypoint_of(path),
         "enforce_parameter_schema": True,
@@ -84,13 +83,6 @@ def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
     if schedule.interval is not None:
         return [{"interval": schedule.interval.total_seconds()}]
     return [{"cron": schedule.cron, "timezone": schedule.timezone}]
-
-
-def described(recipe: Recipe, path: str) -> str:
-    """Describe a deployment in a sentence."""
-    sources = ", ".join(entry.source.name for entry in recipe.sources)
-    ends = "a model" if recipe.model is not None else "shards"
-    return f"From {sources} to {ends}, as {path} says: builds what is new, and reuses everything else."
 
 
 def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
@@ -114,14 +106,3 @@ def worker_command(pool: str) -> str:
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
     """
     return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type process"
-
-
-def _without_templates(text: str) -> str:
-    """Raise InputError if a value would be taken for a template and filled in."""
-    for line in text.splitlines():
-        if TEMPLATE in line:
-            raise InputError(
-                f"prefect.yaml takes {TEMPLATE} for the beginning of a template, and it would be in this line of it: "
-                f"{line.strip()!r}. Write the name or the value otherwise."
-            )
-    return text

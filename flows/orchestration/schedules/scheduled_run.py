@@ -6,7 +6,6 @@ reported in the log of the command as on a terminal, and in the state of the run
 says, also when the `cloze serve` that started it is gone.
 """
 
-import logging
 import os
 import signal
 import threading
@@ -21,14 +20,7 @@ from uuid import UUID
 import httpx
 from prefect import runtime
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterExpectedStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
+from prefect.client.schemas.filters import FlowRunFilterExpectedStartTime
 from prefect.client.schemas.objects import State, StateType
 from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_API_URL
@@ -37,11 +29,11 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
 from flows.environment import prepare
+from flows.orchestration.schedules.housekeeping import read_runs
 from flows.signals import answer_signals, stop
 
 MERGED = "Merged"  # the state of a scheduled run that another run covers
 PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
-MARK = "\x1e"  # begins each line of a run of `cloze serve`, which shows nothing else that its runner prints
 PARENT_SECONDS = 1.0  # between two checks that the parent still lives
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
@@ -68,17 +60,10 @@ def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> 
 
 
 def begin_here() -> None:
-    """Set up the process of a run: it reports itself how the run fails, and stops as every command does."""
+    """Set up the process of a run, which stops as every command does."""
     answer_signals()
     if parent := os.environ.get(PARENT):
         end_with(int(parent), lambda: stop(signal.SIGTERM))
-    for name in ("prefect.flow_runs", "prefect.engine"):
-        logging.getLogger(name).addFilter(_is_news)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """True if a line of Prefect's log is needed: what a user can fix is reported in one paragraph without it."""
-    return not (record.exc_info and isinstance(record.exc_info[1], InputError))
 
 
 def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
@@ -123,43 +108,33 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
 
     Runs that somebody requested, or that have other parameters, stay.
     """
-    mine, with_id = runtime.flow_run.id, runtime.deployment.id
-    if mine is None or with_id is None:
+    if runtime.deployment.id is None:
         return
+    by_now = FlowRunFilterExpectedStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
     try:
-        due = _merge(UUID(mine), UUID(with_id))
+        with get_client(sync_client=True) as client:
+            me = client.read_flow_run(UUID(runtime.flow_run.id))
+            deployment_id = UUID(runtime.deployment.id)
+            others = read_runs(client, deployment_id, [StateType.SCHEDULED], expected_start_time=by_now)
+            same = [run for run in others if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters]
+            merged: State[None] = Cancelled(
+                name=MERGED, message=f"Due while another run was going; {me.name} followed."
+            )
+            for run in same:
+                client.set_flow_run_state(run.id, merged)
     except httpx.HTTPError as error:
         tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
         return
-    if due:
-        tell(f"{due} more run{'s' * (due > 1)} of the schedule became due meanwhile: this one follows for all.")
-
-
-def _merge(mine: UUID, deployment: UUID) -> int:
-    """End all other runs of a schedule that are due by now as Merged; return how many."""
-    with get_client(sync_client=True) as client:
-        me = client.read_flow_run(mine)
-        due = [
-            run
-            for run in client.read_flow_runs(
-                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment])),
-                flow_run_filter=FlowRunFilter(
-                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
-                    expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)),  # type: ignore[arg-type]
-                ),
-            )
-            if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters
-        ]
-        merged: State[None] = Cancelled(name=MERGED, message=f"Due while another run was going; {me.name} followed.")
-        for run in due:
-            client.set_flow_run_state(run.id, merged)
-    return len(due)
+    if same:
+        tell(
+            f"{len(same)} more run{'s' * (len(same) > 1)} of the schedule became due meanwhile: this one follows for "
+            "all."
+        )
 
 
 def say(line: str) -> None:
     """Print lines to the terminal of `cloze serve`, without delay."""
-    mark = MARK if PARENT in os.environ else ""
-    print("\n".join(mark + each for each in line.splitlines()), flush=True)
+    print(line, flush=True)
 
 
 def end_with(parent: int, end: Callable[[], object]) -> None:

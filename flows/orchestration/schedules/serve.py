@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
@@ -28,15 +27,13 @@ from corpora.store.places.locks import try_lock
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
-from flows.orchestration.server.api_recorder import look_at_database
-from flows.orchestration.server.database import shrink_database
+from flows.orchestration.server.database import check_database, starting_turn
 from flows.orchestration.server.embedded import (
     ServerFailed,
     answers,
     check_port,
     embedded_server,
     keeps_runs_of,
-    starting_turn,
 )
 from flows.orchestration.server.history import keep_history
 from flows.recipes.recipe import Recipe, settle_recipe
@@ -68,24 +65,17 @@ def serve_recipe(
     path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
     entrypoint_of(path)
     given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
-    profile = os.environ.get("CLOZE_PREFECT_API")
-    own = profile is None or not answers(profile)
     with served_alone(home, recipe):
-        if own:
+        profile = answering_profile(tell)
+        if profile is None:
             check_server_port(home, port)
             if not keeps_runs_of(home, port):
-                look_at_database(home / "prefect", tell)
-                shrink_database(home / "prefect", tell)
+                check_database(home / "prefect")
             keep_history(recipe.retention.history_days)
-        if own and profile is not None:
-            shown = without_password(profile)
-            tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
         settle_recipe(recipe)
-        server: Callable[[], AbstractContextManager[str]]
-        server = partial(own_api, home, port, tell) if own else partial(profile_api, str(profile), tell)
-        service = Service(recipe, given, own, tell)
+        service = Service(recipe, given, profile is None, tell)
         with last_word(service.stop, STOPPING, patient=True):
-            serve_on(service, server, tell, run_now)
+            serve_on(service, lambda: api_at_work(profile, home, port, tell), tell, run_now)
 
 
 def serve_on(
@@ -95,10 +85,8 @@ def serve_on(
     first = True
     while True:
         try:
-            with server() as api:
-                os.environ["PREFECT_API_URL"] = api
-                refresh_global_settings_context()  # Prefect read its settings when it was imported
-                why = service.attend(api, run_now and first)
+            with server():
+                why = service.attend(run_now and first)
         except ServerFailed as error:
             if first:
                 raise
@@ -116,6 +104,25 @@ def check_server_port(home: Path, port: int) -> None:
     with starting_turn(home / "prefect"):  # waits for a server that has the port and does not answer yet
         if not keeps_runs_of(home, port):
             check_port(port)
+
+
+def answering_profile(tell: Tell) -> str | None:
+    """Return the API of the user's profile, if it names one that answers."""
+    profile = os.environ.get("CLOZE_PREFECT_API")
+    if profile is None or answers(profile):
+        return profile
+    shown = without_password(profile)
+    tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
+    return None
+
+
+@contextmanager
+def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
+    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
+    with own_api(home, port, tell) if profile is None else profile_api(profile, tell) as api:
+        os.environ["PREFECT_API_URL"] = api
+        refresh_global_settings_context()  # Prefect read its settings when it was imported
+        yield api
 
 
 @contextmanager

@@ -18,10 +18,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,12 +40,12 @@ from corpora.store.places.place import Place
 from corpora.store.workers.processes import began, children, family, lives, send
 from flows.orchestration.pages.markdown import plain
 from flows.orchestration.pages.page_artifacts import flow_called
-from flows.orchestration.schedules.housekeeping import Tending, read_runs, said_in_store
+from flows.orchestration.schedules.housekeeping import due_runs, read_runs, shown_in_status
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
-from flows.orchestration.schedules.scheduled_run import MARK, PARENT, end_with
+from flows.orchestration.schedules.scheduled_run import PARENT, end_with
 from flows.orchestration.schedules.timetables import timetable, when
 from flows.orchestration.server.api_recorder import is_unanswered
-from flows.orchestration.server.embedded import ServerFailed, answers
+from flows.orchestration.server.embedded import ServerFailed
 from flows.recipes.recipe import Recipe
 from flows.run.record.listed_runs import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, say
@@ -55,7 +53,7 @@ from flows.signals import TERM_SECONDS, end_children, give_way, say
 Tell = Callable[[str], None]
 Result = TypeVar("Result")
 
-ALIVE_SECONDS = 3.0  # between two looks at the runner, and at whether the API still answers
+ALIVE_SECONDS = 5.0  # between two looks at the runner, and at what the API says is due
 ALIVE_MISSES = 3  # failed looks after which it is gone
 BUSY_SECONDS = 120.0  # how long an API that fails is asked again
 PAUSE_SECONDS = 1.0
@@ -82,42 +80,46 @@ def deployment_of(
     )
 
 
-def register(deployment: RunnerDeployment) -> UUID:
-    """Put a deployment on the API; return its id there."""
-    deployment_id = deployment.apply()
-    assert isinstance(deployment_id, UUID), "this is no coroutine"
-    return deployment_id
-
-
 class Service:
     """Serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
         self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
-        self._runner: subprocess.Popen[str] | None = None
+        self._runner: subprocess.Popen[bytes] | None = None
         self._deployment_id: UUID | None = None
 
-    def attend(self, api: str, run_now: bool) -> str:
+    def attend(self, run_now: bool) -> str:
         """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
         with get_client(sync_client=True) as client:
-            deployment_id = self._deployment_id = patiently(lambda: register(deployment_of(**self._given)))
+            deployment_id = patiently(lambda: deployment_of(**self._given).apply())
+            assert isinstance(deployment_id, UUID), "this is no coroutine"
+            self._deployment_id = deployment_id
             self._have_runner(client, deployment_id)
             if run_now:
                 key = str(uuid4())  # asked again, it is the same run
                 patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
             timing = when(timetable(self._given["cron"], self._given["every"]))
             self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
-            tending = Tending(client, deployment_id, self._recipe.name, timing, self._tell)
+            facts = {"recipe": self._recipe.name, "when": timing, "next": None, "waiting": 0}
             place, path = Place(self._recipe.store), schedule_path(self._recipe.name)
-            with said_in_store(place, path, lambda: tending.due, "schedule", self._tell):
-                misses = 0
-                while misses < ALIVE_MISSES:
-                    with suppress(httpx.HTTPError):  # it is asked again
-                        self._have_runner(client, deployment_id)
-                        tending.look()
-                    time.sleep(ALIVE_SECONDS)
-                    misses = 0 if answers(api) else misses + 1
+            with shown_in_status(place, path, lambda: facts, "schedule", self._tell):
+                self._watch(client, deployment_id, facts)
         return "The Prefect server is gone"
+
+    def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
+        """Have a runner, and look at what is due, until the API has not answered several times."""
+        misses = 0
+        while misses < ALIVE_MISSES:
+            try:
+                due, facts["waiting"] = due_runs(client, deployment_id)
+                self._have_runner(client, deployment_id)
+                if due is not None and facts["next"] is None:
+                    self._tell(f"Next run: {due.astimezone():%Y-%m-%d %H:%M:%S %Z}")
+                facts["next"] = due and due.isoformat(timespec="seconds")
+                misses = 0
+            except httpx.HTTPError:
+                misses += 1
+            time.sleep(ALIVE_SECONDS)
 
     def _have_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
         """Start a runner if none lives, after closing what the one before left open."""
@@ -163,7 +165,8 @@ def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start:
         client.set_flow_run_state(run.id, ran)
     missed: State[None] = Cancelled(message="Missed: the recipe was not served when it was due.")
     past = FlowRunFilterNextScheduledStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
-    while since_start and (runs := read_runs(client, deployment_id, [StateType.SCHEDULED], past)):
+    waits = [StateType.SCHEDULED]
+    while since_start and (runs := read_runs(client, deployment_id, waits, next_scheduled_start_time=past)):
         for run in runs:
             client.set_flow_run_state(run.id, missed)
 
@@ -187,21 +190,11 @@ def runner_log() -> Path:
     return Path(PREFECT_HOME.value(), "runner.log")
 
 
-def start_runner(given: dict[str, Any]) -> "subprocess.Popen[str]":
+def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
     command = [sys.executable, "-m", "flows.orchestration.schedules.service", json.dumps(given), str(os.getpid())]
     with runner_log().open("a") as log:
-        runner = subprocess.Popen(command, process_group=0, stdout=subprocess.PIPE, stderr=log, text=True)
-    threading.Thread(target=show_runs, args=(runner,), name="runner", daemon=True).start()
-    return runner
-
-
-def show_runs(runner: "subprocess.Popen[str]") -> None:
-    """Print the lines of a runner's output that come from its runs, to its end."""
-    assert runner.stdout is not None
-    for line in runner.stdout:
-        if line.startswith(MARK):
-            print(line.removeprefix(MARK), end="", flush=True)
+        return subprocess.Popen(command, process_group=0, stderr=log)
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:

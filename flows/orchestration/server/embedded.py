@@ -22,34 +22,29 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from corpora.errors import InputError
 from corpora.lean_process import collect_rarely
-from corpora.store.places.locks import held
 from flows.environment import LOOPBACK
-from flows.orchestration.server.database import check_database, shrink_database
+from flows.orchestration.server.database import check_database, starting_turn
 from flows.orchestration.server.history import keep_history
 from flows.process_exit import leave_garbage
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
-FULL = "full"  # the argument that asks for the UI and the services
 LOOK_SECONDS = 0.1
 ASK_SECONDS = 5.0  # for an answer
 PORT_FILE = "server.port"  # in a Prefect home: of the full server that was started last
 ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+FULL = {"PREFECT_SERVER_API_HOST": "127.0.0.1"}  # the UI asks the API that the settings name
 
 
 class ServerFailed(InputError):
-    """The embedded server did not come up."""
-
-
-class ServerSlow(ServerFailed):
-    """It did not come up in time, and may yet."""
+    """The embedded server did not come up, or not in time."""
 
 
 class EmbeddedServer:
@@ -58,31 +53,27 @@ class EmbeddedServer:
     def __init__(self, log_path: str, port: int | None = None) -> None:
         self.address = ""  # of its API, once it has printed its port
         self._log_path = log_path
-        self._environment = EPHEMERAL if port is None else full_server(port)
-        self._arguments = [] if port is None else [str(port), FULL]
-        self._process = self._start()
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        with open(self._log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
-            return subprocess.Popen(
-                [sys.executable, "-m", "flows.orchestration.server.embedded", *self._arguments],
+        arguments = [] if port is None else [str(port)]
+        with open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "flows.orchestration.server.embedded", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **(EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)})},
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,
             )
 
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
-        """Return its API's address, once it answers. Raises ServerFailed if it ends, ServerSlow after some seconds."""
+        """Return its API's address, once it answers. Raises ServerFailed if it ends, and after some seconds."""
         deadline = time.monotonic() + seconds
         while not self.ended:
             if self.has_address() and answers(self.address):
                 return self.address
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
-                raise ServerSlow(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
+                raise ServerFailed(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
         raise ServerFailed(
             f"The embedded Prefect server did not start; its log is {self._log_path}.{last_error(self._log_path)}"
         )
@@ -92,7 +83,6 @@ class EmbeddedServer:
         assert self._process.stdout is not None
         if not self.address and select.select([self._process.stdout], [], [], 0)[0]:
             if line := self._process.stdout.readline():  # nothing if it ends
-                self._arguments = [str(int(line)), *self._arguments[1:]]
                 self.address = f"http://127.0.0.1:{int(line)}/api"
         return bool(self.address)
 
@@ -101,20 +91,11 @@ class EmbeddedServer:
         """True if its process is gone."""
         return self._process.poll() is not None
 
-    def start_anew(self) -> None:
-        """Start another in place of one that has ended, on the same port."""
-        self._close()
-        self.address = ""
-        self._process = self._start()
-
-    def _close(self) -> None:
+    def stop(self) -> None:
+        """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-
-    def stop(self) -> None:
-        """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
-        self._close()
         try:
             self._process.wait(SERVER_STOP_SECONDS + 2)
         except subprocess.TimeoutExpired:
@@ -136,7 +117,7 @@ def last_error(log_path: str) -> str:
     """Return the last error in the log of a server, as a sentence; "" if it has none."""
     lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
-    return f" The last error there: {last}" if last else ""
+    return f" The last error there: {last.rstrip('.')}." if last else ""
 
 
 def answers(address: str) -> bool:
@@ -194,11 +175,6 @@ def _ask(url: str, body: object = None) -> bytes | None:
         return None
 
 
-def full_server(port: int) -> dict[str, str]:
-    """Return the settings of a full server on a port of the loopback; its UI asks the API that they name."""
-    return {"PREFECT_SERVER_API_PORT": str(port), "PREFECT_SERVER_API_HOST": "127.0.0.1"}
-
-
 def check_port(port: int) -> None:
     """Raise InputError for a port that is in use."""
     try:
@@ -218,7 +194,6 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     check_port(port)
     prefect_home = Path(os.environ["PREFECT_HOME"])
     check_database(prefect_home)
-    shrink_database(prefect_home, tell)
     log = str(prefect_home / "server.log")
     keep_history(RetentionSettings().history_days)
     with embedded_server(log, port) as server:
@@ -228,11 +203,10 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
 
 
-def serve(port: int, full: bool) -> None:
+def serve(port: int | None) -> None:
     """Run the child process: print the port, serve, and end when the parent's end of stdin closes.
 
-    port: 0 for one that is free
-    full: with the UI, and the services that schedule runs
+    port: of a full server, with the UI and the services that schedule runs; None: another one, on a port that is free
     """
     servers: list[Any] = []
 
@@ -252,14 +226,14 @@ def serve(port: int, full: bool) -> None:
 
     starting = ExitStack()
     starting.enter_context(starting_turn(PREFECT_HOME.value()))
-    listener = socket.create_server(("127.0.0.1", port))
+    listener = socket.create_server(("127.0.0.1", port or 0))
     print(listener.getsockname()[1], flush=True)
-    app = create_app(ephemeral=not full)
-    if full:
+    app = create_app(ephemeral=port is None)
+    if port is not None:
         from flows.orchestration.pages.report_server import add_reports
 
         add_reports(app, PREFECT_HOME.value())
-        (PREFECT_HOME.value() / PORT_FILE).write_text(str(listener.getsockname()[1]))
+        (PREFECT_HOME.value() / PORT_FILE).write_text(str(port))
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -272,11 +246,6 @@ def serve(port: int, full: bool) -> None:
     leave_garbage()
 
 
-def starting_turn(prefect_home: Path, waiting: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
-    """Wait for a server's turn to start: no other of its home starts meanwhile. `waiting` is called if another does."""
-    return held(prefect_home / "starting.lock", waiting)
-
-
 def _once_started(server: Any, starting: ExitStack) -> None:
     """Let the next server start once this one answers."""
     while not server.started:
@@ -285,4 +254,4 @@ def _once_started(server: Any, starting: ExitStack) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]) if len(sys.argv) > 1 else 0, FULL in sys.argv[2:])
+    serve(int(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -6,6 +6,7 @@ row for each document, `revisions` one for each dropped record that has a key.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from corpora.store.manifest import Manifest, Parent
 
@@ -57,6 +58,23 @@ def readable_seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
+    """Describe how far a stage is by its heartbeat, leaving out what is unknown.
+
+    >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
+    '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
+    >>> progress_text("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
+    '0 of 1,000 steps'
+    """
+    what = "steps" if stage.endswith(" steps") else "parts"
+    count = f"{progress['built']:,} of {progress['parts']:,} {what}"
+    rate, left = progress.get("rate"), progress.get("seconds_left")
+    if rate is None or left is None:
+        return count
+    pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
+    return f"{count}, {pace}, {readable_seconds(left)} left of this stage"
 
 
 def readable_moment(text: str) -> str:

@@ -15,7 +15,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 import flows.command.vocabulary.adapt
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.vocabulary.adapt import add_adapt
+from flows.command.terminal import output
+from flows.command.vocabulary.adapt import adapt
 from flows.command.vocabulary.domain_counts import count_domain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 
@@ -29,15 +30,14 @@ COURTS = "The borrower shall repay the lender. " * 30
 def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Collect what the command prints, as a pipe gets it."""
     file = io.StringIO()
-    monkeypatch.setattr(
-        flows.command.vocabulary.adapt, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)
-    )
+    for module in (flows.command.vocabulary.adapt, output):
+        monkeypatch.setattr(module, "console", Console(file=file, width=100, soft_wrap=True, highlight=False))
     return file
 
 
 def command(*arguments: object) -> Any:
     app = App(name="vocabulary")
-    add_adapt(app)
+    app.command(adapt)
     words = ["adapt", *map(str, arguments)]
     return app(words, exit_on_error=False, print_error=False, result_action="return_value")
 
@@ -126,19 +126,6 @@ def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_p
         }
 
 
-def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a batch or a merge loses or doubles counts."""
-    (folder / "lines.jsonl").write_text(
-        "".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99))
-    )
-    vocabulary = load_vocabulary(folder / "bert")
-    whole = count_domain([str(folder / "lines.jsonl")], vocabulary).together
-    monkeypatch.setattr("flows.command.vocabulary.domain_counts.BATCH_CHARACTERS", 10)
-    monkeypatch.setattr("flows.command.vocabulary.domain_counts.MOST_TABLES", 3)
-    assert count_domain([str(folder / "lines.jsonl")], vocabulary).together.equals(whole)
-    assert whole.to_pylist() == [{"word": w, "count": c} for w, c in (("a", 50), ("b", 49), ("lender", 99))]
-
-
 def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file
@@ -190,13 +177,6 @@ def test_what_is_wrong_is_said_and_nothing_written(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_vocabulary_without_slots_is_not_filled(folder: Path, console: io.StringIO) -> None:
-    given = ("--corpus", folder / "courts.txt", "--fill", "--output")
-    command(folder / "bert", *given, folder / "new")
-    with pytest.raises(InputError, match="no unused slots"):
-        command(folder / "new", *given, folder / "newer")
-
-
 def test_a_model_of_another_vocabulary_stops_before_anything_is_read(folder: Path, console: io.StringIO) -> None:
     pytest.importorskip("torch")
     from small_models import write_model
@@ -205,19 +185,3 @@ def test_a_model_of_another_vocabulary_stops_before_anything_is_read(folder: Pat
     with pytest.raises(InputError, match="was trained with another one"):
         command(folder / "bert", "--corpus", "nowhere", "--fill", "--checkpoint", model, "--output", folder / "new")
     assert not (folder / "new").exists()
-
-
-def test_texts_without_words_are_refused(folder: Path, console: io.StringIO) -> None:
-    (folder / "empty.txt").write_text(" \n")
-    with pytest.raises(InputError, match="holds a word"):
-        command(folder / "bert", "--corpus", folder / "empty.txt", "--fill", "--output", folder / "new")
-    with pytest.raises(InputError, match="holds a word"):
-        command(folder / "bert", "--corpus", folder / "genes", "--fill", "--output", folder / "new")
-
-
-def test_words_of_texts_act_on_nothing(folder: Path, console: io.StringIO) -> None:
-    """Fails where markup of a text reaches the terminal."""
-    (folder / "evil.txt").write_text("[red] lender [/red] \x1b[2J borrower\u202e " * 9)
-    given = ("--corpus", folder / "evil.txt", "--tokens", 4, "--output", folder / "new")
-    assert command(folder / "bert", *given) == 0
-    assert "\x1b" not in console.getvalue() and "\u202e" not in console.getvalue()

@@ -4,16 +4,13 @@ Each case fails if the message does not name the thing and its remedy, if a trac
 code is another. The command is run as a user runs it, in a process of its own, but where the words alone are new.
 """
 
-import bz2
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from launched import Site, cloze, new_home
-from small_recipe import World
 
-from corpora.errors import InputError
 from corpora.store.places.place import Place
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,25 +41,9 @@ def write_recipe(folder: Path, dump: Path, *lines: str, store: str = "store") ->
     return path
 
 
-def test_missing_file(home: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, tmp_path / "absent.xml.bz2")
-    assert_one_paragraph(cloze(home, "run", str(recipe)), "absent.xml.bz2", "path")
-
-
 def test_unknown_key_names_the_nearest(home: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, SAMPLE / DUMP, "[duplicates]", "treshold = 0.7")
     assert_one_paragraph(cloze(home, "run", str(recipe)), "recipe.toml", "treshold", "'threshold'")
-
-
-def test_wrong_type(home: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, SAMPLE / DUMP, "[duplicates]", 'bands = "many"')
-    assert_one_paragraph(cloze(home, "run", str(recipe)), "duplicates.bands", "a whole number")
-
-
-def test_not_toml(home: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text("name = \n")
-    assert_one_paragraph(cloze(home, "run", str(recipe)), "recipe.toml", "line 1")
 
 
 def test_no_recipe_and_unknown_command(home: Path, tmp_path: Path) -> None:
@@ -75,29 +56,6 @@ def test_unwritable_store(home: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     recipe = write_recipe(tmp_path, SAMPLE / DUMP, store=str(tmp_path / "file" / "store"))
     assert_one_paragraph(cloze(home, "run", str(recipe)), "Cannot write", "choose another store")
-
-
-def refusal(recipe: Path) -> str:
-    """Return a run's refusal in this process. The tests of damaged records cover a worker's refusal."""
-    world = World(folder=recipe.parent, text=recipe.read_text())
-    with pytest.raises(InputError) as refused:
-        world.run()
-    assert len(str(refused.value).splitlines()) == 1
-    return str(refused.value)
-
-
-def test_truncated_bz2(tmp_path: Path) -> None:
-    dump = tmp_path / DUMP
-    dump.write_bytes((SAMPLE / DUMP).read_bytes()[:-700])
-    said = refusal(write_recipe(tmp_path, dump))
-    assert DUMP in said and "again" in said
-
-
-def test_not_a_dump(tmp_path: Path) -> None:
-    page = tmp_path / "page.xml.bz2"
-    page.write_bytes(bz2.compress(b"<html><body>not a dump</body></html>"))
-    said = refusal(write_recipe(tmp_path, page))
-    assert "page.xml.bz2" in said and "dump" in said
 
 
 @pytest.mark.slow

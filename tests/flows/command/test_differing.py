@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from corpora.store.damage import seal
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.diff import find_run
@@ -92,17 +91,3 @@ def test_runs_are_named_by_folder_and_store_too(store: Place, tmp_path: Path) ->
 def test_what_names_no_run_is_refused_with_what_does(store: Place, arguments: tuple[str, ...], told: str) -> None:
     with pytest.raises(InputError, match=told):
         run_command_line(["diff", *arguments], Path())
-
-
-def test_a_run_that_kept_no_figures_and_has_lost_its_artifacts_is_refused(store: Place) -> None:
-    stage = {"kind": "documents", "name": "notes", "folder": "documents/notes/gone", "state": "built", "reason": "new"}
-    run_id = "20260106T120000000000-notes"
-    path = f"runs/{run_id}/run.json"
-    record(store, run_id, 1)
-    fields = json.loads(store.read(path))
-    fields["stages"] = [{**stage, "seconds": 1.0, "parts": 1, "parts_built": 1}]
-    del fields["digest"]
-    store.write(path, seal(json.dumps(fields).encode()))
-    store.write(f"runs/{run_id}/figures.json", b"{}")
-    with pytest.raises(InputError, match=r"has kept no figures, and its artifacts are not all in"):
-        run_command_line(["diff", "20260106"], Path())

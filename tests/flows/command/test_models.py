@@ -1,13 +1,7 @@
 """Commands that call the trainer: which model an address means, what is reported, and how a refusal comes back."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,8 +15,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.tasks.finetune import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predict import predict_file
-from flows.command.trainer_process import fill, import_folder, model_folder
-from flows.run.inputs.start_model import model_files
+from flows.command.trainer_process import model_folder, relay
 from trainer.launching.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 
@@ -72,15 +65,6 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
     assert not folder.exists()
 
 
-def test_the_parts_of_a_model_keep_their_folders() -> None:
-    """Fails where the configuration of ELECTRA's generator is written over that of the model."""
-    paths = ("part-0/generator/config.json", "part-0/config.json", "part-0/model.safetensors", "part-0/vocab.txt")
-    files = tuple(SimpleNamespace(path=path) for path in paths)
-    manifest: Any = SimpleNamespace(parts=[SimpleNamespace(files=files)])
-    found = model_files(manifest)
-    assert {name: file.path for name, file in found.items()} == {path.removeprefix("part-0/"): path for path in paths}
-
-
 def test_addresses_without_a_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no folder nowhere: give a model's folder"), model_folder("nowhere"):
         pass
@@ -105,23 +89,13 @@ def test_events_become_lines() -> None:
     assert told == [f"training: {rows}", f"evaluation: {rows}", "settings: epochs 3"]
     for step in (1, 2, 3):
         listener.hear({"event": "step", "step": step, "epoch": 1, "loss": 0.5})
+    listener.hear({"event": "checkpoint", "step": 3})
     assert told[3:] == ["step 1/4: epoch 1, loss 0.5"]  # the others came too soon
     listener.hear({"event": "evaluation", "step": 4, "epoch": 1, "accuracy": 2 / 3})
     assert told[4:] == ["evaluation 4/4: epoch 1, accuracy 0.6667"]
     with pytest.raises(InputError, match="mend it"):
         listener.hear({"event": "failure", "message": "mend it"})
     assert progress({"event": "done", "step": 4, "output": "x"}, 4) == "done 4/4: output x"
-
-
-def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
-    table = FileSettings(path="rows.tsv")
-    for overrides, message in (
-        ({"epoch": "3"}, "finetune has no key 'epoch': did you mean 'epochs'"),
-        ({"epochs": "three"}, "epochs = 'three' is of the wrong type"),
-        ({"learning_rate": "11"}, "learning_rate = 11"),
-    ):
-        with pytest.raises(InputError, match=message):
-            finetune_model("classes", str(tmp_path), TaskFiles(table, table), tmp_path / "out", overrides, print)
 
 
 def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
@@ -155,7 +129,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trainer.py").write_text("raise SystemExit(7)\n")
     told: list[str] = []
-    import_folder(write_model(tmp_path / "theirs"), tmp_path / "model", "", None, told.append)
+    relay(["import", "--", str(write_model(tmp_path / "theirs")), str(tmp_path / "model")], told.append)
     assert told[0].startswith(f"{tmp_path / 'model'}: a bert of ") and len(told) == 1
     return tmp_path / "model"
 
@@ -163,7 +137,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_import_and_fill_from_the_command(imported: Path) -> None:
     told: list[str] = []
-    fill(str(imported), "a [MASK] film", 2, True, told.append)
+    relay(["fill", "--top", "2", "--json", "--", str(imported), "a [MASK] film"], told.append)
     said = json.loads("\n".join(told))
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
 
@@ -173,7 +147,7 @@ def test_import_and_fill_from_the_command(imported: Path) -> None:
 def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(InputError, match=r"^The text has no mask"):
-        fill(str(imported), "--top", 2, False, told.append)
+        relay(["fill", "--", str(imported), "--top"], told.append)
     rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
@@ -199,52 +173,4 @@ def test_a_trainer_that_dies_is_no_fault_of_the_user(tmp_path: Path, monkeypatch
     (broken / "torch" / "__init__.py").write_text("raise RuntimeError('no torch today')\n")
     monkeypatch.setenv("PYTHONPATH", str(broken))
     with pytest.raises(TrainingFailed, match=r"ended with exit code 1(.|\n)*no torch today"):
-        fill(str(write_model(tmp_path / "model")), "a [MASK]", 2, True, print)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_the_trainer_ends_with_whoever_started_it(tmp_path: Path) -> None:
-    """Killed in the middle, the parent leaves nothing behind."""
-    model = write_model(tmp_path / "model")
-    rows = "".join(f"a film {number}\t{number % 2}\n" for number in range(64))
-    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
-    program = (
-        "from pathlib import Path\nfrom flows.command.tasks.finetune import TaskFiles, finetune_model\n"
-        "from trainer.tasks.formats.records import FileSettings\n"
-        f"table = FileSettings(path={str(tmp_path / 'rows.tsv')!r})\n"
-        f"out, many = Path({str(tmp_path / 'out')!r}), {{'epochs': '100000'}}\n"
-        f"finetune_model('classes', {str(model)!r}, TaskFiles(table, table), out, many,"
-        " lambda line: print(line, flush=True))\n"
-    )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert parent.stdout is not None
-    try:
-        while not parent.stdout.readline().startswith("step"):
-            assert parent.poll() is None, "the trainer ended before it was killed"
-        [child] = children(parent.pid)
-    finally:
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
-    deadline = time.monotonic() + 120
-    while lives(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not lives(child)
-
-
-def children(pid: int) -> list[int]:
-    """The child processes of a process."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def lives(pid: int) -> bool:
-    """True if a process exists and is more than its exit code."""
-    try:
-        stat: Any = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+        relay(["fill", "--", str(write_model(tmp_path / "model")), "a [MASK]"], print)

@@ -118,33 +118,6 @@ def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Art
         assert {split: set(numbers) for split, numbers in examples.items()} == expected
 
 
-def test_a_revised_document_is_shown_in_its_newest_text(traced: tuple[World, Run, Artifact]) -> None:
-    """Fails where the old text is shown for the new one, or an old example is traced to the new text."""
-    _, run, shards = traced
-    [new] = [d for d in run.corpus.documents() if d.title == "Page 3"]
-    document, examples = trace_document(shards, new.id.hex())
-    assert (document.text, document.revision) == (prose(503), 2)
-    texts = {}
-    for split, numbers in examples.items():
-        shard_set = ShardSet(run.place, run.outcome.shards, split)
-        for index in numbers:
-            _, traces = trace_number(shards, index, split)
-            for item in traces:
-                if item.trace.document.id == new.id:
-                    texts[item.trace.generation] = item.trace.document.text
-                    assert bool(shard_set.live[index]) == (item.trace.generation == 2)
-    assert texts == {1: prose(3), 2: prose(503)}
-
-
-def test_dropped_rows_lead_back_too(traced: tuple[World, Run, Artifact]) -> None:
-    """Fails where a removed document cannot be looked up: source, locator, step, reason."""
-    _, run, _ = traced
-    removed = [row for b in read_table(run.place, run.outcome.corpus, "removed") for row in b.to_pylist()]
-    assert removed == []  # the old row of page 3 was kept once: it is on the delete list, not here
-    gone = [row for b in read_table(run.place, run.outcome.corpus, "deleted") for row in b.to_pylist()]
-    assert [(row["generation"], row["reason"]) for row in gone] == [(1, "superseded")]
-
-
 def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> None:
     """Fails where a trace breaks, or shows other bytes, once the raw file lies elsewhere or nowhere."""
     world = new_world(tmp_path)

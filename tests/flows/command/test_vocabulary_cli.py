@@ -14,11 +14,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.vocabulary.cli import vocabulary_app
-from flows.command.vocabulary.display import show_ids, show_pieces
 from flows.command.vocabulary.named import find_vocabulary, names_in
-from flows.report.drawing.pieces import ShownPiece, paragraphs_of, shown_pieces
-from tokenizers_train.build import plan_counts, plan_vocabulary, train_vocabulary
-from tokenizers_train.measures.texts import cut_text, cut_texts
+from tokenizers_train.build import plan_counts, plan_vocabulary
+from tokenizers_train.measures.texts import cut_texts
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 
@@ -79,37 +77,10 @@ def test_show_cuts_a_text_so_that_no_colour_is_needed(tmp_path: Path, console: i
     assert figures["tokens a word"] == "1.500" and figures["bytes a token"] == "2.500"
 
 
-def test_colours_tell_split_words_from_whole_ones() -> None:
-    pieces = shown_pieces(SMALL, cut_text(SMALL, "ab aba x"))
-    styles = [str(span.style) for span in show_pieces(pieces).spans]
-    assert [piece.kind for piece in pieces] == ["whole", "first", "more", "unknown"]
-    assert "cyan" in styles and "yellow" in styles and "bold red" in styles
-
-
-def test_parts_of_a_character_are_shown_as_their_bytes() -> None:
-    vocabulary = train_vocabulary(*_counted("ab ab", VocabularySettings(algorithm="byte-bpe", size=262)))
-    pieces = shown_pieces(vocabulary, cut_text(vocabulary, "ab é"))
-    assert [piece.text for piece in pieces][-2:] == ["\\xc3", "\\xa9"]
-    assert "".join(piece.gap for piece in pieces) == " "
-
-
-def _counted(text: str, settings: VocabularySettings) -> tuple[Any, VocabularySettings]:
-    import pyarrow as pa
-
-    from tokenizers_train.words.counts import count_by
-
-    return count_by(settings.word_rule, pa.array([text], pa.large_string())), settings
-
-
 def test_text_acts_on_nothing(tmp_path: Path, console: io.StringIO) -> None:
     assert command("show", saved(tmp_path / "small", SMALL), EVIL) == 0
     text = console.getvalue()
     assert "\x1b" not in text and "\u202e" not in text and "red" in text
-
-
-def test_output_is_bounded(tmp_path: Path, console: io.StringIO) -> None:
-    assert command("show", saved(tmp_path / "small", SMALL), "ab " * 5_000) == 0
-    assert "4,488 more pieces" in console.getvalue() and len(console.getvalue()) < 20_000
 
 
 def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,11 +122,6 @@ def test_compare_reads_a_file_and_shows_where_two_differ_most(
     assert facts["vocabularies"][0]["text"]["words"] == 290 and facts["vocabularies"][0]["text"]["lines"] == 3
 
 
-def test_compare_has_a_text_of_its_own(store: Place, console: io.StringIO) -> None:
-    assert command("compare", "pieces", "bytes", "--store", store.address) == 0
-    assert "words cut in other places:" in console.getvalue()
-
-
 @pytest.mark.parametrize("form", ["folder", "tokenizer.json", "vocab.txt", "lines"])
 def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
     """Fails where one of the forms in which vocabularies lie about gives another one."""
@@ -167,12 +133,6 @@ def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
     assert find_vocabulary(str(address.get(form, folder / "vocab.txt"))) == SMALL
 
 
-def test_a_cased_list_of_tokens_is_known_by_its_capitals(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_bytes("\r\n".join(OTHER.tokens).encode() + b"\r\n")
-    assert find_vocabulary(str(path)) == OTHER
-
-
 def test_names_in_a_store(store: Place) -> None:
     assert names_in(store.address) == ["bytes", "pieces"]
     found = find_vocabulary("bytes", store.address)
@@ -181,22 +141,6 @@ def test_names_in_a_store(store: Place) -> None:
         find_vocabulary(store.address)
     with pytest.raises(InputError, match=r"no vocabulary 'letters' in the store .*, which has bytes, pieces\."):
         find_vocabulary("letters", store.address)
-
-
-def test_gpt2_s_files_keep_their_ids(tmp_path: Path) -> None:
-    made = train_vocabulary(*_counted("ab ab ab abc abc", VocabularySettings(algorithm="byte-bpe", size=266)))
-    tokens = [token for token in made.tokens if not token.startswith("<")] + ["<", "<|endoftext|>"]
-    tokens = list(dict.fromkeys(tokens))
-    (tmp_path / "gpt2-encoder.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
-    merges = "".join(f"{left} {right}\n" for left, right in made.merges)
-    (tmp_path / "gpt2-vocab.bpe").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
-    found = find_vocabulary(str(tmp_path / "gpt2-encoder.json"))
-    assert found.tokens == tuple(tokens) and found.merges == made.merges
-    cut = [found.tokens[piece.id] for piece in cut_text(found, "abc ab <|endoftext|>").pieces]
-    assert cut[:4] == ["ab", "c", "Ġab", "Ġ"] and "<|endoftext|>" not in cut
-    (tmp_path / "gpt2-vocab.bpe").unlink()
-    with pytest.raises(InputError, match=r"its merges are missing.*gpt2-vocab\.bpe"):
-        find_vocabulary(str(tmp_path / "gpt2-encoder.json"))
 
 
 @pytest.mark.parametrize(
@@ -236,17 +180,3 @@ def test_a_text_is_given_once_and_can_be_read(tmp_path: Path) -> None:
     for file, said in (("latin.txt", "is not UTF-8"), ("missing.txt", "cannot be read"), (".", "cannot be read")):
         with pytest.raises(InputError, match=said):
             command("compare", name, name, "--text", str(tmp_path / file))
-
-
-def test_paragraphs_are_bounded() -> None:
-    assert paragraphs_of("") == [""]
-    found = paragraphs_of("short\n" + "word " * 300)
-    assert [len(part) <= 600 and part.endswith("word …") for part in found] == [True]
-
-
-def test_ids_of_pieces_are_told(store: Place) -> None:
-    vocabulary = find_vocabulary("pieces", store.address)
-    pieces: list[ShownPiece] = shown_pieces(vocabulary, cut_text(vocabulary, "river stones"))
-    told = show_ids(pieces).plain.split()
-    assert [vocabulary.tokens[int(id)] for id in told[1::2]] == told[::2]
-    assert len(pieces) > 2

@@ -23,9 +23,9 @@ from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.releases.cli import next_steps
 from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
-from flows.orchestration.schedules.recipe_flow import IN_A_RUN, entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.schedules.recipe_flow import entrypoint_of, overrides_given, recipe_flow
 from flows.orchestration.schedules.timetables import timetable
-from flows.recipes.recipe import KEYS, Recipe, parse_recipe
+from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.run_record import read_run
 
 HOME = Path("/home/cloze")
@@ -74,30 +74,15 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     assert first(written(world, schedule=timetable(None, 60)))["schedules"] == [{"interval": 60}]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"name": "a/b"}, r"name = 'a/b'"),
-        ({"name": "a%b"}, "cannot have any of"),
-        ({"name": "a{{b}}"}, "beginning of a template"),
-        ({"path": Path("small.txt")}, r"is not named \*\.toml"),
-    ],
-)
-def test_what_cannot_be_deployed_is_said(change: dict[str, Any], said: str, tmp_path: Path) -> None:
-    """Fails where a file is written that the server or a run would refuse later, with words of their own."""
-    world = new_world(tmp_path / "recipes")
-    recipe = world.recipe()
-    if "path" in change:
-        change = {"path": world.folder / change["path"]}
-    with pytest.raises(InputError, match=said):
-        renamed = parse_recipe(world.text.replace('"small"', json.dumps(change.get("name", "small"))), recipe.path, {})
-        written(world, recipe=replace(renamed, **change))
-
-
 def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
     """Fails where one recipe takes another's place, or somebody's file is written over."""
     world = new_world(tmp_path / "recipes")
     one = world.recipe()
+    for name, said in (("a/b", r"name = 'a/b'"), ("a%b", "cannot have any of")):
+        with pytest.raises(InputError, match=said):
+            written(world, recipe=parse_recipe(world.text.replace('"small"', json.dumps(name)), one.path, {}))
+    with pytest.raises(InputError, match=r"is not named \*\.toml"):
+        written(world, recipe=replace(one, path=world.folder / "small.txt"))
     with pytest.raises(InputError, match="Two recipes are named 'small'"):
         prefect_yaml([one, one], "pool", None, tmp_path, HOME)
     with pytest.raises(InputError, match="--workers 0"):
@@ -124,40 +109,16 @@ def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pyt
         load_flow_from_entrypoint(entrypoint_of("recipes/other.toml"))
 
 
-def test_the_form_has_a_typed_field_for_each_setting(tmp_path: Path) -> None:
-    """Fails where a setting is no field, its type or value is not the recipe's, or an edited recipe refuses a run."""
-    world = new_world(tmp_path, RECIPE + '[language]\nkeep = ["en"]\n')
-    schema = parameter_schema(recipe_flow(world.recipe_path)).model_dump_for_openapi()
-    assert [*schema["properties"]][:4] == ["store", "seed", "engine", "source"]
-    seed = schema["properties"]["seed"]
-    assert (seed["type"], seed["default"]) == ("number", 42)
-    fields = {name: schema["definitions"][name]["properties"] for name in ("documents", "language", "repetition")}
-    assert fields["documents"]["max_damaged_share"]["type"] == "number"
-    assert fields["language"]["keep"]["items"] == {"type": "string"}
-    enabled = fields["repetition"]["enabled"]
-    assert (enabled["type"], enabled["default"], enabled["title"]) == ("boolean", False, "enabled")
-    assert "max_damaged_share:" in schema["definitions"]["documents"]["description"]
-    assert schema["properties"]["source"]["default"]["pages"]["path"] == "raw/pages"
-    with pytest.MonkeyPatch.context() as process:
-        process.setenv(IN_A_RUN, "of a process")
-        world.recipe_path.write_text("no TOML at all")
-        taken = recipe_flow(world.recipe_path).fn.__signature__.parameters  # type: ignore[attr-defined]
-        assert set(taken) == {*KEYS, "set", "worker_processes"}
-
-
-def test_what_a_form_gives_is_over_the_recipe(tmp_path: Path) -> None:
-    """Fails where a value of a form, or a pair of its list, does not arrive as with `--set`, or a default pins one."""
-    world = new_world(tmp_path)
-    flow = recipe_flow(world.recipe_path)
-    defaults = {name: parameter.default for name, parameter in flow.fn.__signature__.parameters.items()}  # type: ignore[attr-defined]
-    untouched = {name: default for name, default in defaults.items() if name in ("documents", "shards", "source")}
-    assert overrides_given(untouched, world.recipe_path) == {}
-    given = {**untouched, "shards": {"length": 3}, "vocabulary": {"size": "x"}, "set": ["shards.copies=1"]}
-    assert overrides_given(given, world.recipe_path) == {
-        "shards.length": "3",
-        "vocabulary.size": '"x"',
-        "shards.copies": "1",
-    }
+def test_the_form_has_a_field_for_each_parameter(tmp_path: Path) -> None:
+    """Fails where the page of a deployment has no form, or what it gives does not arrive as with `--set`."""
+    flow = recipe_flow(new_world(tmp_path).recipe_path)
+    fields = parameter_schema(flow).model_dump_for_openapi()["properties"]
+    assert [*fields] == ["set", "store", "worker_processes"]
+    assert fields["set"]["items"] == {"type": "string"} and "key=value" in fields["set"]["description"]
+    assert overrides_given([], None) == {}
+    assert overrides_given(["shards.copies=1"], "/s") == {"store": '"/s"', "shards.copies": "1"}
+    with pytest.raises(InputError, match=r"set shards: write it as key=value"):
+        overrides_given(["shards"], None)
 
 
 @pytest.mark.slow
@@ -191,8 +152,9 @@ def test_a_worker_runs_a_deployment_with_a_changed_setting(
         assert there["parameters"] == {"worker_processes": 1}
         start = f"{api}/deployments/{there['id']}/create_flow_run"
         with pytest.raises(urllib.error.HTTPError, match="409"):
-            post(start, parameters={"shards": {"length": "x"}})
-        post(start, parameters={"shards": {"length": 48}, "worker_processes": 1}, state={"type": "SCHEDULED"})
+            post(start, parameters={"worker_processes": "x"})
+        given = {"set": ["shards.length=48"], "worker_processes": 1}
+        post(start, parameters=given, state={"type": "SCHEDULED"})
         said_there = shell(f"{worker} --run-once")
         [run] = ask(api, "flow_runs")
         assert run["state"]["name"] == "Completed", said_there

@@ -1,4 +1,4 @@
-"""Grids: one recipe in several forms, as one flow; what they share is built once, and a table tells of all."""
+"""Grids: one recipe in several forms; what they share is built once, and a table tells of all."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.command.tasks.grid import grid_of, table_lines
 from flows.recipes.grids import read_grid, shipped_grids
 from flows.recipes.recipe import parse_recipe
 
@@ -66,31 +65,12 @@ def test_a_grid_that_is_none_is_told(tmp_path: Path, text: str, told: str) -> No
         read_grid("nowhere")
 
 
-def test_a_recipe_without_a_model_is_told(tmp_path: Path) -> None:
-    (tmp_path / "base.toml").write_text(BASE)
-    asked = ("masking", str(tmp_path / "base.toml"), (), None, None, tmp_path / "out", tmp_path, None)
-    with pytest.raises(InputError, match=r"The recipe 'base' has no \[model\]: a grid compares models"):
-        grid_of(*asked, print)
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_table_stands_over_its_caveat(tmp_path: Path) -> None:
-    (tmp_path / "lengths.toml").write_text(CELLS)
-    rows = [{"cell": "short", "loss": "3.1"}, {"cell": "as it comes", "loss": "3", "published average": "79"}]
-    assert table_lines(read_grid(str(tmp_path / "lengths.toml")), rows) == [
-        *("# Lengths", ""),
-        *("| cell | loss | published average |", "|---|---|---|"),
-        *("| short | 3.1 |  |", "| as it comes | 3 | 79 |", ""),
-        *("Published: nobody.", "", "Small."),
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.server
-def test_the_cells_of_a_grid_are_runs_below_one_flow(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Fails where a cell trains the model of another, builds again what both share, or is no run below the grid's."""
+def test_the_cells_of_a_grid_are_runs(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Fails where a cell trains the model of another, or builds again what both share."""
     pytest.importorskip("torch", reason="the trainer is not installed")
-    from launched import ask, cloze
+    from launched import cloze
     from small_recipe import RECIPE, fill, new_world
     from test_run_training import MODEL
 
@@ -109,8 +89,3 @@ def test_the_cells_of_a_grid_are_runs_below_one_flow(tmp_path: Path, request: py
     names = {"corpora": "small", "tokens": "small", "shards": "small", "models": "small"}
     numbers = {kind: len(list_manifests(world.place, kind, name)) for kind, name in names.items()}
     assert numbers == {"corpora": 1, "tokens": 1, "shards": 2, "models": 2}
-    runs = ask(site.api, "flow_runs", sort="START_TIME_DESC", limit=20)
-    parent = next(run for run in runs if run["name"].endswith("lengths") or "lengths" in run["name"])
-    below = [run for run in runs if run["parent_task_run_id"] is not None]
-    assert parent["state_type"] == "COMPLETED" and len(below) == 2
-    assert all(run["state_type"] == "COMPLETED" for run in below)

@@ -12,7 +12,7 @@ import pytest
 from small_recipe import RECIPE
 
 from corpora.errors import InputError
-from flows.orchestration.runs.notifications import LifeSigns, failure_told, read_or_tell, stall_told
+from flows.orchestration.runs.notifications import LifeSigns, failure_reported, read_or_tell, stalls_reported
 from flows.recipes.recipe import Recipe, parse_recipe
 
 
@@ -34,11 +34,11 @@ def heard(tmp_path: Path) -> list[dict[str, str]]:
 def test_a_failure_is_told_and_raised_on(tmp_path: Path) -> None:
     """Fails where an error is swallowed, told without its reason, or an end without one is told as a failure."""
     said: list[str] = []
-    with failure_told(told(tmp_path), said.append):
+    with failure_reported(told(tmp_path), said.append):
         pass
     assert heard(tmp_path) == []
     for error in (InputError("No raw file."), ZeroDivisionError("by zero")):
-        with pytest.raises(type(error)), failure_told(told(tmp_path), said.append) as notifier:
+        with pytest.raises(type(error)), failure_reported(told(tmp_path), said.append) as notifier:
             notifier.run_id = "r1"
             raise error
     assert [(one["event"], one["run"], one["text"]) for one in heard(tmp_path)] == [
@@ -52,7 +52,7 @@ def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
     """Fails where a command that is not there hides why a run failed."""
     recipe, said = told(tmp_path), list[str]()
     recipe = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
-    with pytest.raises(InputError, match="No raw file"), failure_told(recipe, said.append):
+    with pytest.raises(InputError, match="No raw file"), failure_reported(recipe, said.append):
         raise InputError("No raw file.")
     assert len(said) == 1 and said[0].startswith("This notice could not be sent (failure) by the command no-such")
 
@@ -101,7 +101,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert wait_for(lambda: looks[0] >= before + 2)  # the first may have begun before
 
     signs.workers = workers
-    with failure_told(recipe, said.append) as notifier, stall_told(notifier, signs):
+    with failure_reported(recipe, said.append) as notifier, stalls_reported(notifier, signs):
         pass_time(0.0)
         for number in range(4):  # signs come, of one kind or the other
             works[0] += 1

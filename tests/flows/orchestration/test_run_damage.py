@@ -1,23 +1,16 @@
-"""A damaged store under Prefect, and what tasks are given: the command in a process of its own, with a server."""
+"""A damaged store under Prefect: the command in a process of its own, with a server."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from launched import LONG, Site, cloze, environment
+from launched import Site, cloze
 from small_recipe import Run, World
 
 from corpora.store.places.place import Place
 from flows.run.record.run_record import StageRecord, list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
-
-SMALL = 20_000  # bytes: of a small run; what tasks are given grows with the parts that they are about
 
 
 @pytest.fixture
@@ -72,35 +65,3 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
             assert (store / manifest.stage_folder / one).read_bytes() == Path(
                 finished.place.full_path(f"{manifest.stage_folder}/{one}")
             ).read_bytes()
-
-
-@pytest.mark.long
-def test_what_a_task_is_given_can_be_sent_anywhere(copy: World, site: Site, tmp_path: Path) -> None:
-    """Fails where a parameter holds a pool, a lock or a function of the driver, or grows with what it does not need.
-
-    Each task works on what came out of the pickle, so nothing that it needs was left behind.
-    """
-    shutil.rmtree(Path(copy.place.address) / "verdicts")
-    shutil.rmtree(Path(copy.place.address) / "tokens")
-    noted = tmp_path / "noted.jsonl"
-    arguments = ["run", str(copy.recipe_path), "--workers", "2"]
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("noted_parameters.py")), str(noted), *arguments],
-        cwd=site.home,
-        env={**environment(site.home, site.api), "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LONG,
-    )
-    assert done.returncode == 0, done.stdout
-    lines = [json.loads(line) for line in noted.read_text().splitlines()]
-    assert {(line["task"], line["given"]) for line in lines} == {
-        ("build_range", "PartsWork"),
-        ("publish_stage", "PublishWork"),
-        ("reuse_stage", "ReuseWork"),
-    }
-    counted, found = Counter(line["task"] for line in lines), stages(copy.place)
-    assert counted["publish_stage"] == sum(stage.state == "built" for stage in found.values()) == 2
-    assert counted["reuse_stage"] == sum(stage.state == "reused" for stage in found.values())
-    assert 0 < max(line["bytes"] for line in lines) < SMALL

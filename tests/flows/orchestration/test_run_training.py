@@ -20,7 +20,6 @@ import pytest
 pytest.importorskip("torch", reason="the trainer is not installed")
 from launched import LONG, Site, cloze, left, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
-from small_training import flip_tokens, trained_shard
 from terminal import CTRL_C, terminal
 
 from corpora.store.manifest import Manifest
@@ -28,7 +27,6 @@ from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.integrity.inventory import faults_of
 from flows.run.record.run_record import list_runs, read_run
-from trainer.complete_folders import finish, read_finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -160,22 +158,6 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
 
 
 @pytest.mark.long
-def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
-    site: Site, trained: Trained, tmp_path: Path
-) -> None:
-    """Fails where a flipped bit is learnt, stops the run for good, or the model is another than without it."""
-    world = trained.copy(tmp_path / "world", without=("models",))
-    [shards] = list_manifests(world.place, "shards", "small")
-    name = trained_shard(shards)
-    flip_tokens(Path(world.place.full_path(name)))
-    done = run(site, world)
-    assert done.returncode == 0, done.stdout
-    said = " ".join(done.stdout.split())
-    assert f"{name} is damaged: its bytes are not those that were written. It is built again." in said
-    assert model_of(world.place).to_bytes() == model_of(trained.world.place).to_bytes()
-
-
-@pytest.mark.long
 def test_a_model_in_an_object_store(
     site: Site, trained: Trained, s3_store: Place, s3_endpoint: str, tmp_path: Path
 ) -> None:
@@ -190,23 +172,3 @@ def test_a_model_in_an_object_store(
     assert json.loads(s3_store.read(f"{manifest.folder}/config.json"))["model_type"] == "bert"
     assert list_manifests(s3_store, "shards", "small") == list_manifests(trained.world.place, "shards", "small")
     assert not {"models", "shards"} & {path.name for path in (world.folder / "store").iterdir()}
-
-
-@pytest.mark.long
-def test_a_checkpoint_of_another_model_is_refused(site: Site, trained: Trained, tmp_path: Path) -> None:
-    """Fails where training goes on from what was trained otherwise, or says so in a traceback."""
-    world = trained.copy(tmp_path / "world")
-    work = work_of(world)
-    assert work is not None
-    [newest] = list(work.rglob(f"step-*{STEPS}/complete.json"))
-    facts = read_finished(newest.parent)
-    facts["identity"]["training"]["learning_rate"] = 0.002
-    finish(newest.parent, facts, facts["files"])
-    for gone in (work / "export", work.parent / "parts"):
-        shutil.rmtree(gone)
-    (work.parent / "manifest.json").unlink()
-    again = run(site, world)
-    assert again.returncode == 2 and "Traceback" not in again.stdout, again.stdout
-    assert "belongs to another model: its training.learning_rate is 0.002, but here it is 0.001." in again.stdout
-    short = run(site, world, "--set", "model.max_length=32")
-    assert short.returncode == 2 and "raise model.max_length, or make shorter examples" in short.stdout

@@ -17,8 +17,8 @@ from corpora.errors import InputError
 from corpora.store.workers.processes import family, lives
 from flows.command.cli import run_command_line
 from flows.orchestration.schedules import service
-from flows.orchestration.schedules.serve import check_server_port, served_alone
-from flows.orchestration.schedules.service import deployment_of, end_runner, patiently
+from flows.orchestration.schedules.serve import served_alone
+from flows.orchestration.schedules.service import end_runner, patiently
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import ServerFailed, keeps_runs_of
 
@@ -88,13 +88,6 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
     runner.stdout.close()
 
 
-def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
-    """Fails where the runs of all recipes on schedules are of one flow, so that nobody tells them apart."""
-    deployment = deployment_of("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60)
-    assert (deployment.name, deployment.flow_name, deployment.tags) == ("R%D", "R-D", ["recipe: R%D"])
-    assert deployment.concurrency_limit == 1 and deployment.parameters == {"worker_processes": 1}
-
-
 def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
     """Fails where two services of one name take turns at its deployment, or the message does not say who has it."""
     home, recipe = new_home(tmp_path), world.recipe()
@@ -103,16 +96,6 @@ def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
             pass
     with served_alone(home, recipe):
         pass
-
-
-# What is said before anything starts
-
-
-def test_a_port_is_a_port(tmp_path: Path) -> None:
-    """Fails where a number that is none ends in a traceback."""
-    for port in (0, -1, 70000):
-        with pytest.raises(InputError, match=f"--port {port} must be a whole number from 1 to 65535"):
-            check_server_port(tmp_path, port)
 
 
 def test_another_server_is_not_ours(tmp_path: Path) -> None:
@@ -145,6 +128,7 @@ def test_mistakes_are_said_before_anything_starts(
         cases = {
             (recipe, "--cron", "61 * * * *"): r"--cron '61 \* \* \* \*' is not a cron expression",
             (recipe, "--every", "60", "--port", port): f"Port {port} is in use",
+            (recipe, "--every", "60", "--port", "70000"): "--port 70000 must be a whole number from 1 to 65535",
             ("absent.toml", "--every", "60"): "Cannot read the recipe absent.toml",
         }
         for arguments, words in cases.items():

@@ -1,36 +1,28 @@
 """The orchestrator's pages are given these values to show: no server, no browser."""
 
 import json
-import re
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 from xml.etree import ElementTree
 
-import pytest
 from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
-from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.orchestration.pages import markdown as pages
-from flows.orchestration.pages.markdown import JOINER, Living, in_alt, in_row, plain
-from flows.orchestration.pages.page_artifacts import arrows, lineage, progress_text, report_command, run_tags
+from flows.orchestration.pages.markdown import JOINER, in_alt, in_row, plain
+from flows.orchestration.pages.page_artifacts import arrows, lineage, report_command
 from flows.orchestration.pages.page_artifacts import picture as lineage_picture
-from flows.orchestration.runs.tasks import state_of
 from flows.orchestration.runs.training_task import (
     curves,
+    earlier_events,
     event_line,
     metric_rows,
     picture,
-    said_before,
     standing,
-    thinned,
 )
 from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
-from flows.run.record.heartbeat import StageProgress
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:
@@ -52,55 +44,13 @@ def test_the_table_of_metrics_has_one_set_of_columns() -> None:
     assert [row["learning rate"] for row in rows] == ["0.5", "", ""]
 
 
-def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
-    """Fails where a run of a week fills the memory or the page, or loses an evaluation or its newest step."""
-    events = [event for n in range(1, 5001) for event in ([step(n), evaluation(n)] if n % 100 == 0 else [step(n)])]
-    rows = metric_rows(events)
-    assert sum(row["of"] == "held out" for row in rows) == 50
-    assert 100 <= sum(row["of"] == "training" for row in rows) <= 102
-    assert [row["step"] for row in rows[:2]] == ["5000", "5000"]
-    kept = thinned(events)
-    assert [e for e in kept if e["event"] == "evaluation"] == [e for e in events if e["event"] == "evaluation"]
-    assert sum(e["event"] == "step" for e in kept) == 2500
-
-
 def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
     """Fails where the curve of a resumed run begins at its checkpoint, or draws steps that were cut off twice."""
     path = tmp_path / "metrics.jsonl"
     resume = {"event": "resume", "step": 2, "phase": 0}
     path.write_text("".join(json.dumps(event) + "\n" for event in (step(1), step(2), resume, step(3))))
-    assert [(e["event"], e["step"]) for e in said_before(resume, path)] == [("step", 1), ("step", 2), ("resume", 2)]
-    assert list(said_before(step(4), path)) == []
-
-
-def test_an_artifact_is_made_once_and_changed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where every drawing leaves an artifact of its own, or a table is kept as anything but its rows."""
-    calls: list[tuple[Any, ...]] = []
-
-    class Client:
-        def __enter__(self) -> "Client":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def update_artifact(self, artifact_id: UUID, update: Any) -> None:
-            calls.append(("update", artifact_id, update.data, update.description))
-
-    its_id = UUID(int=1)
-
-    def create(data: Any, *, key: str, description: str) -> UUID:
-        calls.append(("create", key, data, description))
-        return its_id
-
-    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda sync_client: Client())
-    monkeypatch.setattr("prefect.artifacts.create_table_artifact", create)
-    table = Living(key="metrics-models/small")
-    for number in (1, 2):
-        table.show([{"step": str(number)}], f"step {number}")
-    assert calls == [
-        ("create", "metrics-models-small", [{"step": "1"}], "step 1"),
-        ("update", its_id, '[{"step": "2"}]', "step 2"),
-    ]
+    assert [(e["event"], e["step"]) for e in earlier_events(resume, path)] == [("step", 1), ("step", 2), ("resume", 2)]
+    assert list(earlier_events(step(4), path)) == []
 
 
 def test_a_text_stays_what_it_says() -> None:
@@ -111,17 +61,6 @@ def test_a_text_stays_what_it_says() -> None:
     for text in ("notes.jsonl: bytes 0 to 120", "12,690", "rules: gopher.min_words", "5 > 3 (so it is), a_b and $x$"):
         assert plain(text) == text
     assert in_row("a|b") == r"a\|b" and in_alt("[a]") == f"a{JOINER}"
-
-
-def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
-    """Fails where another module makes artifacts, with text that is not made plain."""
-    package = Path(pages.__file__).parents[1]
-    makers = [
-        path.name
-        for path in package.rglob("*.py")
-        if re.search(r"create_\w+_artifact|\.update_artifact\(|/artifacts/", path.read_text())
-    ]
-    assert makers == ["markdown.py"]
 
 
 def test_what_is_no_number_is_said() -> None:
@@ -149,12 +88,6 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
         "next loss": "8.5",
         "order loss": "0.5",
     }
-
-
-def test_the_curve_has_colours_of_its_own() -> None:
-    """Fails where a colour in place of the page's is left in a picture that has no page."""
-    svg = b64decode(picture([step(n) for n in range(1, 9)]).partition(",")[2]).decode()
-    assert "#dddddd" in svg and "#070809" not in svg and "#040506" not in svg
 
 
 def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
@@ -190,12 +123,6 @@ def drawn_in(address: str) -> str:
     return b64decode(data).decode()
 
 
-def test_generations_of_a_stage_are_one_box(finished: Run) -> None:
-    """Fails where a corpus of many generations is drawn as many boxes, or with an arrow to itself."""
-    once = lineage_picture(finished.manifests)
-    assert lineage_picture([*finished.manifests, *finished.manifests]) == once
-
-
 def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finished: Run) -> None:
     """Fails where 40 sources make a picture that nobody can read, or a name is an element of it."""
     [pages] = [manifest for manifest in finished.manifests if manifest.stage_folder == "documents/pages"]
@@ -208,38 +135,3 @@ def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finish
     drawing = ElementTree.fromstring(draw_lineage(boxes, [(boxes[0].key, boxes[1].key)]))
     kinds = {element.tag.partition("}")[2] for element in drawing.iter()}
     assert kinds == {"svg", "rect", "path", "g", "text"}
-
-
-def test_a_run_is_found_by_recipe_source_and_kind(finished: Run) -> None:
-    assert run_tags(finished.recipe, "builds") == ["recipe: small", "builds", "source: pages", "source: notes"]
-
-
-def test_time_left_is_unknown_until_there_is_a_rate() -> None:
-    """Fails where a number is said before anything was built, or of parts that were there before."""
-    pace = StageProgress(parts=10, built=0, first=0, begun=0.0)
-    assert progress_text("parts", pace, 60.0) == "parts 0 of 10, time left unknown"
-    pace.built = 5
-    assert progress_text("parts", pace, 1.0) == "parts 5 of 10, time left unknown"
-    assert progress_text("parts", pace, 100.0) == "parts 5 of 10, about 2 min left of this stage"
-    assert progress_text("parts", StageProgress(parts=10, built=5, first=5, begun=0.0), 90.0).endswith("unknown")
-    pace.built = 10
-    assert progress_text("parts", pace, 100.0) == "parts 10 of 10"
-
-
-def test_what_the_user_can_mend_is_the_state_s_message() -> None:
-    """Fails where a paragraph is wrapped, or another error is taken for one."""
-
-    def mendable() -> int:
-        raise InputError("The file a.txt is empty: fill it.")
-
-    def broken() -> int:
-        raise KeyError("a")
-
-    failed = state_of(mendable, str)
-    assert failed.is_failed() and failed.message == "The file a.txt is empty: fill it."
-    with pytest.raises(InputError, match="fill it"):
-        failed.result()
-    with pytest.raises(KeyError):
-        state_of(broken, str)
-    done = state_of(lambda: 3, lambda number: f"{number} parts")
-    assert done.is_completed() and done.message == "3 parts" and done.result() == 3

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from small_shards import put_shards
@@ -17,7 +16,7 @@ from shards.masks.masking import MaskSettings
 from shards.masks.schedule import RateSchedule
 from shards.reading import materialised
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import GatheredExamples, Loader, gather_plain
+from shards.reading.loader import GatheredExamples, Loader
 from shards.settings import ShardSettings
 
 STEPS = RateSchedule(points=((2, 0.5), (9, 0.1)), by="step", batch=11, shape="linear")
@@ -85,20 +84,6 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
         assert len(list((tmp_path / "read-0").iterdir())) > 1 and num > 30
 
 
-def test_a_rate_by_the_step_is_that_of_the_definition(artifacts: dict[str, Artifact]) -> None:
-    """Fails where the rate is not that of the slot's step, for whoever reads it; held-out examples have the last."""
-    artifact = artifacts["by-step"]
-    shard_set = ShardSet(artifact.place, artifact.manifest)
-    found = Loader(shard_set, 5).gather(range(2 * len(shard_set)))
-    plain = gather_plain(shard_set, 5, range(2 * len(shard_set)))
-    assert rows_of(found) == rows_of(plain)
-    shares = [len(row["mask_positions"]) / len(row["ids"]) for row in rows_of(found)]
-    assert min(shares[22:33]) > 0.3 > 0.2 > max(shares[99:110])
-    held_out = ShardSet(artifact.place, artifact.manifest, "held-out")
-    rows = rows_of(Loader(held_out, 5).gather(range(len(held_out))))
-    assert max(len(row["mask_positions"]) / len(row["ids"]) for row in rows) < 0.2
-
-
 def test_what_cannot_be_written_is_refused(artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     dynamic, by_step = artifacts["dynamic"], artifacts["by-step"]
     (tmp_path / "taken").mkdir()
@@ -112,16 +97,3 @@ def test_what_cannot_be_written_is_refused(artifacts: dict[str, Artifact], tmp_p
         with pytest.raises(InputError, match=said):
             write_epoch(*arguments)
     assert not (tmp_path / "new").exists()
-
-
-def test_a_split_that_has_nothing_left_is_an_empty_file(
-    artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fails where there is no file, or no schema in it."""
-    monkeypatch.setattr(ShardSet, "live", property(lambda shard_set: np.zeros(len(shard_set), bool)))
-    lines = write_epoch(artifacts["dynamic"], 0, str(tmp_path / "rows"), "train", None)
-    assert written(tmp_path / "rows") == [] and lines[0].startswith("0 examples of epoch 0 in 1 file; ")
-    [file] = (tmp_path / "rows").iterdir()
-    assert pa.ipc.open_file(file).schema.names == [
-        "example_id", "ids", "boundary", "mask_positions", "targets", "label",
-    ]  # fmt: skip

@@ -1,0 +1,126 @@
+"""What the commands of tasks are asked for, where it is more than a few options."""
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from trainer.tasks.formats.records import FileSettings
+
+Model = Annotated[
+    str, Parameter(help="A model's folder, an artifact's folder in a store, a release (STORE@NAME), or a store.")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FileAsked:
+    """How a file of records is read."""
+
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()
+        ),
+    ] = None
+    format: Annotated[str, Parameter(help="The files' format, where their endings do not show it.")] = ""
+    header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
+    max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
+
+    def of(self, path: Path | None) -> "FileSettings":
+        """Return the settings of a file, or of one that is named later. Raises InputError."""
+        from flows.recipes.tables import read_override
+        from trainer.tasks.formats.records import FileSettings
+
+        return FileSettings(
+            path="" if path is None else str(path.resolve()),
+            format=self.format,
+            header=self.header,
+            columns=dict(read_override(text, "--column") for text in self.columns or []),
+            max_unusable=self.max_unusable,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TextsAsked(FileAsked):
+    """The same for a collection."""
+
+    format: Annotated[
+        str, Parameter(help="Its format, if its ending does not show it; documents or queries of TREC, MS MARCO, BEIR.")
+    ] = ""
+
+
+FILE_ASKED, TEXTS_ASKED = FileAsked(), TextsAsked()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """An evaluation of a model on a suite, from its runs to its tables."""
+
+    model: Model
+    suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
+    _: KW_ONLY
+    data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
+    output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
+    compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
+    license: Annotated[str, Parameter(help="The model's licence as Hugging Face spells it, for its card.")] = "unknown"
+    onnx: Annotated[
+        bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
+    ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DrawAsked:
+    """How a text is continued, as the trainer's command takes it."""
+
+    tokens: Annotated[int, Parameter(help="Most tokens to add.")] = 40
+    temperature: Annotated[float, Parameter(help="The lower, the more probable; 0: always the most probable.")] = 1.0
+    top_k: Annotated[int, Parameter(help="Draw from so many tokens; 0: from all.")] = 0
+    top_p: Annotated[float, Parameter(help="Draw from the fewest tokens that have this share together.")] = 1.0
+    repetition_penalty: Annotated[float, Parameter(help="Above 1, tokens that occur already are less probable.")] = 1.0
+    no_repeat: Annotated[int, Parameter(help="No sequence of so many tokens occurs twice; 0: no limit.")] = 0
+    stop: Annotated[str, Parameter(help="A token after which nothing is added, such as a full stop.")] = ""
+    seed: Annotated[int, Parameter(help="The seed of the draws.")] = 42
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VectorsAsked:
+    """The vectors that are made, as `EmbedSettings` has them."""
+
+    by: Annotated[str, Parameter(help="The unit that gets a vector: text, word or token.")] = "text"
+    layers: Annotated[str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")] = "last"
+    combine: Annotated[str, Parameter(help="Vectors of several layers: concat, sum or mean.")] = "concat"
+    pooling: Annotated[str, Parameter(help="Of a text's tokens: mean, cls or max; default: as in training.")] = ""
+    side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first"
+    precision: Annotated[str, Parameter(help="Of stored numbers: float32 or float16.")] = "float32"
+    max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SearchAsked:
+    """How a collection is searched, as `SearchJob` has it."""
+
+    model: Annotated[str, Parameter(help="Makes the vectors of texts.")] = ""
+    vectors: Annotated[Path | None, Parameter(help="The documents' vectors, made before.")] = None
+    output: Annotated[Path | None, Parameter(help="File for the results, in TREC's form.")] = None
+    top: Annotated[int, Parameter(help="Documents per query.")] = 100
+    judgements: Annotated[Path | None, Parameter(help="Which documents are relevant (qrels): report the measures.")] = (
+        None
+    )
+    rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores the results again.")] = ""
+    relevant: Annotated[str, Parameter(help="Its label of a document that answers; default: its last.")] = ""
+    training: Annotated[Path | None, Parameter(help="File for rows of the task retrieval, from judgements.")] = None
+    pairs: Annotated[Path | None, Parameter(help="File for rows of a model that reranks, from judgements.")] = None
+    negatives: Annotated[int, Parameter(help="Irrelevant results for each relevant one in these rows.")] = 1
+    index_above: Annotated[int, Parameter(help="Vectors above which an index is used.")] = 1_000_000
+
+
+VECTORS_ASKED, SEARCH_ASKED, DRAW_ASKED = VectorsAsked(), SearchAsked(), DrawAsked()

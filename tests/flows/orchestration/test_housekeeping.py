@@ -1,0 +1,67 @@
+"""The orchestrator's history keeps its size; what is due and what waits for a person is told in the store."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prefect.settings import Settings
+
+from corpora.store.places.place import Place
+from flows.command.operations.display import status_lines
+from flows.orchestration.releases.approval import says_who_waits
+from flows.orchestration.schedules.housekeeping import due_runs, shown_in_status
+from flows.orchestration.server.database import OF_THE_USER
+from flows.orchestration.server.history import keep_history
+from flows.run.record.listed_runs import schedule_path, store_status, waiting_path
+
+
+def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where Prefect does not understand what it is told, or where what the user has set is overruled."""
+    monkeypatch.delenv(OF_THE_USER[0], raising=False)
+    names = ("DB_VACUUM_ENABLED", "DB_VACUUM_RETENTION_PERIOD", "DB_VACUUM_ORPHAN_CLEANUP_LOOP_SECONDS")
+    for name in names:
+        monkeypatch.setenv(f"PREFECT_SERVER_SERVICES_{name}", "")  # to be as it was after this test
+        monkeypatch.delenv(f"PREFECT_SERVER_SERVICES_{name}")
+    monkeypatch.setenv("PREFECT_SERVER_EVENTS_RETENTION_PERIOD", "PT2H")
+    keep_history(30.0)
+    server = Settings().server
+    assert server.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}
+    assert server.services.db_vacuum.retention_period == timedelta(days=30)
+    assert server.events.retention_period == timedelta(hours=2)
+
+
+def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
+    """Fails where `cloze status` does not know of a schedule, or still does when it is over."""
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    times = [later - timedelta(hours=2), later]
+    api: Any = SimpleNamespace(
+        read_flow_runs=lambda **_: [SimpleNamespace(next_scheduled_start_time=moment) for moment in times]
+    )
+    due, waiting = due_runs(api, uuid4())
+    assert (due, waiting) == (later, 1)
+    facts = {"recipe": "small", "when": "every 60 s", "next": later.isoformat(), "waiting": waiting}
+    place, said = Place(str(tmp_path)), list[str]()
+    with shown_in_status(place, schedule_path("small"), lambda: facts, "schedule", said.append):
+        line = list(status_lines(store_status(place)))[-1]
+    shown = f"{later.astimezone():%Y-%m-%d %H:%M:%S}"
+    assert line == f"small: on its schedule, every 60 s; next {shown}, 1 run waiting for the turn"
+    assert store_status(place).schedules == () and said == []
+    (tmp_path / "schedules").write_bytes(b"no folder")
+    with shown_in_status(place, schedule_path("small"), lambda: facts, "schedule", said.append):
+        assert said[-1].startswith("`cloze status` will not show this schedule: ")
+
+
+def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
+    """Fails where nobody is told which release waits and where to answer, or is told of one that is answered."""
+    place, said = Place(str(tmp_path / "store")), list[str]()
+    record = SimpleNamespace(recipe="news", run_id="20260102T0304-news")
+    promotion: Any = SimpleNamespace(place=place, name="prod", record=record)
+    waiting = says_who_waits(promotion, "http://127.0.0.1:4200/runs/1")
+    with shown_in_status(place, waiting_path("prod"), lambda: waiting, "release", said.append):
+        line = list(status_lines(store_status(place)))[-1]
+    assert line.startswith("news: the release prod of the run 20260102T0304-news waits for approval since 20")
+    assert line.endswith(": http://127.0.0.1:4200/runs/1")
+    assert store_status(place).waiting == () and said == []
