@@ -24,9 +24,9 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     held: dict[int, torch.Tensor] = {}
     begin = Checkpoints.begin
 
-    def noted(self: Checkpoints, learner, saved, kept):
+    def noted(self: Checkpoints, learner, saved, kept, copies=True):
         held[saved.cursor.step] = whole_state(learner.model)["encoder.embeddings.word.weight"].clone()
-        return begin(self, learner, saved, kept)
+        return begin(self, learner, saved, kept, copies)
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         patched.setattr(Checkpoints, "begin", noted)
