@@ -20,6 +20,10 @@ BOUNDS = (
     *(("max_length", 3.0, MOST), ("epochs", 1.0, MOST), ("batch", 1.0, MOST), ("patience", 1.0, MOST)),
     *(("warmup", 0.0, 1.0), ("dropout", 0.0, 0.9)),
 )
+AS_IN_TRAINING = (  # keys that mean the same in pre-training
+    *("schedule", "epsilon", "clip_norm", "precision", "compile", "micro_batch", "seed", "log_every", "device"),
+    "processes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +99,9 @@ class FinetuneSettings:
         return TrainingSettings(
             phase=(PhaseSettings(steps=steps, batch=self.batch or 1, warmup_steps=warmup_steps),) * self.restarts,
             learning_rate=self.learning_rate or 0.0,
-            schedule=self.schedule,
             weight_decay=self.weight_decay or 0.0,
             layer_decay=1.0 if self.layer_decay is None else self.layer_decay,
-            epsilon=self.epsilon,
-            clip_norm=self.clip_norm,
-            precision=self.precision,
-            compile=self.compile,
-            micro_batch=self.micro_batch,
-            seed=self.seed,
-            log_every=self.log_every,
-            device=self.device,
-            processes=self.processes,
+            **{name: getattr(self, name) for name in AS_IN_TRAINING},
         )
 
 
@@ -152,8 +147,3 @@ class FinetuneJob:
     def to_json(self) -> str:
         """The job as a JSON document."""
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
-
-    @staticmethod
-    def from_json(data: str) -> "FinetuneJob":
-        """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
-        return bind(FinetuneJob, json.loads(data), "job")

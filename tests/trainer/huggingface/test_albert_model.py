@@ -27,10 +27,11 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.huggingface.config import read_config, settings_of
 from trainer.huggingface.names import huggingface_names
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings
-from trainer.tasks.building import build_task_model
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
@@ -110,7 +111,7 @@ def test_a_classifier_has_the_logits_of_transformers(tmp_path: Path, transformer
     """It begins with the pooler that pairs have learnt."""
     settings, inputs = albert(), small_inputs("albert", True)
     pretrained = small_model(settings, inputs).state_dict()
-    model = build_task_model(THREE, settings, inputs, pretrained).eval()
+    model = build_task_model(THREE, Pretrained(settings, inputs, pretrained)).eval()
     assert torch.equal(model.class_head.pooler.dense.weight, pretrained["pair_head.pooler.dense.weight"])
     assert model.class_head.dropout.p == 0.1
     write_task(tmp_path, model.state_dict(), THREE, settings, inputs)

@@ -22,10 +22,11 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.huggingface.config import read_config, settings_of
 from trainer.huggingface.names import huggingface_names
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings
-from trainer.tasks.building import build_task_model
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
@@ -87,7 +88,9 @@ def test_logits_and_gradients_are_those_of_transformers(tmp_path: Path, transfor
 
 
 def test_a_classifier_has_the_logits_of_transformers(tmp_path: Path, transformers: ModuleType) -> None:
-    model = build_task_model(THREE, distilbert(), INPUTS, small_model(distilbert(), INPUTS).state_dict()).eval()
+    model = build_task_model(
+        THREE, Pretrained(distilbert(), INPUTS, small_model(distilbert(), INPUTS).state_dict())
+    ).eval()
     assert model.class_head.dropout.p == 0.2
     write_task(tmp_path, model.state_dict(), THREE, distilbert(), INPUTS)
     reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(

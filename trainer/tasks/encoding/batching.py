@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpora.kernels.arrays import Int32s
+from corpora.kernels.arrays import Int32s, Int64s
 from trainer.model.batches import Batch
 from trainer.tasks.contract import TaskItem
 
@@ -45,6 +45,12 @@ def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, t
         points=torch.from_numpy(points.astype(np.int64)),
         targets=targets,
     )
+
+
+def shortest_first(items: Sequence[TaskItem], places: Int64s) -> Int64s:
+    """Return the places, those of the shortest items first; equal ones keep their order."""
+    lengths = [items[place].num_tokens for place in places.tolist()]
+    return places[np.argsort(lengths, kind="stable")]
 
 
 def void(item: TaskItem) -> TaskItem:

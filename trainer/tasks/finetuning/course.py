@@ -25,12 +25,10 @@ from shards.reading.order.global_order import cut, examples_at, share
 from trainer.huggingface.pretrained import Pretrained
 from trainer.metrics import MetricsLog
 from trainer.settings.training import TrainingSettings
-from trainer.tasks.building import build_task_model, freeze
 from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.data import EncodedExamples
-from trainer.tasks.encoding.batching import batch_of_items, void
-from trainer.tasks.encoding.packing import shortest_first
-from trainer.tasks.heads.task_model import TaskModel, answers_of
+from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
+from trainer.tasks.heads.task_model import TaskModel, answers_of, build_task_model, freeze
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
@@ -122,7 +120,7 @@ class TaskCourse(Course):
             gc.collect()  # a sharded model is in circles: its weights would stay in memory with those of the next
         self._restart, seed = phase, self.settings.seed + phase
         torch.manual_seed(seed)
-        model = build_task_model(self.task, *self.data.pretrained)
+        model = build_task_model(self.task, self.data.pretrained)
         freeze(model, self.tuning.freeze)
         self.learner = Learner.of(model, replace(self.settings, seed=seed), self.ranks)
         self.restarts = [*self.restarts[:phase], {"seed": seed, "kept": 0, "epochs": []}]

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from corpora.store.settings import check_choice
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_number
+from trainer.tasks.formats.records import Unusable, as_label, as_number
 
 MOST_LISTED = 8
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainer.tasks.contract import Example, Prediction
-from trainer.tasks.formats.reading import read_records
+from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.scores.answers import best_match
 from trainer.tasks.scores.classes import option_scores
@@ -88,5 +88,5 @@ def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
 
 def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
     lenient = replace(file, max_unusable=1.0)
-    for record in read_records(lenient, RowCounts(), ("id", "answer"), ("gold",)):
-        yield str(record.values["id"]), record.values
+    for _, values in read_examples(lenient, RowCounts(), ("id", "answer"), dict, ("gold",)):
+        yield str(values["id"]), values

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from tokenizers import Encoding
 from torch import Tensor
@@ -27,7 +26,6 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.config import read_json
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
@@ -37,12 +35,10 @@ from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vecto
 from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.formats.values import as_label, as_text
-from trainer.tasks.heads.embedding import VectorModel, pooled
+from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
+from trainer.tasks.heads.embedding import pooled
 from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.registry import read_task
 from trainer.tasks.saving import RECORD, check_weights, load_task
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
@@ -91,22 +87,16 @@ class Embedder:
     def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
         """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have."""
         check_weights(folder)
-        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-        own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
-        task = read_task(own, str(folder / RECORD)) if own else None
-        vectors = task if isinstance(task, VectorTask) else None
-        model_settings, inputs, state = load_pretrained(folder)
-        if vectors is not None and not vectors.shared and settings.side == "second":
-            model = load_task(folder).model
-            assert isinstance(model, VectorModel), "its builder makes one"
-            encoder = model.second_encoder
-        else:
-            encoder = pretrained_encoder(model_settings, inputs, state)
-        length = settings.max_length or record.get("max_length") or model_settings.positions
-        if length > model_settings.positions:
-            raise InputError(
-                f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
-            )
+        pretrained = load_pretrained(folder)
+        loaded = load_task(folder) if (folder / RECORD).is_file() else None
+        vectors = loaded.task if loaded is not None and isinstance(loaded.task, VectorTask) else None
+        encoders = [*loaded.model.encoders()] if loaded is not None else [pretrained_encoder(pretrained)]
+        has_two = vectors is not None and not vectors.shared
+        encoder = encoders[1] if has_two and settings.side == "second" else encoders[0]
+        positions = pretrained.settings.positions
+        length = settings.max_length or (loaded.max_length if loaded is not None else positions)
+        if length > positions:
+            raise InputError(f"max_length = {length}, and the model {folder} reads {positions} tokens: lower it.")
         resolved = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
         depth = encoder.shape.layers
         wrong = [layer for layer in resolved.layers if not -depth - 1 <= layer <= depth]
@@ -121,13 +111,13 @@ class Embedder:
             pooling=resolved.pooling,
             layers=tuple(layer % (depth + 1) for layer in resolved.layers),
             combine=resolved.combine if len(resolved.layers) > 1 else "",
-            side=resolved.side if vectors is not None and not vectors.shared else "first",
+            side=resolved.side if has_two else "first",
             similarity=vectors.by if vectors is not None else "cosine",
             max_length=length,
         )
         return Embedder(
             encoder=encoder.to(device).eval(),
-            texts=TextEncoder.of(folder, inputs, length),
+            texts=TextEncoder.of(folder, pretrained.inputs, length),
             settings=resolved,
             made=made,
             device=device,
@@ -225,8 +215,8 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
         done, tokens = _embed_windows(embedder, windows, parts, say)
         rows = parts.rows
         with new_vectors(output, schema) as write:
-            for batch in parts.batches():
-                write(pa.Table.from_batches([batch]))
+            for table in parts.tables():
+                write(table)
     figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
     ledger = Ledger(accounts=(counts.account,), figures=figures).check()
     return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}
@@ -237,22 +227,20 @@ def _embed_windows(
 ) -> tuple[int, int]:
     """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
-    kept, rows = parts.windows, parts.rows
+    kept = parts.windows
     done = tokens = 0
     reported = saved = time.monotonic()
     for number, (texts, encodings) in enumerate(windows):
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            table = vector_table(_rows(embedder, texts, encodings), schema)
-            parts.add(table)
-            rows += len(table)
+            parts.add(vector_table(_rows(embedder, texts, encodings), schema))
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
         if time.monotonic() - reported >= SAY_SECONDS:
             reported = time.monotonic()
-            say(line({"event": "step", "step": done, "rows": rows}))
+            say(line({"event": "step", "step": done, "rows": parts.rows}))
     parts.save()
     return done, tokens
 
