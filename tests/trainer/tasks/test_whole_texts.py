@@ -29,13 +29,12 @@ from corpora.errors import InputError
 from trainer.families.registry import FAMILIES
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import ModelSettings
-from trainer.tasks.finetuning.published_settings import with_published
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
-from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.settings import FinetuneSettings, with_published
 from trainer.training.parallel import joined
 
 

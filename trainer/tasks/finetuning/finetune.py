@@ -48,14 +48,13 @@ from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
-from trainer.tasks.finetuning.published_settings import published_as, with_published
 from trainer.tasks.finetuning.teacher import TaskTeacher
 from trainer.tasks.finetuning.vector_files import write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.outputs import alone, check_output, written_json
 from trainer.tasks.registry import read_task
 from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task
-from trainer.tasks.settings import FinetuneJob, FinetuneSettings, read_job
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop

@@ -48,7 +48,7 @@ from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
 from trainer.tasks.portable.graphs import Graph, graphs_of, plain_rows
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
-from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, needed
+from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, check_installed
 from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, load_task, task_json
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.parallel import joined
@@ -85,8 +85,7 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     int8: whether whole numbers are written too; file: labelled examples to score and time by
     """
     check_output(output)
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        needed(package)
+    check_installed("onnx", "onnxscript", "onnxruntime")
     loaded = load_task(folder)
     encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
     encoded = encode(loaded.task, read_file(loaded.task, file), encoder) if file is not None else None
@@ -133,11 +132,18 @@ def write_files(loaded: Loaded, folder: Path, new: Path, int8: bool) -> dict[str
     for graph, path in zip(graphs, whole, strict=True):
         write_graph(loaded, graph, path)
     for path, small in zip(whole, smaller, strict=False):
-        needed("onnxruntime.quantization").quantize_dynamic(path, small, per_channel=True, reduce_range=True)
+        write_int8(path, small)
     for name in BESIDE:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, new / name)
     return {"float32": whole, "int8": smaller}
+
+
+def write_int8(path: Path, smaller: Path) -> None:
+    """Write the same with its matrices as whole numbers."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
 def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:

@@ -5,7 +5,7 @@ inputs    input_ids, attention_mask and, where the model has segments, token_typ
 output    [batch, ...], or [batch, length, ...] where it is of tokens
 """
 
-import importlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,14 @@ IDS, MASK, SEGMENTS, COLUMNS = "input_ids", "attention_mask", "token_type_ids", 
 TOKENS_AT_ONCE = 2048  # with padding; a vocabulary's logits of so many are some hundred MB
 
 
-def needed(package: str) -> Any:
-    """Return a package of the extra `onnx`. Raises InputError where it is not installed."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise InputError(
-            f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
-            "'cloze-pipeline[onnx]')."
-        ) from error
+def check_installed(*packages: str) -> None:
+    """Raise InputError where a package of the extra `onnx` is not installed."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise InputError(
+                f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
+                "'cloze-pipeline[onnx]')."
+            )
 
 
 def together(items: Items) -> Iterator[list[int]]:
@@ -105,7 +104,9 @@ class OnnxFiles:
 
 
 def _session(path: Path, threads: int) -> Any:
-    onnxruntime = needed("onnxruntime")
+    check_installed("onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     try:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corpora.errors import InputError
 from corpora.store.settings import settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
@@ -83,8 +84,13 @@ def digest_of(split: SuiteSplit) -> str:
 
 
 def model_digest(model: Path) -> str:
-    """Return the digest of a model's files that decide its answers."""
+    """Return the digest of a model's files that decide its answers. Raises InputError where it has no weights."""
     files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
+    if not any(path.suffix == ".safetensors" for path in files):
+        raise InputError(
+            f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
+            "store, a release, or a store."
+        )
     named = [(path.name, sha256_of(str(path))) for path in files]
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
