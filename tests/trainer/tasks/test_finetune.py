@@ -315,6 +315,7 @@ def test_settings_are_checked(wrong: dict[str, Any], message: str) -> None:
         ({"labels": ("a", "a")}, "names a class twice"),
         ({"metric": "f2"}, "metric = 'f2' is not known"),
         ({"metric": "pearson"}, "metric = 'pearson' is not known"),
+        ({"numeric": ("age",), "categorical": ("age",)}, "'age' is named for two things"),
     ],
 )
 def test_settings_of_a_task_are_checked(wrong: dict[str, Any], message: str) -> None:

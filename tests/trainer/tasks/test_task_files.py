@@ -38,6 +38,38 @@ def test_a_column_for_a_role_that_the_task_does_not_have_is_refused(tmp_path: Pa
     assert (found.examples[0].second, [*found.ids]) == ("b", ["x"])
 
 
+def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:
+    """The classes that a task finds in a file of these labels."""
+    path.write_text("text\tlabel\n" + "".join(f"a film\t{label}\n" for label in written), encoding="utf-8")
+    known = read_task({"kind": "classes", **task})
+    found = known.fitted(read_file(known, FileSettings(path=str(path))).examples, str(path))
+    assert isinstance(found, ClassesTask)
+    return found.labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["1", "0", "1.0"], r"the labels '1' and '1\.0' are two spellings of one"),
+        (["1", "0", "01"], "the labels '01' and '1' are two spellings"),
+        (["café", "cafe\u0301"], r"the labels 'cafe\\u0301' and 'caf\\xe9' are two spellings"),
+        (["good", "go\u200bod"], r"the labels 'good' and 'go\\u200bod' are two spellings"),
+        (["a  b", "a b"], "the labels 'a  b' and 'a b' are two spellings"),
+    ],
+)
+def test_a_label_in_two_spellings_is_asked_about(tmp_path: Path, labels: list[str], message: str) -> None:
+    """Fails where they become two classes without a word; named, they are two."""
+    with pytest.raises(InputError, match=message):
+        classes_of(tmp_path / "rows.tsv", labels)
+    named = tuple(sorted(labels))
+    assert classes_of(tmp_path / "rows.tsv", labels, labels=list(named)) == named
+
+
+@pytest.mark.parametrize("labels", [["Good", "good"], ["C", "C++"], ["👩\u200d👧", "👩👧"], ["1", "one"], ["-1", "1"]])
+def test_labels_that_are_two_stay_two(tmp_path: Path, labels: list[str]) -> None:
+    assert classes_of(tmp_path / "rows.tsv", labels) == tuple(sorted(labels))
+
+
 def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:
     """Fails where a model of pairs answers single texts without a word, or a file of both kinds is learnt from."""
     path = tmp_path / "rows.jsonl"

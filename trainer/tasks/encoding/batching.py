@@ -9,6 +9,7 @@ from torch import Tensor
 from corpora.kernels.arrays import Int32s, Int64s
 from trainer.model.batches import Batch
 from trainer.tasks.contract import TaskItem
+from trainer.tasks.encoding.packing import PackedItems
 
 EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 
@@ -47,10 +48,9 @@ def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, t
     )
 
 
-def shortest_first(items: Sequence[TaskItem], places: Int64s) -> Int64s:
+def shortest_first(items: PackedItems, places: Int64s) -> Int64s:
     """Return the places, those of the shortest items first; equal ones keep their order."""
-    lengths = [items[place].num_tokens for place in places.tolist()]
-    return places[np.argsort(lengths, kind="stable")]
+    return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
 def void(item: TaskItem) -> TaskItem:

@@ -28,6 +28,7 @@ from trainer.settings.training import TrainingSettings
 from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.data import EncodedExamples
 from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.heads.task_model import TaskModel, answers_of, build_task_model, freeze
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
@@ -191,7 +192,7 @@ class TaskCourse(Course):
         restart, patience = self.restarts[self._restart], self.tuning.patience
         return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
-    def _micro_batches(self, slots: range, items: Sequence[TaskItem]) -> list[MicroBatch]:
+    def _micro_batches(self, slots: range, items: PackedItems) -> list[MicroBatch]:
         """The share of this process, shortest first: runs of one length are what attention does best."""
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)

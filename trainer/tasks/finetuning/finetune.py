@@ -17,7 +17,7 @@ restart. One run at a time makes an output.
                                   export/         what becomes the output
 
 Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: of a
-row of 30 tokens some 1.1 KB besides its text (`data`), and the weights some eight times: as read, as learnt, with
+row of 30 tokens some 650 bytes besides its text (`data`), and the weights some eight times: as read, as learnt, with
 gradients and AdamW's two moments, and a copy of weights and moments that checkpoints are written from.
 """
 

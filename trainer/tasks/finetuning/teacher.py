@@ -20,6 +20,7 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
@@ -67,8 +68,8 @@ class TaskTeacher:
         items = encoded_items(task, encoded.examples, encoder, labelled=False)
         with torch.inference_mode():
             answers, _ = answers_of(model, task, items, ranks, judging=False)
-        taught = [
+        taught = PackedItems(
             replace(item, targets={**item.targets, TEACHER: self.task.from_teacher(task, answer[0])[None]})
             for item, answer in zip(encoded.items, answers, strict=True)
-        ]
+        )
         return replace(encoded, items=taught)

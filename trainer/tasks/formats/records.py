@@ -72,6 +72,10 @@ class FileSettings:
 
     def __post_init__(self) -> None:
         check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)
+        roles = dict[str, str]()
+        for role, column in self.columns.items():
+            if (other := roles.setdefault(column, role)) != role:
+                raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
     def column(self, role: str) -> str:
         """The column of a role."""

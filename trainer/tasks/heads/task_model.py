@@ -25,6 +25,7 @@ from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.settings.model import encoder_shape
 from trainer.tasks.contract import Task, TaskItem, check_finite
 from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.settings import frozen_layers
 from trainer.training.parallel import Ranks
 
@@ -169,7 +170,7 @@ class TokenHead(nn.Module):
 
 
 def answers_of(
-    model: TaskModel, task: Task, items: Sequence[TaskItem], ranks: Ranks, judging: bool
+    model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
     """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
 

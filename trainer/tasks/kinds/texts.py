@@ -24,6 +24,7 @@ from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
 from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text
 from trainer.tasks.kinds.naming import (
     check_labels,
+    check_spellings,
     label_keys,
     labels_of,
     listed,
@@ -79,6 +80,11 @@ class TextTask(Task):
 
     def __post_init__(self) -> None:
         _ = self.metrics
+        columns = ("text", "second", "label", *self.numeric, *self.categorical)
+        if twice := {name for name in columns if columns.count(name) > 1}:
+            raise InputError(
+                f"The column {min(twice)!r} is named for two things: leave it out of `numeric` or `categorical`."
+            )
 
     @property
     def num_outputs(self) -> int:
@@ -302,6 +308,8 @@ class ClassesTask(TaughtTask):
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
             _check_numbers(names, where)
+        if not self.labels:
+            check_spellings(names, where)
         fewest = 1 if self.multi_label else 2
         if not fewest <= len(names) <= MOST_LABELS:
             raise InputError(

@@ -45,11 +45,11 @@ from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import COLUMNS, TextTask
 from trainer.tasks.outputs import check_output, written_json
 from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
-from trainer.tasks.portable.graphs import Graph, graphs_of, plain_rows
+from trainer.tasks.portable.graphs import Graph, NoTask, graphs_of, plain_rows, read_source
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, check_installed
-from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, load_task, task_json
+from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, task_json
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.parallel import joined
 
@@ -86,7 +86,11 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     """
     check_output(output)
     check_installed("onnx", "onnxscript", "onnxruntime")
-    loaded = load_task(folder)
+    loaded = read_source(folder)
+    if file is not None and isinstance(loaded.task, NoTask):
+        raise InputError(
+            f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
+        )
     encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
     encoded = encode(loaded.task, read_file(loaded.task, file), encoder) if file is not None else None
     new = unfinished(output, alone=True)
@@ -231,8 +235,9 @@ def _table_json(
 ) -> dict[str, Any]:
     """Return what `folder` reads again, and the table; the task without folders of this machine."""
     paths = [path for some in written.values() for path in some]
+    task = {} if isinstance(loaded.task, NoTask) else task_json(loaded.task)
     return {
-        "task": {key: value for key, value in task_json(loaded.task).items() if key not in FOLDERS},
+        "task": {key: value for key, value in task.items() if key not in FOLDERS} or None,
         "max_length": loaded.max_length,
         "vocab_size": loaded.inputs.vocab_size,
         "special_ids": asdict(loaded.inputs.special_ids),

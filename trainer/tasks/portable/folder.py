@@ -54,6 +54,8 @@ def read_folder(folder: Path, int8: bool) -> OnnxFolder:
     """Read a folder. Raises InputError for one that `onnx` did not write, or that is incomplete."""
     table = folder / TABLE
     content = read_json(table)
+    if content.get("task", table) is None:
+        raise InputError(f"{folder} is an encoder without a task: it makes no predictions.")
     try:
         sums = content["sha256"]
         task = read_task(content["task"], str(table))

@@ -2,6 +2,7 @@
 
     most tasks       the model's outputs: logits of classes, tags, beginnings and ends, sentences, choices
     vectors          the vector of a text, pooled; and the same at length 1 where vectors are compared by cosine
+    no task          the vectors of all tokens of a pre-trained encoder
 
 A dual encoder is two files: one for first texts (queries), one for the others. A model with two encoders that read the
 same text is one. What comes after the outputs is the task's own; models whose answers are searched for (a chain, an
@@ -9,6 +10,7 @@ LSTM over words), are of two vectors together or of the next words, are not writ
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,20 +20,55 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
+from trainer.huggingface.config import CONFIG, read_config
+from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
-from trainer.tasks.contract import Items, TaskItem
+from trainer.objectives.contract import Term
+from trainer.tasks.contract import Items, Task, TaskItem
 from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.heads.embedding import VectorModel, pooled
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.heads.tagging.tags import TagModel
+from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.portable.padded import PaddedBatch
 from trainer.tasks.portable.running import shares
-from trainer.tasks.saving import Loaded
+from trainer.tasks.registry import task_of_config
+from trainer.tasks.saving import RECORD, Loaded, check_weights, load_task
 
-# Shapes in the names of tensors: S sequences, H hidden size.
+# Shapes in the names of tensors: T tokens, S sequences, H hidden size.
 
-LOGITS, VECTOR, DIRECTION = "logits", "sentence_embedding", "normalized_embedding"
+LOGITS, STATES, VECTOR, DIRECTION = "logits", "last_hidden_state", "sentence_embedding", "normalized_embedding"
 FIRST, SECOND = "model", "second"  # names of files, without their ending
+
+
+class NoTask(Task):
+    """What an encoder without a task has in place of one."""
+
+    kind, unit = "encoder", "token"
+
+    def terms(self) -> tuple[Term, ...]:
+        """Return nothing: it learns nothing."""
+        return ()
+
+
+class StatesModel(TaskModel):
+    """An encoder by itself."""
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the vectors of all tokens: [T, H]."""
+        hidden_TH: Tensor = self.encoder(batch)
+        return hidden_TH
+
+
+def read_source(folder: Path) -> Loaded:
+    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
+    check_weights(folder)
+    settings, inputs, _ = pretrained = load_pretrained(folder)
+    architectures = settings.of_family.names.architectures
+    if (folder / RECORD).is_file() or task_of_config(read_config(folder / CONFIG), architectures) is not None:
+        return load_task(folder)
+    model, length = StatesModel(NoTask(), pretrained), settings.positions
+    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
 
 class FileOutputs(nn.Module):
@@ -65,7 +102,8 @@ def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
         )
     if isinstance(model, VectorModel):
         return _vector_graphs(model)
-    return (Graph(FIRST, FileOutputs(model, lambda model, batch: (model.outputs(batch),)), (LOGITS,)),)
+    name = STATES if isinstance(model, StatesModel) else LOGITS
+    return (Graph(FIRST, FileOutputs(model, lambda model, batch: (model.outputs(batch),)), (name,)),)
 
 
 def _vector_graphs(model: VectorModel) -> tuple[Graph, ...]:

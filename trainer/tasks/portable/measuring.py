@@ -52,11 +52,10 @@ def _answering(paths: Sequence[Path], pad: int) -> Callable[[TaskItem], Any]:
 
     import torch
 
-    from trainer.tasks.portable.graphs import plain_rows
-    from trainer.tasks.saving import load_task
+    from trainer.tasks.portable.graphs import plain_rows, read_source
 
     torch.set_num_threads(1)
-    source = load_task(paths[0])
+    source = read_source(paths[0])
     return lambda item: plain_rows(source, [item])
 
 

@@ -50,6 +50,13 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
     rows = [json.loads(row) for row in run.answers(split).read_text(encoding="utf-8").splitlines()]
+    answered = len({row.get("id") for row in rows})
+    if answered != judged.examples:
+        why = (
+            f"{run.answers(split)} has {answered:,} different ids, and {judged.examples:,} records were answered: one "
+            "is answered twice, or the file was cut. Remove it, and run the command again"
+        )
+        return SubmissionFile(asked.file, (), why)
     answers = _best(rows, split) if split.set == RECORD else _answers(rows)
     return SubmissionFile(asked.file, tuple(asked.lines(answers)))
 

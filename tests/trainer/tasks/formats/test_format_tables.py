@@ -4,6 +4,7 @@ import bz2
 import csv
 import gzip
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
+from trainer.tasks.formats import tables
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, Unusable, Values, as_label, as_text
 
@@ -50,17 +52,17 @@ def written(folder: Path, ending: str, header: bool = True) -> Path:
     return path
 
 
-FIRST = {".tsv": 2, ".csv": 2, ".jsonl": 1, ".ndjson": 1, ".json": 1, ".parquet": 1}  # line of the first record
+FIRST = {".tsv": 2, ".csv": 2, ".jsonl": 1, ".ndjson": 1, ".json": 2, ".parquet": 1}  # line of the first record
 
 
 @pytest.mark.parametrize("ending", FIRST)
 def test_each_table_format_gives_the_same_records(tmp_path: Path, ending: str) -> None:
     records, counts = read(written(tmp_path, ending))
     assert [(record.values["text"], record.values["label"]) for record in records] == [row for row in ROWS if row[0]]
-    first = FIRST[ending]
-    assert [record.line for record in records] == [first, first + 1, first + 3]
+    first, step = FIRST[ending], 4 if ending == ".json" else 1  # an object is on four lines
+    assert [record.line for record in records] == [first, first + step, first + 3 * step]
     assert (counts.rows, counts.given, counts.unusable) == (4, 3, {"empty text": 1})
-    assert counts.first == {"empty text": first + 2}
+    assert counts.first == {"empty text": first + 2 * step}
     assert counts.account.outcomes == {"given": 3, "dropped: empty text": 1}
 
 
@@ -260,8 +262,14 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.tsv", "a\tb\n", {"header": False}, "give the number of the column of text, not 'text'"),
         ("rows.csv", 'text,label\n"a,1\nb,2\n', {}, r"begins in line 2, is not CSV \(unexpected end of data\)"),
         ("rows.csv", 'text,label\n"a"b,1\n', {}, "line 2, .*is not CSV"),
-        ("rows.json", '{"data": []}', {}, r"is not a list of objects: .*squad"),
-        ("rows.json", '[\n{"text": "a", "label": 1},\n{"text": "b"', {}, r"is not JSON .*line 3"),
+        ("rows.tsv", "text\ttext\tlabel\n", {}, "has 2 columns 'text': give the number"),
+        ("rows.json", " ", {}, "has no rows"),
+        ("rows.json", '{"data": []}', {}, r"is not a list of objects: .*\.jsonl .*squad"),
+        ("rows.json", '[\n{"text": "a", "label": 1},\n{"text": "b"', {}, "begins in line 3 is not JSON"),
+        ("rows.json", '[{"text": "a", "label": 1}', {}, "begins in line 1 is not JSON, or no comma or end"),
+        ("rows.json", '[{"text": "a", "label": 1} {}]', {}, "begins in line 1 .*'{' comes after it"),
+        ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 1, continues after its list"),
+        ("rows.json", "[" * 100_000, {}, "begins in line 1 is not JSON"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_tables_are_refused(
@@ -286,6 +294,23 @@ def test_a_file_of_latin_1_is_to_be_converted(tmp_path: Path) -> None:
         read(tmp_path / "rows.tsv")
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 7, 64])
+def test_a_list_in_json_is_read_part_by_part(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """Fails where a value, a mark or a line is lost at the end of a part, or the whole text is read first."""
+    monkeypatch.setattr(tables, "AT_ONCE", at_once)
+    items = [{"a": "é, ] }"}, [1, 2], 123456, -1.5e3, True, None, "x\n", {"b": {"c": [{}]}}] * 9
+    for indent, step in ((None, 0), (0, 1)):
+        text = json.dumps(items if indent is None else [0, *range(100, 199)], indent=indent)
+        stream = StringIO(text)
+        found = tables.json_items(stream, "rows.json")
+        first = next(found)
+        assert stream.tell() < len(text) / 2
+        lines, values = zip(first, *found, strict=True)
+        assert [*values] == json.loads(text)
+        assert [*lines] == [1 + step * number for number in range(step, len(values) + step)]
+    assert [*tables.json_items(StringIO(" [ ] \n"), "rows.json")] == []
+
+
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer.tasks.formats.opening.MOST_CHARACTERS", 100)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "a" * 99 + "\n" + "a" * 100)
@@ -294,5 +319,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_file_settings_are_checked() -> None:
+    with pytest.raises(InputError, match="text and label are both 'a'"):
+        FileSettings(path="rows.tsv", columns={"text": "a", "label": "a"})
     with pytest.raises(InputError, match="max_unusable = 2"):
         FileSettings(path="rows.tsv", max_unusable=2)

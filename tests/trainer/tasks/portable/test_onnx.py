@@ -30,7 +30,7 @@ from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.portable.exporting import export_onnx, made_items, write_files, write_graph
 from trainer.tasks.portable.folder import answered, read_folder
-from trainer.tasks.portable.graphs import graphs_of, plain_rows
+from trainer.tasks.portable.graphs import graphs_of, plain_rows, read_source
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import OnnxFiles
 from trainer.tasks.saving import Loaded
@@ -198,6 +198,7 @@ def check_damaged(folder: Path) -> None:
     for changed, message in [
         ({"files": {"float32": ["model.onnx"], "int8": []}}, "no eight-bit weights"),
         ({"sha256": None}, "lacks what an answer needs"),
+        ({"task": None}, "an encoder without a task"),
     ]:
         table.write_text(json.dumps(told | changed), encoding="utf-8")
         with pytest.raises(InputError, match=message):
@@ -207,12 +208,13 @@ def check_damaged(folder: Path) -> None:
 @pytest.mark.parametrize(
     "family", [name if name == "bert" else pytest.param(name, marks=pytest.mark.long) for name in FAMILIES]
 )
-def test_a_model_of_every_family_is_written(tmp_path: Path, family: str) -> None:
+def test_an_encoder_of_every_family_is_written(tmp_path: Path, family: str) -> None:
     """Every batch and length with one file, also beyond the window; torch takes some 4 s for each."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     longer = {"max_length": 200} if FAMILIES[family].window else {}
-    source = loaded_with(TAGS, write_model(tmp_path / "model", family, **longer))
+    source = read_source(write_model(tmp_path / "model", family, **longer))
+    source = replace(source, model=scattered(source.model).eval())
     write_graph(source, graphs_of(source)[0], tmp_path / "model.onnx")
     files = OnnxFiles([tmp_path / "model.onnx"], source.inputs.special_ids.pad)
     items = [*drawn_items(), *made_items(source)]
@@ -232,3 +234,13 @@ def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
     written = write_files(source, folder, tmp_path / "onnx", int8=False)["float32"]
     assert len(written) == (2 if kind == "dual" else 1)
     check_rows(source, made_items(source), OnnxFiles(written, source.inputs.special_ids.pad))
+
+
+def test_examples_of_an_encoder_are_refused(tmp_path: Path) -> None:
+    """Fails where examples are scored by no task."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    model = write_model(tmp_path / "model")
+    with pytest.raises(InputError, match="an encoder without a task"):
+        export_onnx(model, tmp_path / "out", False, new_job(tmp_path).evaluation)
+    assert not (tmp_path / "out").exists()

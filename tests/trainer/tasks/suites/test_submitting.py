@@ -40,6 +40,14 @@ def test_a_file_that_would_lack_answers_is_not_made(tmp_path: Path) -> None:
     run = run_with(tmp_path / "rte", [{"id": "0", "label": "entailment"}], "test", "glue/rte", unusable=2)
     (lacking,) = submission_files({"rte": run})
     assert not lacking.lines and lacking.why.startswith("2 records of test.tsv could not be used")
+    run = run_with(tmp_path / "three", [{"id": str(number), "label": "entailment"} for number in range(3)],
+                   "test", "glue/rte")  # fmt: skip
+    path = run.answers(run.splits[0])
+    whole = path.read_text()
+    for text in (whole[: whole.rindex("{")], whole.replace('"2"', '"1"')):
+        path.write_text(text)
+        (twice,) = submission_files({"rte": run})
+        assert not twice.lines and "has 2 different ids, and 3 records were answered" in twice.why
     run.judged(run.splits[0]).unlink()
     (gone,) = submission_files({"rte": run})
     assert not gone.lines and "are gone" in gone.why
