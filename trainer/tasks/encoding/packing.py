@@ -1,18 +1,20 @@
 """Items of many examples in little memory: their numbers in a few long buffers, not an object for each.
 
+`together` tells which of some items are read at once.
+
 Promise: `items[n]` has the contents and the types of the n-th item that was packed.
 Memory: a token takes five bytes, a point four, a target what its numbers take, and an item some 70 bytes besides.
 """
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import Items, TaskItem, Tokens
 
 
 class ArrayColumn:
@@ -71,3 +73,17 @@ class PackedItems(Sequence[TaskItem]):
             targets={name: column[number] for name, column in self._targets.items()},
             origin=self._origins[number],
         )
+
+
+def together(items: Items, tokens: int) -> Iterator[list[int]]:
+    """Yield the numbers of items, shortest first, so many at once that padded they have no more tokens."""
+    some, size = list[int](), 0
+    longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
+    for number in sorted(range(len(items)), key=lambda number: longest[number]):
+        size += len(items[number].sequences)
+        if some and size * longest[number] > tokens:
+            yield some
+            some, size = [], len(items[number].sequences)
+        some.append(number)
+    if some:
+        yield some

@@ -6,7 +6,7 @@ output    [batch, ...], or [batch, length, ...] where it is of tokens
 """
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from trainer.tasks.contract import Items, Tokens, check_finite
+from trainer.tasks.encoding.packing import together
 
 Rows = npt.NDArray[Any]
 
@@ -30,20 +31,6 @@ def check_installed(*packages: str) -> None:
                 f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
                 "'cloze-pipeline[onnx]')."
             )
-
-
-def together(items: Items) -> Iterator[list[int]]:
-    """Yield the numbers of items, shortest first, so many at once that padded they do not have too many tokens."""
-    some, size = list[int](), 0
-    longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
-    for number in sorted(range(len(items)), key=lambda number: longest[number]):
-        size += len(items[number].sequences)
-        if some and size * longest[number] > TOKENS_AT_ONCE:
-            yield some
-            some, size = [], len(items[number].sequences)
-        some.append(number)
-    if some:
-        yield some
 
 
 def shares(sequences: Sequence[Any], files: int) -> list[Any]:
@@ -68,7 +55,7 @@ class OnnxFiles:
     def answers(self, items: Items, unit: str) -> list[Rows]:
         """Return what a task reads of each item. Raises InputError for what is not finite. unit: of its rows"""
         answers = dict[int, Rows]()
-        for numbers in together(items):
+        for numbers in together(items, TOKENS_AT_ONCE):
             for number, rows in zip(numbers, self.rows([items[number] for number in numbers], unit), strict=True):
                 check_finite(rows)
                 answers[number] = rows

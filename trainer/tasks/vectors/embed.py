@@ -29,10 +29,11 @@ from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import Items, TaskItem, Tokens
 from trainer.tasks.data import digest_at, sha256_of
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.encoding.batching import batch_of_items
+from trainer.tasks.encoding.packing import together
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
@@ -131,18 +132,16 @@ class Embedder:
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
-        order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
+        items = [TaskItem(sequences=(Tokens(ids_of(each), segments_of(each)),), example=0) for each in encodings]
         by_place = dict[int, Float32s]()
-        for places in _cut(order, [len(encodings[place]) for place in order]):
-            some = [encodings[place] for place in places]
-            for place, rows in zip(places, self._batch(some), strict=True):
-                by_place[place] = rows
+        for places in together(items, BATCH_TOKENS):
+            some = self._batch([items[place] for place in places], [encodings[place] for place in places])
+            by_place |= zip(places, some, strict=True)
         return [by_place[place] for place in range(len(encodings))]
 
     @torch.inference_mode()
-    def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        sequences = [(Tokens(ids_of(encoding), segments_of(encoding)),) for encoding in encodings]
-        batch = batch_of_items([TaskItem(sequences=each, example=0) for each in sequences]).to(self.device)
+    def _batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
+        batch = batch_of_items(items).to(self.device)
         every = self.encoder.hidden_states(batch)
         states = [every[layer] for layer in self.made.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
@@ -155,19 +154,6 @@ class Embedder:
             _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
             for rows, encoding in zip(of_texts, encodings, strict=True)
         ]
-
-
-def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Texts in batches of about BATCH_TOKENS tokens."""
-    batch, tokens = list[int](), 0
-    for place, length in zip(order, lengths, strict=True):
-        if batch and tokens + length > BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(place)
-        tokens += length
-    if batch:
-        yield batch
 
 
 class _Piece(NamedTuple):

@@ -19,6 +19,7 @@ import torch
 from corpora.errors import InputError
 from trainer.metrics import line, speak
 from trainer.tasks.embeddings import VectorFile, is_vector_file
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.formats.layouts.trec import Judgements, Run, judged_queries, read_judgements, run_lines
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import answers_of
@@ -146,7 +147,7 @@ class Search:
         if not self.queries[query]:
             raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
-        items = loaded.task.items(examples, encoder, False)
+        items = PackedItems(loaded.task.items(examples, encoder, False))
         with torch.inference_mode():
             answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
         predictions = loaded.task.predictions(examples, items, answers)
