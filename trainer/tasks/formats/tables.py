@@ -171,7 +171,7 @@ def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
         try:
             value, end = decode(text, at)
             ended, following = _mark_after(text, end)
-        except (ValueError, IndexError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             more = stream.read(max(AT_ONCE, len(text)))
             if not more:
                 raise InputError(
@@ -187,7 +187,7 @@ def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
 
 
 def _mark_after(text: str, end: int) -> tuple[bool, int]:
-    """Return whether the list ends after a value, and where the next one begins. Raises ValueError and IndexError."""
+    """Return whether the list ends after a value, and where the next one begins. Raises ValueError."""
     mark = _after_spaces(text, end)
     if text[mark] == "]":
         return True, mark + 1
@@ -196,10 +196,11 @@ def _mark_after(text: str, end: int) -> tuple[bool, int]:
     return False, _after_spaces(text, mark + 1)
 
 
-def _after_spaces(text: str, at: int) -> int:
-    while text[at] in " \t\r\n":  # raises IndexError where more is to be read
-        at += 1
-    return at
+def _after_spaces(text: str, begin: int) -> int:
+    for at in range(begin, len(text)):
+        if text[at] not in " \t\r\n":
+            return at
+    raise ValueError("the file ends")
 
 
 def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:

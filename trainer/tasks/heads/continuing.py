@@ -42,6 +42,7 @@ class Remembering:
 
     longest: tokens of a text, in the end; lengths: tokens that were read of each text
     rows, places: int64 [T], of which text the tokens of this pass are, and where
+    reading: the texts of this pass, without a copy where they are all
     layer: the number of the layer that comes next in this pass
     """
 
@@ -50,10 +51,11 @@ class Remembering:
         assert shape.causal == "left", "what is kept is never looked at again"
         self.model = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()}).eval()
         for each in self.model.encoder.layers:
-            each.attention = RememberingAttention(each.attention, self)  # type: ignore[arg-type, assignment]
+            each.attention = RememberingAttention(each.attention, self)  # type: ignore[arg-type]
         size = (shape.layers, texts, longest, 2, shape.heads, shape.hidden_size // shape.heads)
         self.kept_LBS2AD, self.layer = torch.zeros(size), 0
         self.lengths = self.rows = self.places = torch.zeros(texts, dtype=torch.int64)
+        self.reading: slice | list[int] = slice(None)
 
     @torch.inference_mode()
     def logits(self, numbers: Sequence[int], texts: Sequence[Sequence[int]]) -> Tensor:
@@ -62,6 +64,7 @@ class Remembering:
         new = [np.array(text[length:], np.int32) for text, length in zip(texts, lengths, strict=True)]
         counts = torch.tensor([len(ids) for ids in new])
         batch = batch_of(new, (counts.cumsum(0) - 1).tolist())
+        self.reading = slice(None) if [*numbers] == [*range(len(self.lengths))] else [*numbers]
         self.rows = torch.tensor(numbers).repeat_interleave(counts)
         self.places = batch.positions() + self.lengths[self.rows]
         self.lengths = self.lengths.index_add(0, torch.tensor(numbers), counts)
@@ -69,11 +72,11 @@ class Remembering:
         return self.model.logits(self.model.outputs(PlacedBatch(places=self.places, **values)))
 
     def add(self, pairs_T2AD: Tensor) -> Tensor:
-        """Keep those of this pass with the next layer's; return all of that layer: [B, S, 2, A, D]."""
-        kept_BS2AD = self.kept_LBS2AD[self.layer]
-        kept_BS2AD[self.rows, self.places] = pairs_T2AD
+        """Keep those of this pass with the next layer's; return those of its texts: [B, S, 2, A, D]."""
+        layer = self.kept_LBS2AD[self.layer]
+        layer[self.rows, self.places] = pairs_T2AD
         self.layer = (self.layer + 1) % len(self.kept_LBS2AD)
-        return kept_BS2AD
+        return layer[self.reading, : int(self.places.max()) + 1]
 
 
 class RememberingAttention(nn.Module):
@@ -93,17 +96,17 @@ class RememberingAttention(nn.Module):
         if longest > 1:
             attended_TAD = attend(qkv_T3AD, boundaries, longest, 0.0, ours.window, ours.causal)
         else:
-            attended_TAD = attend_to_kept(qkv_T3AD[:, 0], kept_BS2AD[memory.rows], memory.places, ours.window)
+            attended_TAD = attend_to_kept(qkv_T3AD[:, 0], kept_BS2AD, memory.places, ours.window)
         mixed_TH: Tensor = ours.output(attended_TAD.flatten(1))
         return mixed_TH
 
 
 def attend_to_kept(query_BAD: Tensor, kept_BS2AD: Tensor, places_B: Tensor, window: int | None) -> Tensor:
     """Return the attention of one token of each text, at its place, to itself and those before it: [B, A, D]."""
-    end = int(places_B.max()) + 1
+    end = kept_BS2AD.shape[1]
     steps_BS = places_B[:, None] - torch.arange(end)
     seen_BS = (steps_BS >= 0) & (steps_BS <= (end if window is None else window // 2))
-    keys_BASD, values_BASD = kept_BS2AD[:, :end].permute(2, 0, 3, 1, 4).unbind(0)
+    keys_BASD, values_BASD = kept_BS2AD.permute(2, 0, 3, 1, 4).unbind(0)
     attended_BA1D = F.scaled_dot_product_attention(
         query_BAD[:, :, None], keys_BASD, values_BASD, attn_mask=seen_BS[:, None, None]
     )

@@ -231,8 +231,7 @@ def _grams(text: str, length: int) -> Grams:
 
 
 def _f1(wanted: Grams, own: Grams) -> float:
-    both = len(wanted & own)
-    return 2 * both / (len(wanted) + len(own)) if both else 0.0
+    return rates(len(wanted & own), len(own), len(wanted)).f1
 
 
 def best_sentences(

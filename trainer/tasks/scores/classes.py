@@ -7,7 +7,6 @@ processes, add up; so the scores do not depend on how the rows were divided.
 Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +54,7 @@ def table_scores(table: Int64s) -> dict[str, float]:
 
     accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
               2 TP / (2 TP + FP + FN)
+    f1:       of the positive class of MRPC and QQP, the second (GLUE, Wang et al. 2018, section 2.2)
     matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
     """
     total, right = int(table.sum()), np.diag(table)
@@ -68,19 +68,9 @@ def table_scores(table: Int64s) -> dict[str, float]:
         "macro_f1": float(f1.mean()),
         "matthews": covariance / spread**0.5 if spread else 0.0,
     }
-    return {**scores, "f1": binary_f1(table)} if len(table) == 2 else scores
-
-
-def binary_f1(table: Int64s, positive: int = 1) -> float:
-    """2 TP / (2 TP + FP + FN) of one class, the second by default; 0 where it is neither a label nor an answer.
-
-    The second class is the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2).
-
-    >>> binary_f1(np.array([[4, 2], [1, 3]]))
-    0.6666666666666666
-    """
-    met = int(table[positive].sum() + table[:, positive].sum())
-    return 2 * int(table[positive, positive]) / met if met else 0.0
+    if len(table) != 2:
+        return scores
+    return {**scores, "f1": rates(int(right[1]), int(answered[1]), int(labelled[1])).f1}
 
 
 def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
@@ -114,18 +104,17 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     }
 
 
-def option_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, questions: Sequence[str]) -> dict[str, float]:
-    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right (1) or wrong (0), by question.
+def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
+    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right or wrong, by question.
 
-    f1a: the F1 of 1 over all options; 0 where none is right and none is answered so
+    f1a: the F1 of right options over all; 0 where none is right and none is answered so
     exact: the share of questions whose options are all answered right (SuperGLUE's EM)
-    A question is its key, which must distinguish paragraphs; its rows need not be next to one another.
+    questions: [Q, 4], of each how many options are right and answered so, are answered so, are right; 1 where all are
+              answered right
 
-    >>> option_scores([1, 0, 1], [1, 1, 1], ["a", "a", "b"])
+    >>> option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
     """
-    table = confusion(labels, answers, 2)
-    numbers: dict[str, int] = {}
-    question = np.array([numbers.setdefault(key, len(numbers)) for key in questions])
-    wrong = np.bincount(question[np.asarray(labels) != np.asarray(answers)], minlength=len(numbers))
-    return {"f1a": binary_f1(table), "exact": float((wrong == 0).mean())}
+    counts = np.asarray(questions, np.int64)
+    right, answered, gold, exact = counts.sum(0).tolist()
+    return {"f1a": rates(right, answered, gold).f1, "exact": exact / len(counts)}

@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
 def bootstrap_interval(
     rows: npt.ArrayLike,
-    statistic: Statistic | None = None,
+    statistic: Statistic = np.mean,
     *,
     seed: int,
     rounds: int = 1000,
@@ -54,16 +54,15 @@ def bootstrap_interval(
     0.8
     """
     values = np.asarray(rows, np.float64)
-    score = _mean if statistic is None else statistic
-    drawn = [score(values[index]) for index in _draws(len(values), rounds, seed)]
+    drawn = [statistic(values[index]) for index in _draws(len(values), rounds, seed)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(score(values)), float(high))
+    return Interval(float(low), float(statistic(values)), float(high))
 
 
 def paired_randomisation(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
-    statistic: Statistic | None = None,
+    statistic: Statistic = np.mean,
     *,
     seed: int,
     rounds: int = 10_000,
@@ -77,18 +76,13 @@ def paired_randomisation(
     True
     """
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    score = _mean if statistic is None else statistic
-    difference = float(score(one) - score(other))
+    difference = float(statistic(one) - statistic(other))
     reached = abs(difference) * (1 - 1e-12)  # sums of the same numbers in another order are not the same to the bit
     swaps = (swap.reshape(-1, *[1] * (one.ndim - 1)) for swap in _coins(len(one), rounds, seed))
     as_large = sum(
-        abs(score(np.where(swap, other, one)) - score(np.where(swap, one, other))) >= reached for swap in swaps
+        abs(statistic(np.where(swap, other, one)) - statistic(np.where(swap, one, other))) >= reached for swap in swaps
     )
     return Comparison(difference, (1 + int(as_large)) / (1 + rounds))
-
-
-def _mean(rows: Float64s) -> float:
-    return float(rows.mean())
 
 
 def _draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:

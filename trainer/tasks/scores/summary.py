@@ -14,7 +14,7 @@ Cost: 10 s for a thousand pairs of texts with 10 sentences of 25 words each, nea
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -40,8 +40,8 @@ def rouge(gold: str, answer: str) -> dict[str, float]:
     """Return the scores of one summary."""
     wanted, answered = _words(gold), _words(answer)
     return {
-        "rouge1": _bags(wanted, answered),
-        "rouge2": _bags([*pairwise(wanted)], [*pairwise(answered)]),
+        "rouge1": bags_f1(wanted, answered),
+        "rouge2": bags_f1([*pairwise(wanted)], [*pairwise(answered)]),
         "rougeL": rates(common_length(wanted, answered), len(answered), len(wanted)).f1,
         "rougeLsum": _by_sentence(_sentences(gold), _sentences(answer)),
     }
@@ -55,7 +55,8 @@ def _sentences(text: str) -> list[Words]:
     return [_words(line) for line in text.split("\n") if line]
 
 
-def _bags(wanted: Sequence[object], answered: Sequence[object]) -> float:
+def bags_f1(wanted: Collection[object], answered: Collection[object]) -> float:
+    """Return the F1 of two collections, in which equal things may be several times."""
     common = (Counter(wanted) & Counter(answered)).total()
     return rates(common, len(answered), len(wanted)).f1
 

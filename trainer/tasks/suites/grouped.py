@@ -45,20 +45,15 @@ def question_of(name: Any) -> str:
 
 
 def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    gold = [int(example.label) for example in examples]
-    answers = [int(prediction.argmax()) for prediction in predictions]
-    questions = list(map(question_of, ids))
     counts: dict[str, list[float]] = {}
-    for question, wanted, answered in zip(questions, gold, answers, strict=True):
-        row = counts.setdefault(question, [0.0, 0.0, 0.0, 1.0])
+    for name, example, prediction in zip(ids, examples, predictions, strict=True):
+        wanted, answered = int(example.label), int(prediction.argmax())
+        row = counts.setdefault(question_of(name), [0.0, 0.0, 0.0, 1.0])
         for place, added in enumerate((wanted and answered, answered, wanted)):
             row[place] += added
         row[3] = float(row[3] and wanted == answered)
-    return {
-        "scores": option_scores(gold, answers, questions),
-        "statistic": OPTIONS,
-        "rows": tuple(map(tuple, counts.values())),
-    }
+    rows = tuple(map(tuple, counts.values()))
+    return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
 
 
 def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:

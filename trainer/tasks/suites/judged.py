@@ -28,7 +28,7 @@ from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import own_ranking_by_query, similarities
-from trainer.tasks.scores.classes import class_scores, multilabel_scores, rates
+from trainer.tasks.scores.classes import class_scores, multilabel_scores, option_scores, rates
 from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.scores.spans import span_counts
@@ -94,12 +94,12 @@ class JudgedSplit:
             return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])
         if self.statistic == CLASSES:
             return class_scores(rows[:, 0], rows[:, 1], self.classes)
+        if self.statistic == OPTIONS:
+            return option_scores(rows)
         sums = rows.sum(0).astype(np.int64).tolist()
         if self.statistic == SPANS:
             return rates(*sums)._asdict()
-        if self.statistic == TOKENS:
-            return {"token_accuracy": sums[0] / sums[1] if sums[1] else 0.0}
-        return {"f1a": rates(*sums[:3]).f1, "exact": float(rows[:, 3].mean())}
+        return {"token_accuracy": sums[0] / sums[1] if sums[1] else 0.0}
 
 
 def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:

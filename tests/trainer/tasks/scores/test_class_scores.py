@@ -78,6 +78,6 @@ def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[
 
 
 def test_options_by_hand() -> None:
-    """Rows of one question lie apart; TP 2, FP 1, FN 1, and of three questions one is all right."""
-    found = option_scores([1, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["a", "b", "c", "b", "a"])
+    """TP 2, FP 1, FN 1, and of three questions one is all right."""
+    found = option_scores([[1, 1, 1, 1], [1, 1, 2, 0], [0, 1, 0, 0]])
     assert found == {"f1a": pytest.approx(4 / 6), "exact": pytest.approx(1 / 3)}
