@@ -160,7 +160,7 @@ def _object_in(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] | Un
 def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
     """Yield the items of a text that is one list in JSON, each with the line where it begins. Raises InputError."""
     decode, text = json.JSONDecoder().raw_decode, stream.read(AT_ONCE)
-    opening = re.match(r"\s*(?:\[\s*(\])?|$)", text)
+    opening = re.match(r"\s*(?:\[(\s*\])?|$)", text)
     if opening is None:
         raise InputError(
             f"{path} is not a list of objects: name it .jsonl if it has one object a line, or set format = "
@@ -168,39 +168,33 @@ def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
         )
     at, line, ended = opening.end(), 1 + opening[0].count("\n"), not text.strip() or opening[1] is not None
     while not ended:
+        begin = _after_spaces(text, at)
+        line, at = line + text.count("\n", at, begin), begin
         try:
             value, end = decode(text, at)
-            ended, following = _mark_after(text, end)
+            mark = _after_spaces(text, end)
+            if text[mark : mark + 1] not in (",", "]"):
+                raise ValueError("no comma and no end of the list comes after it")
         except (ValueError, RecursionError) as error:
             more = stream.read(max(AT_ONCE, len(text)))
             if not more:
                 raise InputError(
-                    f"{path}: the value that begins in line {line} is not JSON, or no comma or end of the list comes "
-                    f"after it ({error}): fix it, or get the file again if it is cut off."
+                    f"{path}: the value that begins in line {line} is not an item of a list in JSON ({error}): fix it, "
+                    "or get the file again if it is cut off."
                 ) from error
             text, at = text[at:] + more, 0
             continue
         yield line, value
-        line, at = line + text.count("\n", at, following), following
+        ended = text[mark] == "]"
+        line, at = line + text.count("\n", at, mark), mark + 1
     if text[at:].strip() or stream.read(AT_ONCE).strip():
         raise InputError(f"{path}, line {line}, continues after its list: is it one list?")
 
 
-def _mark_after(text: str, end: int) -> tuple[bool, int]:
-    """Return whether the list ends after a value, and where the next one begins. Raises ValueError."""
-    mark = _after_spaces(text, end)
-    if text[mark] == "]":
-        return True, mark + 1
-    if text[mark] != ",":
-        raise ValueError(f"{text[mark]!r} comes after it")
-    return False, _after_spaces(text, mark + 1)
-
-
-def _after_spaces(text: str, begin: int) -> int:
-    for at in range(begin, len(text)):
-        if text[at] not in " \t\r\n":
-            return at
-    raise ValueError("the file ends")
+def _after_spaces(text: str, at: int) -> int:
+    while text[at : at + 1] in (" ", "\t", "\n", "\r"):
+        at += 1
+    return at
 
 
 def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
