@@ -39,7 +39,7 @@ class PackedItems(Sequence[TaskItem]):
     """Items that are made when they are asked for. lengths: the tokens of each"""
 
     def __init__(self, items: Iterable[TaskItem]) -> None:
-        self._ids, self._segments, self._points = map(ArrayColumn, (np.int32, np.uint8, np.int32))
+        self._ids, self._segments, self._points = ArrayColumn(np.int32), ArrayColumn(np.uint8), ArrayColumn(np.int32)
         self._targets = defaultdict[str, ArrayColumn](ArrayColumn)
         self._begins, self._examples, self.lengths = array("q", [0]), array("q"), array("q")
         self._origins = list[Any]()

@@ -11,7 +11,7 @@ LSTM over words), are of two vectors together or of the next words, are not writ
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,8 @@ FIRST, SECOND = "model", "second"  # names of files, without their ending
 class NoTask(Task):
     """What an encoder without a task has in place of one."""
 
-    kind, unit = "encoder", "token"
+    kind: ClassVar[str] = "encoder"
+    unit: ClassVar[str] = "token"
 
     def terms(self) -> tuple[Term, ...]:
         """Return nothing: it learns nothing."""

@@ -23,6 +23,11 @@ AT_ONCE = 1 << 21  # numbers that are drawn at once
 # Shapes: N rows, R rounds.
 
 
+def mean(rows: Float64s) -> float:
+    """Return the mean of all numbers."""
+    return float(rows.mean())
+
+
 class Interval(NamedTuple):
     """A score with the bounds of its interval."""
 
@@ -40,7 +45,7 @@ class Comparison(NamedTuple):
 
 def bootstrap_interval(
     rows: npt.ArrayLike,
-    statistic: Statistic = np.mean,
+    statistic: Statistic = mean,
     *,
     seed: int,
     rounds: int = 1000,
@@ -62,7 +67,7 @@ def bootstrap_interval(
 def paired_randomisation(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
-    statistic: Statistic = np.mean,
+    statistic: Statistic = mean,
     *,
     seed: int,
     rounds: int = 10_000,
