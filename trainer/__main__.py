@@ -33,7 +33,7 @@ COMMANDS = {
     "generate": "trainer.tasks.prediction.generate",
     "onnx": "trainer.tasks.portable.exporting",
     "import": "trainer.huggingface.older",
-    "predict-onnx": "trainer.tasks.portable.predicting",
+    "predict-onnx": "trainer.tasks.portable.folder",
     "embed": "trainer.tasks.vectors.embed",
     "search": "trainer.tasks.vectors.retrieve",
 }

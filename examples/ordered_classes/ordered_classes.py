@@ -14,8 +14,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.objectives.contract import Term
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_number
+from trainer.tasks.formats.records import Unusable, as_label, as_number
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.kinds.texts import TextExample, TextTask
 from trainer.tasks.scores.classes import class_scores
@@ -84,7 +83,7 @@ class OrderedTask(TextTask):
         predicted = [_place(prediction) for prediction in predictions]
         return {**class_scores(gold, predicted, len(self.labels)), **correlations(gold, predicted)}
 
-    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The class."""
         return {"label": self.labels[_place(prediction)]}
 

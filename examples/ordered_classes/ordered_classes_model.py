@@ -1,16 +1,13 @@
 """The model of ordered classes: a score of the whole text, compared with a threshold between each two classes."""
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from ordered_classes import GRADE, OrderedTask
 from torch import Tensor, nn
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder
+from trainer.tasks.heads.task_model import ClassHead, TaskModel
 
 # Shapes in the names of tensors: S texts, K thresholds.
 
@@ -18,14 +15,12 @@ from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_enco
 class OrderedModel(TaskModel):
     """An encoder with a score of its first token, and thresholds."""
 
-    def __init__(
-        self, task: OrderedTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+    def __init__(self, task: OrderedTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
         shape = self.family.class_head
         self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
         self.thresholds = nn.Parameter(torch.linspace(-1.0, 1.0, len(task.labels) - 1))
-        self.begin(self.class_head, shape, pretrained)
+        self.begin(self.class_head, shape, pretrained.state)
 
     def outputs(self, batch: Batch) -> Tensor:
         """[S, K]: how far each text is above each threshold."""

@@ -11,19 +11,20 @@ import pytest
 import torch
 from small_models import WORDS, write_model
 
-from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.building import build_task_model
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning.course import TaskCourse
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.heads.task_model import TaskModel, build_task_model
+from trainer.tasks.prediction.answer_lines import written_answers
+from trainer.tasks.prediction.predict import of_folder
 from trainer.tasks.saving import RECORD, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.loop import TrainingLoop
-from trainer.training.parallel import joined
+from trainer.training.parallel import Ranks, joined
 
 LABELS = ("bad", "good")
 
@@ -131,7 +132,7 @@ def encoded_for(
 def exported_model(task: Task, folder: Path, output: Path) -> TaskModel:
     """A task's model on the one in a folder, with weights far from zero, exported to another; in evaluation mode."""
     settings, inputs, state = load_pretrained(folder)
-    model = scattered(build_task_model(task, settings, inputs, state))
+    model = scattered(build_task_model(task, Pretrained(settings, inputs, state)))
     write_task(output, model.state_dict(), task, settings, inputs)
     return model.eval()
 
@@ -143,3 +144,8 @@ def scattered(model: TaskModel) -> TaskModel:
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.2)
     return model
+
+
+def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
+    """Write a line for each record of a file; what was done, with scores where there are labels."""
+    return written_answers(output, labelled, *of_folder(folder, file, labelled, ranks))

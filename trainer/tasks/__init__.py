@@ -2,7 +2,7 @@
 
     1. `formats/` reads a file into records, and counts those that cannot be used.
     2. A kind of task (`kinds/`) makes an example of a record, and of that a `TaskItem` of token ids (`encoding/`).
-    3. An encoder gets the heads of the task (`heads/`, `building.py`): a `TaskModel`.
+    3. An encoder gets the heads of the task (`heads/`): a `TaskModel`.
     4. `finetuning/` trains it by the one loop of `trainer.training` and keeps the best epoch.
     5. `scores/` score the answers; `saving.py` writes a folder that Hugging Face's class of the task opens.
 
@@ -10,8 +10,8 @@
     vectors/      embeddings of texts, search in them, retrieval
     suites/       many tasks from many seeds (`evaluate.py`), and their table
     portable/     a model as ONNX, and its answers without torch
-    labels/       class names, tag schemes, extracts
 
 `contract.py` is what a task must offer, `registry.py` finds tasks by name, `settings.py` holds the settings of a job,
-`data.py` reads and encodes a whole file, `text_encoder.py` turns text into ids and `embeddings.py` handles vectors.
+`data.py` reads and encodes a whole file, `text_encoder.py` turns text into ids, `embeddings.py` handles vectors and
+`outputs.py` writes files.
 """

@@ -18,11 +18,12 @@ Shapes: T tokens, S sequences, P points of an item.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
 from trainer.objectives.contract import Term
 from trainer.tasks.text_encoder import TextEncoder
@@ -45,7 +46,7 @@ class TaskItem:
     """The unit that is learnt from or judged at once: an example, or a window of one.
 
     sequences: one, or several that are compared
-    example:   its number among the examples
+    example:   its number among the examples that were encoded in one call; later among those of the file
     points:    int64 [P], places among the tokens of all its sequences that heads read
     targets:   by name; those of the items of a batch are put one after another along the first axis
     origin:    what its task needs to know again when it makes predictions; no model reads it
@@ -63,124 +64,38 @@ class TaskItem:
         return sum(len(sequence.ids) for sequence in self.sequences)
 
 
-class Task(Protocol):
-    """One kind of task, besides being a frozen dataclass. Raise `version` whenever it learns otherwise.
+Items = Sequence[TaskItem]
+Answers = Sequence[npt.NDArray[Any]]  # of a model to items
+
+
+def check_finite(answers: npt.NDArray[Any]) -> None:
+    """Raise InputError unless each answer of a model is a finite number: scores would not show it."""
+    strange = np.flatnonzero(~np.isfinite(answers))
+    if len(strange):
+        raise InputError(
+            f"{len(strange):,} of {answers.size:,} answers of the model are not finite numbers, first number "
+            f"{strange[0] + 1:,}, which is {answers.flat[strange[0]]}: a model that diverged gives such answers."
+        )
+
+
+class Task:
+    """One kind of task, and the defaults of what a kind may leave out. Raise `version` whenever it learns otherwise.
 
     kind:         its name
-    builder:      "package.module:function", which makes the model that learns: of the task, the model's settings and
-                  inputs, and the pre-trained state
+    builder:      "package.module:function", which makes the model that learns: of the task and the `Pretrained` model
     format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
     usual_length: tokens of a sequence before it is cut, where nothing else is set
+    roles:        the parts of a record that it reads; each has the column of its name unless a file's settings differ
+    optional:     those of them that a file may lack
+    learnt:       those of them that are learnt: only labelled examples have them
     """
-
-    kind: ClassVar[str]
-    version: ClassVar[int]
-    builder: ClassVar[str]
-    format: ClassVar[str]
-    unit: ClassVar[str]
-    architecture: ClassVar[str]
-    usual_length: ClassVar[int]
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The parts of a record that it reads; each has the column of its name unless a file's settings differ."""
-        ...
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """Those of them that a file may lack."""
-        ...
-
-    @property
-    def learnt(self) -> frozenset[str]:
-        """Those of them that are learnt: only labelled examples have them."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names in `scores` by which an epoch may be judged: the higher the better; the first is used."""
-        ...
-
-    @property
-    def exported(self) -> str:
-        """The class that is exported; "encoder" where none of theirs has the heads: these are in a file next to it."""
-        ...
-
-    def terms(self) -> tuple[Term, ...]:
-        """The terms of the loss."""
-        ...
-
-    def example(self, values: Mapping[str, Any], labelled: bool) -> Example:
-        """A record's values by role as an example. Raises Unusable, also for what training did not know.
-
-        labelled: whether it must have what is to be learnt; without, that may be missing
-        """
-        ...
-
-    def fitted(self, examples: Sequence[Example], where: str) -> Self:
-        """The task with what it must know of the training examples: names of classes, and the like.
-
-        where: their file, for messages. Raises InputError where they cannot be learnt.
-        """
-        ...
-
-    def items(
-        self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
-        """Examples as items, in their order. first: number of the first of them
-
-        A file is encoded in parts, each by a call of its own; the items are those of one call (see `GroupedTask`).
-        """
-        ...
-
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """By what the sum of each term is divided, once they are added up over the step."""
-        ...
-
-    def predictions(
-        self, examples: Sequence[Example], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Prediction]:
-        """Return the model's prediction for each example, from the answers to all items."""
-        ...
-
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return the scores of predictions, by name."""
-        ...
-
-    def said(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """A prediction as a row of JSON."""
-        ...
-
-    def config(self) -> Mapping[str, Any]:
-        """The keys of the exported `config.json` that are the task's."""
-        ...
-
-
-@runtime_checkable
-class TunedTask(Protocol):
-    """A task that takes something from the scores of the epoch that is kept, such as a threshold."""
-
-    def tuned(self, scores: Mapping[str, float]) -> Self:
-        """The task with it."""
-        ...
-
-
-@runtime_checkable
-class GroupedTask(Protocol):
-    """A task for which examples of a file belong together, like those of a document. Others read each for itself."""
-
-    def groups(self, examples: Sequence[Example]) -> Iterable[range]:
-        """Examples that are encoded in one call, in their order. Raises InputError where they are of several kinds."""
-        ...
-
-
-class PlainTask:
-    """The defaults of tasks, for dataclasses to inherit."""
 
     __slots__ = ()
 
+    kind: ClassVar[str]
+    builder: ClassVar[str]
     version: ClassVar[int] = 1
     format: ClassVar[str] = ""
     unit: ClassVar[str] = "sequence"
@@ -189,23 +104,80 @@ class PlainTask:
     learnt: ClassVar[frozenset[str]] = frozenset()
 
     @property
+    def roles(self) -> tuple[str, ...]:
+        """Return the parts of a record that it reads."""
+        raise NotImplementedError
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Return those of them that a file may lack."""
+        return frozenset()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the names in `scores` by which an epoch may be judged: the higher the better; the first is used."""
+        raise NotImplementedError
+
+    @property
     def exported(self) -> str:
-        """The class by which families know its model."""
+        """Return the class that is exported; "encoder" where none has the heads: these are in a file next to it."""
         return self.architecture
 
     def terms(self) -> tuple[Term, ...]:
-        """The terms of the loss."""
+        """Return the terms of the loss."""
+        raise NotImplementedError
+
+    def example(self, values: Mapping[str, Any], labelled: bool) -> Example:
+        """Return a record's values by role as an example. Raises Unusable, also for what training did not know.
+
+        labelled: whether it must have what is to be learnt; without, that may be missing
+        """
         raise NotImplementedError
 
     def fitted(self, examples: Sequence[Example], where: str) -> Self:
-        """Return the task as it is."""
+        """Return the task with what it must know of the training examples: names of classes, and the like.
+
+        where: their file, for messages. Raises InputError where they cannot be learnt.
+        """
         return self
 
-    def counts(self, items: Sequence[TaskItem]) -> tuple[int, ...]:
-        """The number of items, for each term; of a task on points, that of these."""
+    def groups(self, examples: Sequence[Example]) -> Iterable[range]:
+        """Return which examples belong together, like those of a document, and are encoded in one call; in order."""
+        return (range(number, number + 1) for number in range(len(examples)))
+
+    def items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+        """Return examples as items, in their order, numbered from 0.
+
+        A file is encoded in parts, each by a call of its own; the items are those of one call (see `groups`).
+        """
+        raise NotImplementedError
+
+    def counts(self, items: Items) -> tuple[int, ...]:
+        """Return by what the sum of each term is divided, once they are added up over the step: items, or points."""
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
         return (number,) * len(self.terms())
 
+    def predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
+        """Return the model's prediction for each example, from the answers to all items."""
+        raise NotImplementedError
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """Return the scores of predictions, by name."""
+        raise NotImplementedError
+
+    def tuned(self, scores: Mapping[str, float]) -> Self:
+        """Return the task with what it takes from the scores of the epoch that is kept, such as a threshold."""
+        return self
+
+    def row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+        """Return a prediction as a row of JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
+        """Return the task of a folder of its architecture that others wrote; None where it is not of this task."""
+        return cls()
+
     def config(self) -> Mapping[str, Any]:
-        """Nothing of its own."""
+        """Return the keys of the exported `config.json` that are the task's."""
         return {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from trainer.tasks.contract import Example, GroupedTask, Task
+from trainer.tasks.contract import Example, Task
 from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.formats.opening import unpacked_ending
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
@@ -60,9 +60,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
     """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
-    read = [role for role in task.roles if labelled or role not in task.learnt]
-    needed = [role for role in read if role not in task.optional]
-    optional = [role for role in read if role in task.optional]
+    needed, optional = roles_of(task, labelled)
     rows = read_examples(
         with_format(task, file),
         counts,
@@ -76,6 +74,12 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExam
         ids.append(name)
         examples.append(example)
     return FileExamples(path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled)
+
+
+def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
+    """Return the roles without which a record cannot be used, and those that are read where they are there."""
+    read = [role for role in task.roles if labelled or role not in task.learnt]
+    return [role for role in read if role not in task.optional], [role for role in read if role in task.optional]
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
@@ -92,10 +96,10 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
     """Return the examples of a file as items of a model. Raises InputError where none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
     items = encoded_items(task, file.examples, encoder, file.labelled)
-    if items is None:
+    if not items:
         raise InputError(f"{file.path} has no example that the task {task.kind!r} can use: give another file.")
     figures = {
-        "tokens": len(items.ids.values),
+        "tokens": sum(items.lengths),
         "texts_cut": encoder.num_cut - cut,
         "tokens_cut": encoder.tokens_cut - lost,
     }
@@ -103,37 +107,25 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
     return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 
 
-def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems | None:
-    """Return the items of examples, made about TOGETHER at a time; None where there are none."""
-    parts = list[PackedItems]()
-    for some in _parts(task, examples):
-        items = task.items(examples[some.start : some.stop], encoder, labelled, some.start)
-        if items:
-            parts.append(PackedItems.of(items))
-            _check_numbers(task, some, parts[-1])
-    return PackedItems.joined(parts) if parts else None
+def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
+    """Return the items of examples, made about TOGETHER at a time, with the numbers of all examples."""
+    return PackedItems(
+        replace(item, example=some.start + item.example)
+        for some in _parts(task, examples)
+        for item in task.items(examples[some.start : some.stop], encoder, labelled)
+    )
 
 
 def _parts(task: Task, examples: Sequence[Example]) -> Iterator[range]:
     """Examples that are encoded in one call: so many groups that they are TOGETHER or more, and what is left."""
     begin = end = 0
-    groups = task.groups(examples) if isinstance(task, GroupedTask) else (range(n, n + 1) for n in range(len(examples)))
-    for group in groups:
+    for group in task.groups(examples):
         end = group.stop
         if end - begin >= TOGETHER:
             yield range(begin, end)
             begin = end
     if begin < end:
         yield range(begin, end)
-
-
-def _check_numbers(task: Task, some: range, packed: PackedItems) -> None:
-    """Raise InputError where items are of other examples than those that they were asked of."""
-    if packed.numbers.min() < some.start or packed.numbers.max() >= some.stop:
-        raise InputError(
-            f"The task {task.kind!r} gives its items other numbers than those of their examples, which begin with "
-            "`first`: this is a bug in its package."
-        )
 
 
 def sha256_of(path: str) -> str:

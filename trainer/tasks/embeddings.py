@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.store.places.files import disk_refusal, remove_abandoned, replaced_file
+from corpora.store.places.files import remove_abandoned, replaced_file
+from trainer.tasks.outputs import refusing
 
 MADE = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
@@ -112,16 +113,6 @@ def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], 
         with refusing(path):
             writer.close()
             held.close()
-
-
-@contextmanager
-def refusing(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into a paragraph on the file being written."""
-    try:
-        yield
-    except OSError as error:
-        reason = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
-        raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
 class VectorFile:

@@ -27,10 +27,7 @@ from trainer.tasks.settings import FinetuneSettings
 GROUP = "cloze.tasks"
 _OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
-_MEMBERS = (
-    *("version", "builder", "format", "unit", "roles", "optional", "learnt", "metrics", "exported"),
-    *("terms", "example", "fitted", "items", "counts", "predictions", "scores", "said", "config"),
-)
+_MEMBERS = ("version", "builder", "roles", "metrics", "terms", "example", "items", "predictions", "scores", "row")
 _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBERS)
 
 
@@ -85,9 +82,5 @@ def task_of_config(config: Mapping[str, Any], architectures: Mapping[str, str]) 
     architectures: the family's classes by what the folder holds
     """
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
-    for each in _OURS:
-        if each.architecture in names and hasattr(each, "of_config"):
-            task: Task | None = each.of_config(config)
-            if task is not None:
-                return task
-    return None
+    tasks = (each.of_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
+    return next((task for task in tasks if task is not None), None)

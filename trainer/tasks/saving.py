@@ -12,8 +12,7 @@ bit gives other answers, and no error. What no record names is taken as it is.
 Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,8 @@ from trainer.huggingface.config import CONFIG, read_config, read_json
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
-from trainer.tasks.building import build_task_model
 from trainer.tasks.contract import Task
-from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.registry import read_task, task_of_config, task_package
 
 RECORD = "finetune.json"
@@ -56,13 +54,13 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training; None where no record says"""
+    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training, or all that it reads"""
 
     task: Task
     settings: ModelSettings
     inputs: ModelInputs
     model: TaskModel
-    max_length: int | None
+    max_length: int
 
 
 def write_task(
@@ -102,11 +100,11 @@ def load_task(folder: Path) -> Loaded:
     """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
     check_weights(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-    settings, inputs, state = load_pretrained(folder)
+    settings, inputs, _ = pretrained = load_pretrained(folder)
     task = _task(folder, record, settings)
     if hasattr(task, "second_encoder") and (folder / SECOND / CONFIG).is_file():
         task = replace(task, second_encoder=str(folder / SECOND))  # type: ignore[type-var]
-    model = build_task_model(task, settings, inputs, state)
+    model = build_task_model(task, pretrained)
     names = huggingface_names(model.state_dict(), settings.of_family, _part(task, settings))
     tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
     more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
@@ -121,7 +119,8 @@ def load_task(folder: Path) -> Loaded:
     read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
     model.load_state_dict({**whole, **read})
-    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=record.get("max_length"))
+    length = record.get("max_length") or settings.positions
+    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length)
 
 
 def _part(task: Task, settings: ModelSettings) -> ModelPart:
@@ -133,8 +132,6 @@ def _part(task: Task, settings: ModelSettings) -> ModelPart:
 
 
 def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> Task:
-    if "task" in record and not isinstance(record["task"], Mapping):
-        raise InputError(f"{folder / RECORD}: `task` is {record['task']!r}, not a table: copy the folder again.")
     if "task" in record:
         own = {key: value for key, value in record["task"].items() if key != "package"}
         return read_task(own, str(folder / RECORD))
@@ -200,11 +197,3 @@ def _content(path: Path, name: str) -> Content:
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])
     return content_of(pa.table({"name": pa.array([name]), "data": cell}))
-
-
-# Files.
-
-
-def written_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
-    """A JSON file for people."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

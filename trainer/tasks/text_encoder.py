@@ -81,15 +81,9 @@ class TextEncoder:
         """The same of what `pieces` gives; the same pieces may be given several times.
 
         cut: which of two texts loses tokens at its end where they are too long: LONGEST or FIRST
-        Raises InputError where the text that is not to be cut leaves no room for the other.
         """
         sides = [firsts] if seconds is None else [firsts, seconds]
         room = self.room(len(sides))
-        if cut == FIRST and (longest := max(map(len, sides[-1]), default=0)) >= room:
-            raise InputError(
-                f"A text that is to be kept whole has {longest} tokens, and both together may have {room}: shorten it, "
-                "or raise max_length where the model reads more."
-            )
         self.tokenizer.enable_truncation(self.max_length, strategy=cut)
         encodings = [self.tokenizer.post_process(*both) for both in zip(*sides, strict=True)]
         self.tokenizer.no_truncation()

@@ -28,10 +28,11 @@ from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
 from trainer.huggingface.config import read_config, settings_of
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings
-from trainer.tasks.building import build_task_model
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
@@ -116,7 +117,7 @@ def test_a_classifier_has_the_logits_of_transformers(
     """ALBERT's begins with the pooler that pairs have learnt."""
     settings, inputs = asked(family), small_inputs(family, True)
     pretrained = small_model(settings, inputs).state_dict()
-    model = build_task_model(THREE, settings, inputs, pretrained).eval()
+    model = build_task_model(THREE, Pretrained(settings, inputs, pretrained)).eval()
     assert model.class_head.dropout.p == dropout
     if family == "albert":
         assert torch.equal(model.class_head.pooler.dense.weight, pretrained["pair_head.pooler.dense.weight"])

@@ -23,12 +23,13 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import export, load
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
 from trainer.model.replaced import ReplacedModel
 from trainer.settings.model import FAMILIES, ModelSettings
-from trainer.tasks.building import build_task_model
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import write_task
@@ -146,7 +147,7 @@ def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: Modul
         path.unlink()
     found, inputs, state = load(tmp_path / "model")
     assert found == settings and not any(name.startswith(("generator.", "masked_head.")) for name in state)
-    classifier = build_task_model(THREE, found, inputs, state).eval()
+    classifier = build_task_model(THREE, Pretrained(found, inputs, state)).eval()
     encoder = state_below("encoder.", model.state_dict())
     assert all(torch.equal(encoder[name], tensor) for name, tensor in classifier.encoder.state_dict().items())
     write_task(tmp_path / "classes", far_from_zero(classifier).state_dict(), THREE, found, inputs)

@@ -10,8 +10,8 @@ from small_tasks import exported_model
 
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.tasks.encoding.batching import batch_of
+from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.portable.graphs import read_source
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 
@@ -34,7 +34,7 @@ def test_an_export_is_the_encoder_of_a_translation(tmp_path: Path, transformers:
         torch.from_numpy(ids_of(each).astype("int64"))[None] for each in encoder.encode(["the film", "a plot"])
     )
     with torch.no_grad():
-        wanted = read_source(folder).model.eval()(batch_of([source[0].numpy()]))[None]
+        wanted = pretrained_encoder(load_pretrained(folder)).eval()(batch_of([source[0].numpy()]))[None]
         torch.testing.assert_close(model.eval().encoder(source).last_hidden_state, wanted, atol=1e-5, rtol=1e-5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []

@@ -21,9 +21,10 @@ from small_batches import (
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import export, load
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings, encoder_shape
-from trainer.tasks.building import build_task_model
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
@@ -163,7 +164,7 @@ def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: Modu
     """Fails where the head is not theirs, reads other tokens, or does not begin as the masked one."""
     settings, inputs = small_modern(pooling=pooling if pooling == "cls" else None), small_inputs("modernbert")
     state = small_model(settings, inputs).state_dict()
-    model = build_task_model(THREE, settings, inputs, state).eval()
+    model = build_task_model(THREE, Pretrained(settings, inputs, state)).eval()
     assert torch.equal(model.class_head.pooler.dense.weight, state["masked_head.dense.weight"])
     torch.nn.init.normal_(model.class_head.decision.weight)
     write_task(tmp_path, model.state_dict(), THREE, settings, inputs)

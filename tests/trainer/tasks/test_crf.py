@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from small_models import write_model
 from small_tags import tags_job
-from small_tasks import encoded_for, exported_model, kept_of, run
+from small_tasks import encoded_for, kept_of, run
 from tiers import examples
 from torch import Tensor
 
 from corpora.errors import InputError
-from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.heads.tagging.chains import Chains
-from trainer.tasks.heads.tagging.crf import NEVER, LinearChain
+from trainer.tasks.heads.tagging.crf import LinearChain
 from trainer.tasks.heads.tagging.tags import forbidden_tags
+from trainer.tasks.kinds.tag_schemes import may_follow
 from trainer.tasks.kinds.tags import INNER, TagsTask
-from trainer.tasks.labels.tag_schemes import may_follow
 from trainer.tasks.saving import MORE, load_task
 from trainer.tasks.settings import FinetuneJob
 
@@ -74,38 +73,6 @@ def test_all_paths_are_added_up_and_the_best_is_found(
     assert chain.best(emissions, chains, inner_S2).tolist() == best
 
 
-def test_pytorch_crf_says_the_same() -> None:
-    """Loss, gradients and best tags, of sentences of all lengths at once; its mask is a prefix, as it must be."""
-    torchcrf = pytest.importorskip("torchcrf", reason="pytorch-crf is not installed")
-    lengths = [3, 1, 12, 7, 7, 30, 2]
-    chain, emissions, tags = drawn(lengths, 9, 5)
-    reference = torchcrf.CRF(9, batch_first=True).double()
-    pairs = [("start_transitions", "start"), ("end_transitions", "end"), ("transitions", "transitions")]
-    with torch.no_grad():
-        for theirs, ours in pairs:
-            getattr(reference, theirs).copy_(getattr(chain, ours))
-    padded = torch.nn.utils.rnn.pad_sequence([*emissions.split(lengths)], batch_first=True)
-    padded_tags = torch.nn.utils.rnn.pad_sequence([*tags.split(lengths)], batch_first=True)
-    mask = torch.arange(30) < torch.tensor(lengths)[:, None]
-    wanted = -reference(padded, padded_tags, mask=mask, reduction="sum")
-    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
-    found = chain.loss(emissions, tags, chains, inner_S2)
-    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-12)
-    wanted.backward()
-    found.backward()
-    for theirs, ours in pairs:
-        torch.testing.assert_close(getattr(chain, ours).grad, getattr(reference, theirs).grad, atol=1e-9, rtol=1e-9)
-    best = chain.best(emissions, chains, inner_S2).split(lengths)
-    assert [each.tolist() for each in best] == reference.decode(padded, mask)
-
-
-def test_first_weights_are_small() -> None:
-    """U(-0.1, 0.1), as pytorch-crf's."""
-    chain = LinearChain(60)
-    assert chain.transitions.abs().max() <= 0.1 and 0.05 < chain.transitions.std().item() < 0.065
-    assert set(chain.state_dict()) == {"start", "end", "transitions"}
-
-
 @examples(30)
 @given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3), seed=st.integers(0, 1000))
 @pytest.mark.parametrize("task", [BIO2, BIOES], ids=["bio2", "bioes"])
@@ -129,26 +96,6 @@ def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths
 def well_formed(path: tuple[int, ...], task: TagsTask) -> bool:
     names = [None, *(task.labels[number] for number in path), None]
     return all(may_follow(before, after, task.scheme) for before, after in itertools.pairwise(names))
-
-
-def test_a_long_sentence_has_a_finite_loss() -> None:
-    """5,000 words in float32, with a tag that may begin nothing: no minus infinity anywhere, and a gradient."""
-    chain = LinearChain(3, forbidden_tags(BIO2))
-    emissions = torch.randn(5_000, 3, requires_grad=True)
-    chains, inner_S2 = Chains.of(torch.tensor([5_000])), torch.zeros(1, 2, dtype=torch.bool)
-    loss = chain.loss(emissions, torch.zeros(5_000, dtype=torch.int64), chains, inner_S2)
-    loss.backward()
-    assert 0 < loss.item() < -NEVER and emissions.grad is not None and emissions.grad.isfinite().all()
-
-
-def test_scores_are_added_up_in_float32() -> None:
-    """Fails where, with matrices in bfloat16, the loss of 200 words differs from that of float32 weights."""
-    chain, emissions, tags = drawn([200], 5, 1)
-    chains, inner_S2 = Chains.of(torch.tensor([200])), torch.zeros(1, 2, dtype=torch.bool)
-    found = chain.bfloat16().loss(emissions.float(), tags, chains, inner_S2)
-    assert found.dtype == torch.float32 and torch.equal(
-        found, chain.float().loss(emissions.float(), tags, chains, inner_S2)
-    )
 
 
 # The tagger.
@@ -179,20 +126,6 @@ def test_sentences_that_are_read_in_parts_go_on(tmp_path: Path) -> None:
     assert [item.targets[INNER].tolist() for item in items] == [
         [[False, True]], *[[[True, True]]] * (len(items) - 3), [[True, False]], [[False, False]]
     ]  # fmt: skip
-
-
-def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
-    """And its gradients are zeros, also those of pairs where every sentence has one word."""
-    write_model(tmp_path / "model")
-    model = exported_model(BIO2, tmp_path / "model", tmp_path / "out").train()
-    [item] = encoded_for(BIO2, tmp_path / "model", [{"words": ["film"], "tags": ["B-X"]}]).items
-    for items, silent in (([void(item)], True), ([item], False)):
-        model.zero_grad()
-        sums = model(batch_of_items(items))
-        sums.sum().backward()
-        assert sums.shape == (1, 2) and bool(sums[0, 0] == 0) == silent
-        assert all(parameter.grad is not None for parameter in model.parameters())
-    assert model(batch_of_items([void(item)]), answering=True).shape == (0,)
 
 
 @pytest.mark.parametrize("task", [{"constrained": True}, {"crf": True, "constrained": True, "units": "words"}])

@@ -19,7 +19,6 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.kinds.summary import SummaryTask
-from trainer.tasks.portable.graphs import read_source
 from trainer.tasks.prediction.fill import fill_masks
 from trainer.tasks.saving import MORE, RECORD, check_weights, described_weights, load_task, task_json
 from trainer.tasks.vectors.embed import Embedder
@@ -58,10 +57,9 @@ def go_on(folder: Path) -> None:
 @pytest.mark.parametrize(
     "door",
     [
-        load_task,  # predict, evaluate, search --rerank, generate, teachers
+        load_task,  # predict, evaluate, search --rerank, generate, onnx, teachers
         lambda folder: Embedder.of(folder, EmbedSettings(), torch.device("cpu")),  # embed, search
         lambda folder: fill_masks(folder, "a [MASK]", 1),
-        read_source,  # onnx
         go_on,
     ],
 )

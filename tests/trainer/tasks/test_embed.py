@@ -15,13 +15,12 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
-from corpora.store.places.locks import lock
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.retrieval import RetrievalTask
 from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.outputs import alone
 from trainer.tasks.saving import RECORD, task_json
-from trainer.tasks.vectors import embed
-from trainer.tasks.vectors import parts as vector_parts
+from trainer.tasks.vectors import embed, parts
 from trainer.tasks.vectors.embed import Embedder, embed_file
 from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -106,18 +105,6 @@ def test_what_a_fine_tuned_folder_says_of_vectors_is_kept_to(tmp_path: Path) -> 
     assert json.loads(second.schema.metadata[b"cloze"])["similarity"] == "dot"
 
 
-def test_documents_without_text_have_a_vector_too(tmp_path: Path) -> None:
-    """Fails where a collection loses a document, or a text of no token ends in an error."""
-    model = write_model(tmp_path / "model")
-    (tmp_path / "c.xml").write_text(
-        "<doc><docno>1</docno><text>good film</text></doc><doc><docno>2</docno><text></text></doc>", encoding="utf-8"
-    )
-    file = FileSettings(path=str(tmp_path / "c.xml"), format="documents")
-    table = embedded(model, file, tmp_path / "v.parquet", precision="float16")
-    assert table.column("id").to_pylist() == ["1", "2"] and np.isfinite(vectors_of(table)).all()
-    assert len(embedded(model, file, tmp_path / "w.parquet", by="word")) == 2
-
-
 def test_what_cannot_be_embedded_is_told(tmp_path: Path) -> None:
     """Fails where a layer that there is not ends in a traceback, or a file stays after a fault."""
     model = write_model(tmp_path / "model")
@@ -181,7 +168,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
         ended_after(monkeypatch, windows, lambda: embedded(model, file, output, by=by), Ended())
         for windows in (2, 0, 3)
     ]
-    assert not output.exists() and (tmp_path / ".v.parquet.tmp" / "part-4.arrow").is_file()
+    assert not output.exists() and (tmp_path / ".v.parquet.tmp" / "part-4.parquet").is_file()
     made.append(ended_after(monkeypatch, -1, lambda: embedded(model, file, output, by=by), Ended()))
     assert made[:3] == [2, 0, 3] and sum(made) == total > 6
     assert output.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
@@ -202,7 +189,7 @@ def test_only_what_is_whole_and_the_same_is_gone_on_with(
     total = ended(-1)
     whole = output.read_bytes()
     assert ended(4) == 4
-    part = tmp_path / ".v.parquet.tmp" / "part-1.arrow"
+    part = tmp_path / ".v.parquet.tmp" / "part-1.parquet"
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
@@ -228,10 +215,10 @@ def test_a_full_disk_keeps_what_is_made(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(vector_parts, "described", no_room)
+        patched.setattr(parts.pq.ParquetWriter, "write_table", no_room)
         with pytest.raises(InputError, match=r"Cannot write .*v\.parquet: the disk is full: free some space"):
             embedded(model, file, output)
-    assert len([*(tmp_path / ".v.parquet.tmp").glob("part-*.arrow")]) >= 3
+    assert len([*(tmp_path / ".v.parquet.tmp").glob("part-*.parquet")]) >= 3
     total = ended_after(monkeypatch, -1, lambda: embedded(model, file, tmp_path / "whole.parquet"), full)
     assert ended_after(monkeypatch, -1, lambda: embedded(model, file, output), full) == total - 3
     assert output.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
@@ -240,9 +227,7 @@ def test_a_full_disk_keeps_what_is_made(tmp_path: Path, monkeypatch: pytest.Monk
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model")
     file = write_json_rows(tmp_path / "t.jsonl", [{"text": "good"}])
-    (tmp_path / ".v.parquet.tmp").mkdir()
-    with (tmp_path / ".v.parquet.tmp" / "lock").open("w") as held:
-        lock(held)
+    with alone(tmp_path / "v.parquet", "writing"):
         with pytest.raises(InputError, match=r"Another process is writing .*v\.parquet"):
             embedded(model, file, tmp_path / "v.parquet")
     assert len(embedded(model, file, tmp_path / "v.parquet")) == 1

@@ -11,22 +11,17 @@ import torch
 from safetensors.torch import load_file
 from small_models import write_model
 from small_tags import tags_job
-from small_tasks import encoded_for, exported_model, kept_of, run
-from small_training import on_ranks
+from small_tasks import encoded_for, exported_model, kept_of, predict, run
 
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
-from trainer.settings.model import ModelSettings
-from trainer.tasks.building import build_task_model
-from trainer.tasks.encoding.batching import batch_of_items, void
-from trainer.tasks.finetuning.published_settings import published_as, with_published
+from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.heads.tagging.chains import Chains
 from trainer.tasks.heads.tagging.features import LAYERS, LayerFeatures, SentenceLSTM
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.tags import FEATURES, TagsTask
-from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task, task_json
-from trainer.tasks.settings import FinetuneSettings
 from trainer.training.parallel import joined
 
 ROWS: list[dict[str, Any]] = [
@@ -114,28 +109,6 @@ def test_what_has_features_is_read_back(tmp_path: Path, asked: dict[str, Any]) -
     assert missing == (set() if learns else {f"encoder.{name}" for name, _ in model.encoder.named_parameters()})
 
 
-def test_an_encoder_of_features_never_drops_anything(tmp_path: Path) -> None:
-    """Neither before the first step, where nobody has called `train`, nor after it was judged."""
-    write_model(tmp_path / "model")
-    model = build_task_model(replace(SMALL, features="last"), *load_pretrained(tmp_path / "model"))
-    for _ in range(2):
-        assert model.training and not any(module.training for module in model.encoder.modules())
-        model.eval()
-        model.train()
-
-
-def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
-    write_model(tmp_path / "model", layers=4)
-    task = replace(SMALL, features="weighted", crf=True)
-    model = exported_model(task, tmp_path / "model", tmp_path / "out").train()
-    [item, *_] = encoded_for(task, tmp_path / "model", ROWS).items
-    sums = model(batch_of_items([void(item)]))
-    assert sums.shape == (1, 2) and not sums.any()
-    sums.sum().backward()
-    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert len(learning) > 10 and all(parameter.grad is not None and not parameter.grad.any() for parameter in learning)
-
-
 def test_features_are_learnt_from(tmp_path: Path) -> None:
     """The encoder in the folder is the one that it began with, to the bit."""
     task = {"features": "embeddings", "lstm_size": 24, "lstm_layers": 1}
@@ -144,15 +117,6 @@ def test_features_are_learnt_from(tmp_path: Path) -> None:
     assert kept_of(record)["f1"] > 0.9
     begun, learnt = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert len(learnt) > 30 and all(torch.equal(learnt[name], begun[name]) for name in learnt)
-
-
-def test_features_are_learnt_at_a_rate_of_their_own() -> None:
-    """Fails where an LSTM that begins from nothing gets the small rate of an encoder that is tuned."""
-    for size in ("tiny", "base"):
-        kind = published_as({"kind": "tags", "features": "last"})
-        taken = with_published(FinetuneSettings(epochs=5), ModelSettings(size=size), kind)
-        assert (taken.learning_rate, taken.batch, taken.epochs, taken.patience) == (1e-3, 64, 5, 25)
-        assert with_published(FinetuneSettings(), ModelSettings(size=size), "tags").learning_rate != 1e-3
 
 
 # Two encoders.
@@ -192,7 +156,7 @@ def test_each_side_sees_what_it_sees(tmp_path: Path) -> None:
     """Fails unless a changed word leaves vectors before it in one encoder, and after it in the other, as they are."""
     left, right = write_sides(tmp_path)
     task = replace(SMALL, second_encoder=str(right), encoders=2)
-    model = build_task_model(task, *load_pretrained(left)).eval()
+    model = build_task_model(task, load_pretrained(left)).eval()
     batches = [
         batch_of_items(encoded_for(task, left, [{"words": ["the", word, "film"]}], labelled=False).items)
         for word in ("good", "bad")
@@ -208,24 +172,4 @@ def test_a_second_encoder_has_the_same_vocabulary(tmp_path: Path) -> None:
     write_model(tmp_path / "other", "roberta")
     task = replace(SMALL, second_encoder=str(tmp_path / "other"), encoders=2)
     with pytest.raises(InputError, match="has another vocabulary than the model"):
-        build_task_model(task, *load_pretrained(tmp_path / "model"))
-
-
-# Several processes, and going on.
-
-BOTH = {"features": "weighted", "crf": True, "constrained": True, "lstm_layers": 1, "lstm_size": 8}
-
-
-@pytest.mark.long
-def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
-    """41 sentences, so that one process has none in the last step; weights differ by rounding alone."""
-    settings: dict[str, Any] = {"rows": 41, "epochs": 2, "dropout": 0.0, "learning_rate": 1e-3, "batch": 8}
-    alone = run(tags_job(tmp_path, "alone", BOTH, **settings))
-    on_ranks(run, tags_job(tmp_path, "together", BOTH, **settings), 2)
-    together = json.loads((tmp_path / "together" / RECORD).read_bytes())
-    for one, other in zip(alone["restarts"][0]["epochs"], together["restarts"][0]["epochs"], strict=True):
-        assert other == pytest.approx(one, rel=1e-3)
-    first, second = (load_file(tmp_path / name / "task.safetensors") for name in ("alone", "together"))
-    assert first.keys() == second.keys() and len(first) > 10
-    for name, tensor in first.items():
-        torch.testing.assert_close(second[name], tensor, atol=1e-5, rtol=1e-3)
+        build_task_model(task, load_pretrained(tmp_path / "model"))

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import bert_words, roberta_bytes, write_model
+from small_models import bert_words, write_model
 
 from corpora.errors import InputError
 from trainer.tasks.prediction.fill import fill_masks, main
@@ -59,26 +59,6 @@ def test_every_mask_has_its_own_answer_that_of_transformers(tmp_path: Path, tran
         assert found[0] != found[1], "the test tells no mask from another"
 
 
-def test_either_spelling_is_taken_for_any_model(tmp_path: Path) -> None:
-    write_model(tmp_path / "bert")
-    write_model(tmp_path / "roberta", "roberta")
-    for family in ("bert", "roberta"):
-        one, other = (fill_masks(tmp_path / family, f"a {mask} film", 2) for mask in ("[MASK]", "<mask>"))
-        assert one == other and len(one) == 1
-    assert len(fill_masks(tmp_path / "roberta", "<mask> [MASK]<mask>", 1)) == 3
-
-
-def test_bytes_of_a_token_are_shown_as_they_read(tmp_path: Path) -> None:
-    """In byte-level BPE a token has letters for its bytes; the text has what they stand for."""
-    vocabulary = roberta_bytes()
-    write_model(tmp_path, "roberta")
-    weights = load_file(tmp_path / WEIGHTS)
-    weights["lm_head.bias"][vocabulary.id_of("\u0120")] = 100.0
-    save_file(weights, tmp_path / WEIGHTS, metadata={"format": "pt"})
-    [[guess]] = fill_masks(tmp_path, "a<mask>", 1)
-    assert (guess.token, guess.text, guess.probability) == ("\u0120", " ", 1.0)
-
-
 def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(known_answers(tmp_path))
     assert main([folder, "a [MASK], a [MASK]", "--top", "2"]) == 0
@@ -98,13 +78,6 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     number = bert_words().id_of("good")
     guess = {"id": number, "token": "good", "text": "good", "probability": pytest.approx(0.7, rel=1e-5)}
     assert said == {"text": "a [MASK]", "masks": [[guess]]}
-
-
-def test_more_than_there_is_gives_all_tokens(tmp_path: Path) -> None:
-    [guesses] = fill_masks(known_answers(tmp_path), "[MASK]", 10_000)
-    assert len(guesses) == bert_words().size
-    rounding = len(guesses) * torch.finfo(torch.float32).eps  # one a probability
-    assert sum(guess.probability for guess in guesses) == pytest.approx(1, abs=rounding)
 
 
 def test_what_cannot_be_filled_is_told(tmp_path: Path) -> None:

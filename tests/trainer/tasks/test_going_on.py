@@ -19,8 +19,8 @@ from small_training import flip
 from corpora.errors import InputError
 from trainer.metrics import MetricsLog
 from trainer.tasks.finetuning import finetune
-from trainer.tasks.finetuning.finetune import alone
 from trainer.tasks.kinds.texts import ClassesTask
+from trainer.tasks.outputs import alone
 from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
@@ -121,17 +121,12 @@ def new_model(folder: Path) -> None:
     write_model(folder / "model", hidden_size=48)
 
 
-def earlier_version(folder: Path) -> None:
-    (folder / ".out.tmp" / "work").mkdir()
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (new_teacher, "used a different teacher, second encoder or task package"),
         (new_rows, "read other contents of .*/train.tsv"),
         (new_model, "used another model in .*/model"),
-        (earlier_version, "was started by an earlier version"),
     ],
 )
 def test_what_has_changed_starts_over_and_is_reported(
@@ -158,14 +153,6 @@ def ended_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, step: int) ->
         with pytest.raises(KeyboardInterrupt):
             run(job)
     assert (Path(job.output).with_name(".out.tmp") / "checkpoints" / f"step-{step:08d}").is_dir(), "nothing is there"
-
-
-def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    new_job(tmp_path)
-    job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
-    ended_after(monkeypatch, job, 2)
-    run(job)
-    assert begun_how(tmp_path / "out") == (True, [])
 
 
 @pytest.mark.parametrize("best", [True, False])
@@ -225,7 +212,10 @@ def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path, monkeypat
 def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
     """Fails where two write into one unfinished folder; what a lock leaves is nothing."""
     job = new_job(tmp_path, rows=16)
-    with alone(tmp_path / "out"), pytest.raises(InputError, match=r"Another process is fine-tuning into .*/out:"):
+    with (
+        alone(tmp_path / "out", "fine-tuning into"),
+        pytest.raises(InputError, match=r"Another process is fine-tuning into .*/out:"),
+    ):
         run(job)
     run(job)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -16,13 +16,13 @@ from tokenizers import Tokenizer, decoders
 from tokenizers.models import WordPiece
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding.batching import batch_of, batch_of_items
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.prediction.generate import Drawing, added_text, generate, main, narrowed
-from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 
@@ -51,7 +51,7 @@ def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None
     other[5] = 30
     reached = {"left": range(5, 10), "right": range(6), None: range(10)}
     for task in SIDES:
-        model: Any = scattered(build_task_model(task, settings, inputs, state)).eval()
+        model: Any = scattered(build_task_model(task, Pretrained(settings, inputs, state))).eval()
         with torch.inference_mode():
             said, changed = (model.outputs(batch_of([row], range(10))) for row in (ids, other))
         differs = ((said - changed).abs() > 1e-6).any(-1).nonzero()[:, 0].tolist()
@@ -98,20 +98,6 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: Module
         tokens = sum(len(item.points) for item in encoded.items)
         assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
         assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / len("the film was longa plot"), rel=1e-4)
-
-
-@pytest.mark.parametrize("family", ["bert", "albert", "modernbert"])
-@pytest.mark.parametrize("task", SIDES)
-def test_what_is_exported_is_read_back(tmp_path: Path, family: str, task: NextTask) -> None:
-    """Fails where costs change, for families with a class for it and without, of either side and both."""
-    folder = write_model(tmp_path / "model", family)
-    model = exported_model(task, folder, tmp_path / "out")
-    said = {"kind": "next", "direction": task.direction, "leaky": task.leaky}
-    (tmp_path / "out" / RECORD).write_text(json.dumps({"task": said}), encoding="utf-8")
-    loaded = load_task(tmp_path / "out")
-    batch = batch_of_items(encoded_for(task, folder, [{"text": "the film was long"}]).items)
-    with torch.inference_mode():
-        torch.testing.assert_close(loaded.model.eval().answers(batch), model.answers(batch))
 
 
 @pytest.mark.slow

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from small_tasks import kept_of, new_job, run, sentences, write_rows
+from small_tasks import kept_of, new_job, predict, run, sentences, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.prediction.predict import predict
 from trainer.tasks.registry import read_task
 from trainer.training.parallel import joined
 

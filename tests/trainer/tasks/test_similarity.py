@@ -13,15 +13,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from small_models import WORDS, write_model
-from small_tasks import encoded_for, exported_model, kept_of, new_job, run, write_rows
+from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.finetuning.vector_files import write_vector_files
-from trainer.tasks.heads.embedding import Sides, match_loss, of_stretches
+from trainer.tasks.heads.embedding import Sides, match_loss
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.vectors import VectorExample, own_ranking
-from trainer.tasks.prediction.predict import answers_of, predict
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob
@@ -39,22 +39,6 @@ def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     module: ModuleType = pytest.importorskip("sentence_transformers")
     return module
-
-
-# Poolings.
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_stretches_are_pooled_each_by_itself(pooling: str) -> None:
-    """Fails where a row counts for the stretch beside its own, or no gradient comes back."""
-    lengths = [1, 4, 2]
-    rows = torch.randn(7, 5, generator=torch.Generator().manual_seed(1), requires_grad=True)
-    found = of_stretches(rows, torch.tensor(lengths), pooling)
-    plain = [part.mean(0) if pooling == "mean" else part.max(0).values for part in rows.split(lengths)]
-    assert torch.allclose(found, torch.stack(plain))
-    (found * torch.arange(1, 4)[:, None]).sum().backward()
-    [grad] = torch.autograd.grad((torch.stack(plain) * torch.arange(1, 4)[:, None]).sum(), rows)
-    assert torch.allclose(rows.grad, grad) and grad.abs().sum() > 0  # type: ignore[arg-type]
 
 
 # Losses.
@@ -106,7 +90,7 @@ def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path)
     with torch.no_grad():
         answers = load_task(tmp_path / "out").model.eval().answers(batch)
     assert torch.allclose(answers[1::2, 32:], logits, atol=1e-5) and torch.equal(answers[:, :32], vectors)
-    said = task.said(task.example(rows[0], True), answers[:2].numpy())
+    said = task.row(task.example(rows[0], True), answers[:2].numpy())
     assert said["label"] == task.labels[int(logits[0].argmax())]
 
 
@@ -176,21 +160,6 @@ def test_processes_learn_from_the_texts_of_all_of_them() -> None:
     assert sum(found) == pytest.approx(loss, rel=1e-5)
     for place, wanted in enumerate(gradients):
         assert torch.allclose(torch.cat([pieces[0][place], pieces[1][place]]), wanted, atol=1e-5)
-
-
-@pytest.mark.parametrize("loss", ["cosine", "softmax", "in-batch"])
-def test_a_process_without_a_share_of_the_step_has_zeros(tmp_path: Path, loss: str) -> None:
-    """Fails where it has no gradients, for which the others would wait."""
-    write_model(tmp_path / "model")
-    rows = [{key: value for key, value in row.items() if loss != "in-batch" or key != "label"} for row in PAIRS]
-    task = fitted(SimilarityTask(loss=loss, widths=(4,)), rows)
-    model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    [item, *_] = encoded_for(task, tmp_path / "model", rows).items
-    sums = model(batch_of_items([void(item)]))
-    assert sums.tolist() == [[0.0, 0.0]]
-    sums.sum().backward()
-    grads = [parameter.grad for parameter in model.encoder.parameters()]
-    assert all(grad is not None and not grad.any() for grad in grads)
 
 
 # Learning, and what comes out.
@@ -274,13 +243,8 @@ def test_each_first_text_is_ranked_among_all_seconds() -> None:
 
 def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
     """Fails where a run begins that learns nothing, or something else than is meant."""
-    task = SimilarityTask(loss="in-batch")
     with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
-        fitted(task)
-    with pytest.raises(InputError, match="only one pair"):
-        fitted(task, [{"text": "a", "second": "b"}])
-    with pytest.raises(InputError, match="scores from 0 to 5, but `lowest` and `highest` are 0 to 4"):
-        fitted(SimilarityTask(highest=4.0))
+        fitted(SimilarityTask(loss="in-batch"))
     with pytest.raises(InputError, match="every row has the label 5"):
         fitted(SimilarityTask(), PAIRS[:1])
     with pytest.raises(InputError, match="width_weights has 1 numbers for 1 widths"):

@@ -13,21 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_batches import padded_inputs, present_tokens, small_batch, small_inputs, small_settings
 from small_models import write_model
-from small_tasks import encoded_for, end_after, kept_of, new_job, run, scattered
+from small_tasks import encoded_for, kept_of, new_job, predict, run, scattered
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import FAMILIES, encoder_shape
-from trainer.tasks.building import build_task_model
-from trainer.tasks.data import EncodedExamples, encode, read_file
-from trainer.tasks.encoding.batching import batch_of_items, void
+from trainer.tasks.data import EncodedExamples
 from trainer.tasks.encoding.windows import best_spans, deciding
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.answers import SpanTask, official_answers
-from trainer.tasks.prediction.predict import predict
-from trainer.tasks.saving import RECORD, load_task, write_task
+from trainer.tasks.saving import load_task, write_task
 from trainer.tasks.scores.answers import optional_answer_scores
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
@@ -42,7 +40,7 @@ def test_transformers_opens_an_export_with_equal_logits_and_loss(
     settings, inputs = small_settings(family=family), small_inputs(family)
     encoder = TransformerEncoder(encoder_shape(settings, inputs))
     pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    model = scattered(build_task_model(SpanTask(), settings, inputs, pretrained))
+    model = scattered(build_task_model(SpanTask(), Pretrained(settings, inputs, pretrained)))
     write_task(tmp_path, model.state_dict(), SpanTask(), settings, inputs)
     reference, info = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(info.values()), info
@@ -82,16 +80,6 @@ def test_softmax_within_groups_is_that_of_each_group() -> None:
     torch.testing.assert_close(ours.grad, theirs.grad)
     best = highest_within(logits, numbers_of(sizes, 204), 4)
     assert best.sum(0).tolist() == [3, 3] and bool(best[7].all())
-
-
-def test_a_window_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
-    write_model(tmp_path / "model")
-    model = build_task_model(SpanTask(), *load_pretrained(tmp_path / "model"))
-    [item] = asked(tmp_path / "model", "a good film", "good").items
-    sums = model(batch_of_items([void(item)]))
-    assert sums.shape == (1, 2) and not sums.any()
-    sums.sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 # Windows and spans.
@@ -241,7 +229,7 @@ def test_a_long_question_leaves_room(tmp_path: Path) -> None:
         assert encoded.ledger.to_json()["figures"]["tokens_cut"] == 200 - kept
     nothing = encoded_for(SpanTask(), tmp_path, [{"question": "a", "context": "\u200b\u0001"}], labelled=False)
     [found] = SpanTask().predictions(nothing.examples, nothing.items, [np.zeros((4, 2), np.float32)])
-    assert SpanTask().said(nothing.examples[0], found)["text"] == "" and json.dumps(found)
+    assert SpanTask().row(nothing.examples[0], found)["text"] == "" and json.dumps(found)
 
 
 def test_what_cannot_be_used_is_said() -> None:
@@ -265,18 +253,6 @@ def test_what_cannot_be_used_is_said() -> None:
         task.fitted([some], "here").example({**plain, "answers": []}, labelled=True)
     with pytest.raises(InputError, match="stride = 0"):
         SpanTask(stride=0)
-
-
-def test_real_answers_are_found_letter_by_letter(tmp_path: Path, shared: Path) -> None:
-    """XQuAD: 150 questions on 700 letters each, every byte a token."""
-    write_model(tmp_path, "roberta", max_length=384)
-    path = shared / "data" / "tasks" / "squad" / "xquad.en.part1.json"
-    task = SpanTask(max_answer=200)
-    found = read_file(task, FileSettings(path=str(path)))
-    some = replace(found, examples=found.examples[:150], lines=found.lines[:150])
-    encoded = encode(task, some, TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 384))
-    assert len(encoded.items) > 300
-    assert task.scores(encoded.examples, told(task, encoded)) == {"exact": 1.0, "f1": 1.0}
 
 
 # From the file to the file.
@@ -344,16 +320,3 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     for wrong, message in (([{"text": "a"}], "Answer 1 has no id"), ([*lines, lines[0]], "the id q0 for the second")):
         with pytest.raises(InputError, match=message):
             official_answers(wrong)
-
-
-def test_a_run_that_was_ended_keeps_its_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ended after the epoch that is kept; the same job again ends with the same record."""
-    settings = {"rows": 24, "epochs": 2, "learning_rate": 1e-30}  # both epochs are equal: the first is kept
-    whole = run(question_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
-    assert kept_of(whole)["epoch"] == 1 and whole["task"]["null_threshold"] is not None
-    end_after(monkeypatch, 3)
-    with pytest.raises(KeyboardInterrupt):
-        run(question_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
-    monkeypatch.undo()
-    assert run(question_job(tmp_path, "ended", **settings)) == whole  # type: ignore[arg-type]
-    assert (tmp_path / "ended" / RECORD).read_bytes() == (tmp_path / "whole" / RECORD).read_bytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from small_models import write_model
-from small_tasks import exported_model, kept_of, new_job, run, sentences, write_rows
+from small_tasks import exported_model, kept_of, new_job, predict, run, sentences, write_rows
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
@@ -18,7 +18,6 @@ from trainer.tasks.data import encode, read_file, sha256_of
 from trainer.tasks.finetuning.teacher import TaskTeacher
 from trainer.tasks.heads.classes import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
-from trainer.tasks.prediction.predict import predict
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
@@ -129,8 +128,8 @@ def test_both_terms_are_in_the_log_and_add_up(tmp_path: Path) -> None:
     [
         (ClassesTask(labels=("bad", "good", "x")), {}, "knows 'x', and the student does not"),
         (ClassesTask(labels=("bad", "well")), {}, "knows 'well', and the student does not"),
-        (ClassesTask(labels=("bad",), multi_label=True), {}, "another `multi_label`"),
-        (NumberTask(), {}, "fine-tuned for 'number', and the student learns 'classes'"),
+        (ClassesTask(labels=("bad",), multi_label=True), {}, "multi_label = True, and the student learns with False"),
+        (NumberTask(), {}, "kind = 'number', and the student learns with 'classes'"),
         (ClassesTask(labels=("bad", "good")), {"teacher_weight": 2.0}, "teacher_weight = 2.0 is out of range"),
         (ClassesTask(labels=("bad", "good")), {"teacher": "nowhere"}, "nowhere has no config.json"),
     ],

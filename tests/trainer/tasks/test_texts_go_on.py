@@ -1,4 +1,4 @@
-"""Texts that go on: kept keys and values say what a pass over all says, and what is drawn is what was asked."""
+"""Texts that are continued: kept keys and values say what a pass over all says, and what is drawn is what was asked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,48 +11,31 @@ from small_models import write_model
 from small_tasks import scattered
 from torch import Tensor
 
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.building import build_task_model
 from trainer.tasks.encoding.batching import batch_of
 from trainer.tasks.heads.continuing import Remembering
 from trainer.tasks.heads.next_word import NextModel
+from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.prediction.generate import Drawing, continued, repeated_less
 
 BEGUN = ([2, 7], [2, 9, 11, 30, 8, 21, 6, 6, 12, 17], [2], [2, 5, 6])
 
 
-class Rereading:
-    """Every token by a pass over its whole text: what `Remembering` is held to."""
-
-    def __init__(self, model: NextModel) -> None:
-        self.model = model.eval()
-        self.texts = list[list[int]]()
-
-    def begin(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """[B, V]."""
-        self.texts = [list(text) for text in texts]
-        return self._said()
-
-    def go_on(self, kept: Sequence[int], ids: Sequence[int]) -> Tensor:
-        """[B, V]."""
-        self.texts = [[*self.texts[number], token] for number, token in zip(kept, ids, strict=True)]
-        return self._said()
-
-    @torch.inference_mode()
-    def _said(self) -> Tensor:
-        ends = np.cumsum([len(text) for text in self.texts]) - 1
-        batch = batch_of([np.array(text, np.int32) for text in self.texts], ends.tolist())
-        return self.model.logits(self.model.outputs(batch))
-
-
 def next_model(folder: Path, family: str, **settings: int) -> NextModel:
     """One that sees the left side, its weights far from zero."""
     settings_, inputs, state = load_pretrained(write_model(folder, family, **settings))
-    model = scattered(build_task_model(NextTask(), settings_, inputs, state))
+    model = scattered(build_task_model(NextTask(), Pretrained(settings_, inputs, state)))
     assert isinstance(model, NextModel)
-    return model
+    return model.eval()
+
+
+@torch.inference_mode()
+def reread(model: NextModel, texts: Sequence[Sequence[int]]) -> Tensor:
+    """The logits of the token after each text, by a pass over the whole text: [B, V]."""
+    ends = np.cumsum([len(text) for text in texts]) - 1
+    return model.logits(model.outputs(batch_of([np.array(text, np.int32) for text in texts], ends.tolist())))
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
@@ -60,17 +43,17 @@ def test_what_is_kept_says_what_a_pass_over_all_says(tmp_path: Path, family: str
     """With layers that share weights, windows shorter than a text, places by rotation, texts that end before others.
 
     Fails where a key is put to another text, place or layer, a token is seen that is out of the window, or a text that
-    has ended is taken for one that goes on.
+    has ended is taken for one that continues.
     """
     longer = {"max_length": 200} if FAMILIES[family].window else {}
     model = next_model(tmp_path, family, **longer)
-    begun = [*BEGUN, [2, *range(5, 35)] * 5] if longer else BEGUN
-    plain, kept = Rereading(model), Remembering(model, 200 if longer else 40)
-    torch.testing.assert_close(kept.begin(begun), plain.begin(begun), atol=1e-5, rtol=1e-5)
-    for going, ids in [([0, 1, 2, 3], [5, 6, 7, 8]), ([0, 1, 3], [9, 9, 9]), ([2, 0], [4, 30]), ([1], [11])]:
-        torch.testing.assert_close(kept.go_on(going, ids), plain.go_on(going, ids), atol=1e-5, rtol=1e-5)
-    again = [[2, 8, 8]]
-    torch.testing.assert_close(kept.begin(again), plain.begin(again), atol=1e-5, rtol=1e-5)
+    texts = [list(text) for text in (*BEGUN, *([[2, *range(5, 35)] * 5] if longer else ()))]
+    kept = Remembering(model, len(texts), 200 if longer else 40)
+    for going, ids in [(range(len(texts)), [5, 6, 7, 8, 9]), ([0, 1, 3], [9, 9, 9]), ([3, 0], [4, 30]), ([0], [11])]:
+        some = [texts[number] for number in going]
+        torch.testing.assert_close(kept.logits(going, some), reread(model, some), atol=1e-5, rtol=1e-5)
+        for text, token in zip(some, ids, strict=False):
+            text.append(token)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +62,11 @@ def test_what_is_kept_says_what_a_pass_over_all_says(tmp_path: Path, family: str
      Drawing(tokens=25, temperature=0.7, top_p=0.8, no_repeat=2)],
 )  # fmt: skip
 def test_texts_go_on_the_same_together_and_alone(tmp_path: Path, drawing: Drawing) -> None:
-    """By either way of reading; fails where a text's numbers depend on those beside it."""
+    """Fails where a text's numbers depend on those beside it."""
     model = next_model(tmp_path, "bert")
     asked = (drawing, 30, {3, 9}, [0, 2, 4])
-    together = continued(Remembering(model, 30), BEGUN, *asked)
-    assert together == continued(Rereading(model), BEGUN, *asked)
-    assert together == [continued(Rereading(model), [text], *asked)[0] for text in BEGUN]
+    together = continued(model, BEGUN, *asked)
+    assert together == [continued(model, [text], *asked)[0] for text in BEGUN]
     for begun, more in zip(BEGUN, together, strict=True):
         assert not {0, 2, 4} & {*more} and not {3, 9} & {*more[:-1]}
         assert len(more) == min(25, 30 - len(begun)) or more[-1] in {3, 9}

@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from small_models import write_model
 from small_tasks import (
     encoded_for,
-    end_after,
     exported_model,
     judged_as,
     kept_of,
     new_job,
+    predict,
     run,
     sentences,
     write_json_rows,
@@ -28,14 +28,12 @@ from small_tasks import (
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import FAMILIES, ModelSettings
-from trainer.tasks.encoding.batching import batch_of_items, void
-from trainer.tasks.finetuning.published_settings import with_published
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
-from trainer.tasks.prediction.predict import answers_of, predict
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
-from trainer.tasks.settings import FinetuneSettings
+from trainer.tasks.settings import FinetuneSettings, with_published
 from trainer.training.parallel import joined
 
 
@@ -114,32 +112,6 @@ def test_what_is_frozen_stays(tmp_path: Path) -> None:
         run(new_job(tmp_path, "far", rows=40, freeze=("1-7",)))
 
 
-@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.long), 5])
-def test_a_run_that_was_ended_goes_on_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Ended within an epoch of one restart, and of the next; with dropout, and micro-batches."""
-    settings = {"rows": 24, "restarts": 2, "epochs": 2, "batch": 16, "micro_batch": 5, "keep": "best"}
-    whole = run(new_job(tmp_path, "whole", **settings))  # type: ignore[arg-type]
-    end_after(monkeypatch, at + 1)
-    with pytest.raises(KeyboardInterrupt):
-        run(new_job(tmp_path, "ended", **settings))  # type: ignore[arg-type]
-    monkeypatch.undo()
-    assert not (tmp_path / "ended").exists()
-    newest = f"step-{at:08d}"
-    assert newest in {path.name for path in (tmp_path / ".ended.tmp" / "checkpoints").iterdir()}
-    assert run(new_job(tmp_path, "ended", **settings)) == whole  # type: ignore[arg-type]
-    first, second = (
-        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("whole", "ended")
-    )
-    logs = [
-        [json.loads(line) for line in files.pop("metrics.jsonl").decode().splitlines()] for files in (first, second)
-    ]
-    assert first == second
-    steps = [[event["step"] for event in log if event["event"] == "step"] for log in logs]
-    assert steps[0] == steps[1] == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
 def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run without room for its output ends with a trace, or starts over when there is some."""
     whole = run(new_job(tmp_path, "whole", rows=24))
@@ -170,13 +142,6 @@ def test_patience(
     assert (restart["kept"], restart["epochs"][-1]["epoch"]) == (kept, last)
 
 
-def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged_as(monkeypatch, [(0, 3), (0, 2), (0, 2)])
-    assert run(new_job(tmp_path, rows=16, restarts=3))["best"] == 1
-
-
 # Folders.
 
 
@@ -194,21 +159,6 @@ def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, famil
     assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
     with pytest.raises(InputError, match=r"has no task: its config\.json names"):
         load_task(tmp_path / "model")
-    (tmp_path / "out" / RECORD).write_text('{"task": 3}')
-    with pytest.raises(InputError, match="`task` is 3, not a table"):
-        load_task(tmp_path / "out")
-
-
-def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
-    """As RTE begins with what was learnt of MNLI: the encoder is taken, the head is not."""
-    run(new_job(tmp_path, rows=24))
-    (tmp_path / "model").rename(tmp_path / "first")
-    (tmp_path / "out").rename(tmp_path / "model")
-    record = run(new_job(tmp_path, "then", rows=24, learning_rate=0.0))
-    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "then"))
-    encoder = [name for name in one if ".encoder." in name or ".embeddings." in name]
-    assert len(encoder) > 20 and all(torch.equal(one[name], other[name]) for name in encoder)
-    assert not torch.equal(one["classifier.weight"], other["classifier.weight"]) and record["best"] == 0
 
 
 def test_an_encoder_that_was_saved_by_itself_begins_a_task(tmp_path: Path, transformers: ModuleType) -> None:
@@ -225,18 +175,6 @@ def test_an_encoder_that_was_saved_by_itself_begins_a_task(tmp_path: Path, trans
     save_file(torn, tmp_path / "bare" / "model.safetensors")
     with pytest.raises(InputError, match=r"lacks bert\.encoder\.layer\.1\.output\.dense\.weight of the encoder"):
         load_pretrained(tmp_path / "bare")
-
-
-def test_a_record_without_a_share_of_a_step_has_no_say(tmp_path: Path) -> None:
-    """Fails unless a process without an example has a loss of zero, with gradients."""
-    write_model(tmp_path / "model")
-    task = ClassesTask(labels=("a", "b"))
-    model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    [item] = encoded_for(task, tmp_path / "model", [{"text": "a film", "label": "a"}]).items
-    sums = model(batch_of_items([void(item)]))
-    assert sums.shape == (1, 2) and not sums.any()
-    sums.sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 # Rows.

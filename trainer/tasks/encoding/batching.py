@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from corpora.kernels.arrays import Int32s
+from corpora.kernels.arrays import Int32s, Int64s
 from trainer.model.batches import Batch
 from trainer.tasks.contract import TaskItem
+from trainer.tasks.encoding.packing import PackedItems
 
 EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 
@@ -45,6 +46,11 @@ def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, t
         points=torch.from_numpy(points.astype(np.int64)),
         targets=targets,
     )
+
+
+def shortest_first(items: PackedItems, places: Int64s) -> Int64s:
+    """Return the places, those of the shortest items first; equal ones keep their order."""
+    return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
 def void(item: TaskItem) -> TaskItem:

@@ -1,6 +1,5 @@
 """One fine-tuning, through the loop that pre-training uses as well.
 
 `finetune.py` is the page: files and a model in, a folder out. `course.py` is what `trainer.training.loop` asks of it,
-`published_settings.py` has the published hyper-parameters of each family, `teacher.py` asks a larger model once, and
-`vector_files.py` writes what sentence-transformers reads.
+`teacher.py` asks a larger model once, and `vector_files.py` writes what sentence-transformers reads.
 """

@@ -25,12 +25,11 @@ from shards.reading.order import cut, examples_at, share
 from trainer.huggingface.pretrained import Pretrained
 from trainer.metrics import MetricsLog
 from trainer.settings.training import TrainingSettings
-from trainer.tasks.building import build_task_model, freeze
 from trainer.tasks.contract import Task, TaskItem
 from trainer.tasks.data import EncodedExamples
-from trainer.tasks.encoding.batching import batch_of_items, void
-from trainer.tasks.encoding.packing import shortest_first
-from trainer.tasks.heads.task_model import TaskModel, answers_of
+from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
+from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.heads.task_model import TaskModel, answers_of, build_task_model, freeze
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
@@ -121,7 +120,7 @@ class TaskCourse(Course):
             gc.collect()  # a sharded model is in circles: its weights would stay in memory with those of the next
         self._restart, seed = phase, self.settings.seed + phase
         torch.manual_seed(seed)
-        model = build_task_model(self.task, *self.data.pretrained)
+        model = build_task_model(self.task, self.data.pretrained)
         freeze(model, self.tuning.freeze)
         self.learner = Learner.of(model, replace(self.settings, seed=seed), self.ranks)
         self.restarts = [*self.restarts[:phase], {"seed": seed, "kept": 0, "epochs": []}]
@@ -192,7 +191,7 @@ class TaskCourse(Course):
         restart, patience = self.restarts[self._restart], self.tuning.patience
         return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
-    def _micro_batches(self, slots: range, items: Sequence[TaskItem]) -> list[MicroBatch]:
+    def _micro_batches(self, slots: range, items: PackedItems) -> list[MicroBatch]:
         """The share of this process, shortest first: runs of one length are what attention does best."""
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)

@@ -26,7 +26,7 @@ import json
 import shutil
 import statistics
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,23 +38,22 @@ from torch import Tensor
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
-from corpora.store.places.locks import NO_LOCKS, held
 from corpora.store.settings import settings_json
 from trainer.complete_folders import check_files, described, read_finished
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
 from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
-from trainer.tasks.contract import Task, TunedTask
+from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
-from trainer.tasks.finetuning.published_settings import published_as, with_published
 from trainer.tasks.finetuning.teacher import TaskTeacher
 from trainer.tasks.finetuning.vector_files import write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.outputs import alone, check_output, written_json
 from trainer.tasks.registry import read_task
-from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task, written_json
-from trainer.tasks.settings import FinetuneJob, FinetuneSettings
+from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task
+from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
@@ -68,9 +67,7 @@ def main(arguments: list[str]) -> int:
 
     Stopped by a signal: 128 and the signal, after a checkpoint.
     """
-    if len(arguments) != 1 or not Path(arguments[0]).is_file():
-        raise InputError("finetune takes the path of a job's JSON file.")
-    job = FinetuneJob.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    job = read_job(FinetuneJob, arguments)
     with joined(job.settings.device) as ranks:
         try:
             return finetune(job, ranks)
@@ -82,7 +79,7 @@ def main(arguments: list[str]) -> int:
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     """Read, learn, export; 0, or 128 and the signal that stopped it. Every process calls it. Raises InputError."""
     output = Path(job.output)
-    _check_output(output)
+    check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
     pretrained = load_pretrained(Path(job.model))
@@ -92,7 +89,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     settings = with_published(job.settings, pretrained.settings, published_as(job.task))
     files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
     data = read_data(job, settings, pretrained, ranks)
-    with _refusing(output), alone(output) if ranks.rank == 0 else nullcontext():
+    with _refusing(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
         stop = fine_tuning(job, settings, data, files, ranks).run()
     ranks.wait()
     return stop.exit_code
@@ -109,31 +106,6 @@ def _refusing(output: Path) -> Iterator[None]:
         if refusal is None:
             raise
         raise InputError(f"Cannot write {output}: {refusal}. With the same output the command then resumes.") from error
-
-
-def _check_output(output: Path) -> None:
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
-
-
-@contextmanager
-def alone(output: Path) -> Iterator[None]:
-    """Hold an output for the time of the block. Raises InputError where another process makes it.
-
-    On a file system without locks this cannot be detected.
-    """
-
-    def taken() -> None:
-        raise InputError(f"Another process is fine-tuning into {output}: wait for it, or name another folder.")
-
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as own:
-        try:
-            own.enter_context(held(output.with_name(f".{output.name}.lock"), taken))
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-        yield
 
 
 def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
@@ -166,7 +138,7 @@ def fine_tuning(
 
     files: by name, as `named_file` describes them
     """
-    _check_output(Path(job.output))
+    check_output(Path(job.output))
     folder, identity = unfinished(Path(job.output), alone=True), identity_of(job, data.task, files)
     other = left_by_another(folder, identity)
     ranks.wait()
@@ -213,8 +185,6 @@ def _digests(folder: Path) -> dict[str, Any]:
 
 def left_by_another(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return in what the run that an unfinished folder is of differs from this one; "" where in nothing."""
-    if (folder / "work").is_dir():
-        return "was started by an earlier version of this program"
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
             return difference(read_finished(path)["identity"], identity)
@@ -252,9 +222,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     """Write the kept epoch as a folder, made visible in one step; what is needed to make it again goes after that."""
     output, new, data = Path(job.output), folder / EXPORT, course.data
     kept = course.restarts[course.best]
-    task = data.task
-    if isinstance(task, TunedTask):
-        task = task.tuned(kept["epochs"][kept["kept"] - 1])
+    task = data.task.tuned(kept["epochs"][kept["kept"] - 1])
     state = best_weights(folder / FOLDER / name_of(course.best_step))
     shutil.rmtree(new, ignore_errors=True)
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))

@@ -20,6 +20,7 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
@@ -53,8 +54,7 @@ class TaskTeacher:
         files = (self.folder / name for name in (WEIGHTS, MORE))
         digests = [sha256_of(str(path)) for path in files if path.is_file()]
         whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-        named: Task = replace(self.task, teacher=self.folder.resolve().name, taught_by=whole)  # type: ignore[assignment]
-        return named
+        return replace(self.task, teacher=self.folder.resolve().name, taught_by=whole)
 
     def teach(self, encoded: Sequence[EncodedExamples], ranks: Ranks) -> list[EncodedExamples]:
         """Return the same items with the teacher's answers as the target `teacher`. All processes must call it."""
@@ -64,11 +64,12 @@ class TaskTeacher:
     def _taught(self, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:
         task, model = self.loaded.task, self.loaded.model
         assert isinstance(task, TaughtTask), "seen before"
-        length = self.loaded.max_length or self.loaded.settings.positions
-        encoder = TextEncoder.of(self.folder, self.loaded.inputs, length)
+        encoder = TextEncoder.of(self.folder, self.loaded.inputs, self.loaded.max_length)
         items = encoded_items(task, encoded.examples, encoder, labelled=False)
-        assert items is not None, "each text is an item"
         with torch.inference_mode():
             answers, _ = answers_of(model, task, items, ranks, judging=False)
-        targets = [self.task.from_teacher(task, answer[0])[None] for answer in answers]
-        return replace(encoded, items=encoded.items.with_target(TEACHER, targets))
+        taught = PackedItems(
+            replace(item, targets={**item.targets, TEACHER: self.task.from_teacher(task, answer[0])[None]})
+            for item, answer in zip(encoded.items, answers, strict=True)
+        )
+        return replace(encoded, items=taught)

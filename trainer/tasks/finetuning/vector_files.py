@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.saving import written_json
+from trainer.tasks.outputs import written_json
 
 _STEPS = (("", "Transformer"), ("1_Pooling", "Pooling"))
 _POOLINGS = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}

@@ -4,9 +4,9 @@
              (unpacked)   tables, ...           └─ counted with its reason and its first line
 
 A role is what a value is for a task: `text`, `second` and `label`; `words` and `tags`; `question`, `context` and
-`answers`; `choices`. `records.py` holds the settings of a file and what became of its records, `reading.py` is the
-page that all formats go through, `opening.py` gives their text and its lines, and `values.py` makes texts, labels and
-numbers of what a file holds. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
+`answers`; `choices`. `records.py` holds the settings of a file, what became of its records, and makes texts, labels and
+numbers of their values; `reading.py` is the page that all formats go through, and `opening.py` gives their text and its
+lines. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
 `.json`) and `parquet.py`; `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers;
 `choices.py`, one answer of several (COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`,
 mentions in abstracts. `trec.py` reads what retrieval needs: documents, queries, judgements; it writes runs.

@@ -1,8 +1,7 @@
 """A file as text, unpacked by its ending, and its lines.
 
 Promise: bytes that are not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is
-packed without its name showing it, one that is damaged and a line without end are refused with the remedy. Memory:
-one line.
+damaged and a line without end are refused with the remedy. Memory: one line.
 """
 
 from collections.abc import Iterator
@@ -18,15 +17,6 @@ from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.wide import HEAD, marked_encoding, wide_encoding
 
 MOST_CHARACTERS = 1 << 26  # of a line
-PACKED = "is packed, but its name does not show it: end it in {}"
-MARKS = {  # with what no text begins, and what is to be done
-    b"\x1f\x8b": PACKED.format(".gz"),
-    b"\xfd7zXZ\0": PACKED.format(".xz"),
-    b"\x28\xb5\x2f\xfd": PACKED.format(".zst"),
-    b"BZh91AY&SY": PACKED.format(".bz2"),
-    b"PK\x03\x04": "is a ZIP archive, as sheets of Excel are: unpack it, or save the sheet as CSV",
-    b"PAR1\x15": "is Parquet: end its name in .parquet, or name its format",
-}
 
 
 @contextmanager
@@ -38,8 +28,6 @@ def opened(path: str) -> Iterator[TextIOWrapper]:
             raw.seek(0)
             if wide := marked_encoding(head) or wide_encoding(head):
                 raise InputError(f"{path} is {wide.upper()}, but must be UTF-8: convert it, for instance with iconv.")
-            if mark := next((mark for mark in MARKS if head.startswith(mark)), None):
-                raise InputError(f"{path} {MARKS[mark]}.")
         yield TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import is_packed
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
+from trainer.tasks.formats.records import NOT_UTF_8, FileSettings, Found, Unusable, Wanted
 from trainer.tasks.formats.tables import columns_by_role, no_column, picked
-from trainer.tasks.formats.values import NOT_UTF_8
 
 BATCH_ROWS = 1_024
 FAULTS = (pa.ArrowException, OSError)  # what Arrow raises for a file that is damaged

@@ -23,9 +23,8 @@ from trainer.tasks.formats.layouts.superglue import (
 )
 from trainer.tasks.formats.opening import opened, unpacked_ending
 from trainer.tasks.formats.parquet import parquet_records
-from trainer.tasks.formats.records import FileSettings, Found, RowCounts, TaskRecord, Unusable, Values, Wanted
+from trainer.tasks.formats.records import NOT_UTF_8, FileSettings, Found, RowCounts, Unusable, Values, Wanted, checked
 from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
-from trainer.tasks.formats.values import NOT_UTF_8, checked
 
 Example = TypeVar("Example")
 
@@ -67,18 +66,6 @@ ENDINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def read_records(
-    settings: FileSettings, counts: RowCounts, roles: Sequence[str], optional: Sequence[str] = ()
-) -> Iterator[TaskRecord]:
-    """The records of a file in its order, their values by role; see `read_examples`."""
-    for line, values in read_examples(settings, counts, roles, _as_they_are, optional):
-        yield TaskRecord(line, values)
-
-
-def _as_they_are(values: Values) -> Values:
-    return values
-
-
 def read_examples(
     settings: FileSettings,
     counts: RowCounts,
@@ -95,7 +82,6 @@ def read_examples(
     """
     wanted = Wanted(tuple(roles), tuple(optional))
     kind = format_of(settings, wanted)
-    _check_roles(settings, kind, wanted)
     counts.unit = kind.unit
     for line, record in kind.records(settings, wanted):
         counts.rows += 1
@@ -147,15 +133,6 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
         raise InputError(
             f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "
             "for one of these."
-        )
-
-
-def _check_roles(settings: FileSettings, kind: ReadFormat, wanted: Wanted) -> None:
-    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
-    if missing:
-        raise InputError(
-            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
-            "another format, or choose another task."
         )
 
 

@@ -1,25 +1,22 @@
-"""The settings of a file of labelled data, and what became of each of its records.
+"""The settings of a file of labelled data, what became of each of its records, and their values.
 
 Promise: every record is given or counted under the reason for which it cannot be used, with the line where that reason
 was met first; a file that loses more than the settings allow is refused. Memory: one counter for each reason.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit
 
+NOT_UTF_8 = "not UTF-8"
+
 Values = Mapping[str, Any]  # by role
-
-
-class TaskRecord(NamedTuple):
-    """One record of a file. line: where it begins there, from 1; of Parquet the row. values: by role."""
-
-    line: int
-    values: Values
 
 
 class Unusable(ValueError):
@@ -41,6 +38,15 @@ class Wanted(NamedTuple):
 
     needed: Sequence[str]
     optional: Sequence[str] = ()
+
+
+def converted(records: Iterable[Found], made: Callable[[Values], Values]) -> Iterator[Found]:
+    """Yield what is made of each record, or the reason why it cannot be used. made: may raise Unusable"""
+    for line, values in records:
+        try:
+            yield line, values if isinstance(values, Unusable) else made(values)
+        except Unusable as error:
+            yield line, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +74,8 @@ class FileSettings:
         check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)
         roles = dict[str, str]()
         for role, column in self.columns.items():
-            if other := roles.get(column):
+            if (other := roles.setdefault(column, role)) != role:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
-            roles[column] = role
 
     def column(self, role: str) -> str:
         """The column of a role."""
@@ -120,3 +125,98 @@ class RowCounts:
             f"{path}: {lost} of {self.rows} {self.unit} cannot be used: {self.reasons}. That is more than "
             f"max_unusable = {max_unusable}: {remedy}, or allow more."
         )
+
+
+# The values of a record as texts, labels and numbers.
+
+
+def checked(values: Values, wanted: Wanted) -> Values:
+    """The values that there are. Raises Unusable where a needed one is missing, or one is empty or no Unicode."""
+    given = dict[str, Any]()
+    for role, value in values.items():
+        if value is None:
+            if role in wanted.needed:
+                raise Unusable(f"no {role}")
+            continue
+        _check_text(value)
+        if isinstance(value, str) and not value.strip():
+            raise Unusable(f"empty {role}")
+        given[role] = value
+    return given
+
+
+def _check_text(value: Any) -> None:
+    """Raise Unusable where a text, at any depth, holds something that is not a character."""
+    if isinstance(value, str):
+        if not is_unicode(value):
+            raise Unusable(NOT_UTF_8)
+        if "\0" in value:
+            raise Unusable("a zero in a text")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_text(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(key)
+            _check_text(item)
+
+
+def is_unicode(text: str) -> bool:
+    """Tells whether a text can be written as UTF-8: it holds no half of a character, and no invalid byte.
+
+    >>> is_unicode("é"), is_unicode("\\ud800")
+    (True, False)
+    """
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_text(value: Any, role: str) -> str:
+    """A value that must be a text. Raises Unusable."""
+    if isinstance(value, str):
+        return value
+    raise Unusable(f"{role} is no text")
+
+
+def as_label(value: Any, role: str = "label") -> str:
+    """A label as its name; a number, true and false as JSON writes them. Raises Unusable.
+
+    >>> as_label(" good "), as_label(1), as_label(True)
+    ('good', '1', 'true')
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
+        return json.dumps(value)
+    raise Unusable(f"{role} is neither text nor number")
+
+
+def as_number(label: str) -> float | None:
+    """The number that a label is, if it is one.
+
+    >>> [as_number(label) for label in ("3.80", "-1", "1e3", "good", "nan", "1_000")]
+    [3.8, -1.0, 1000.0, None, None, None]
+    """
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if isfinite(number) and "_" not in label else None
+
+
+def as_words(value: Any, role: str) -> list[str]:
+    """A value that must be a list of texts, or the texts that spaces separate. Raises Unusable.
+
+    >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
+    (['B-PER', 'O'], ['New', 'York'])
+    """
+    if isinstance(value, str):
+        return value.split()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return value
+    raise Unusable(f"{role} is no list of texts")

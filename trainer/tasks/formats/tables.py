@@ -6,22 +6,25 @@ so a quoted text may hold commas and line feeds; a `.jsonl` has one object a lin
 Promise: every row that is not blank is given with the line where it begins, or counted where it has more cells than the
 header (without one, than the first row) or too few: what it holds may be in other columns than it belongs to. A file
 that lacks a column, and text that is not of its format, are refused with the line to look at. Memory: one row; of a
-`.json` its text and one object.
+`.json` a part of its text, twice as long as its longest object.
 Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and `.json` 230,000 rows of 100 characters a second with all
 checks of `reading.py` (one x86-64 core, 2026-11-23).
 """
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, TextIO
 
 from corpora.errors import InputError
 from trainer.tasks.formats.opening import MOST_CHARACTERS, lines_of, opened
 from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
 
 Rows = Iterator[tuple[int, list[str]]]
+
+AT_ONCE = 1 << 18  # characters of a `.json`
 
 
 def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -39,17 +42,10 @@ def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The objects of a `.jsonl`, one a line."""
     columns = columns_by_role(settings, wanted)
-    first = True
     with opened(settings.path) as stream:
         for number, line in enumerate(lines_of(stream, settings.path), 1):
             if not line.strip(" \r\n"):
                 continue
-            if first and line.lstrip().startswith("["):
-                raise InputError(
-                    f"{settings.path}, line {number}, begins a list, and a .jsonl has one object a line: if the file "
-                    "is one list, name it .json, or set its format to json."
-                )
-            first = False
             yield number, _object_in(line, columns)
 
 
@@ -57,8 +53,21 @@ def json_list_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]
     """The objects of a `.json` that is one list of them."""
     columns = columns_by_role(settings, wanted)
     with opened(settings.path) as stream:
-        for line, value in json_items(stream.read(), settings.path):
+        for line, value in json_items(stream, settings.path):
             yield line, picked(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
+
+
+def whole_json(path: str) -> Any:
+    """Return the content of a file of JSON. Raises InputError."""
+    with opened(path) as stream:
+        text = stream.read()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not JSON ({error}): name it .jsonl if it has one object a line, or get the file again if it is "
+            "cut off."
+        ) from error
 
 
 def columns_by_role(settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
@@ -148,6 +157,46 @@ def _object_in(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] | Un
     return picked(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
 
 
+def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
+    """Yield the items of a text that is one list in JSON, each with the line where it begins. Raises InputError."""
+    decode, text = json.JSONDecoder().raw_decode, stream.read(AT_ONCE)
+    opening = re.match(r"\s*(?:\[(\s*\])?|$)", text)
+    if opening is None:
+        raise InputError(
+            f"{path} is not a list of objects: name it .jsonl if it has one object a line, or set format = "
+            '"squad" if it is SQuAD\'s.'
+        )
+    at, line, ended = opening.end(), 1 + opening[0].count("\n"), not text.strip() or opening[1] is not None
+    while not ended:
+        begin = _after_spaces(text, at)
+        line, at = line + text.count("\n", at, begin), begin
+        try:
+            value, end = decode(text, at)
+            mark = _after_spaces(text, end)
+            if text[mark : mark + 1] not in (",", "]"):
+                raise ValueError("no comma and no end of the list comes after it")
+        except (ValueError, RecursionError) as error:
+            more = stream.read(max(AT_ONCE, len(text)))
+            if not more:
+                raise InputError(
+                    f"{path}: the value that begins in line {line} is not an item of a list in JSON ({error}): fix it, "
+                    "or get the file again if it is cut off."
+                ) from error
+            text, at = text[at:] + more, 0
+            continue
+        yield line, value
+        ended = text[mark] == "]"
+        line, at = line + text.count("\n", at, mark), mark + 1
+    if text[at:].strip() or stream.read(AT_ONCE).strip():
+        raise InputError(f"{path}, line {line}, continues after its list: is it one list?")
+
+
+def _after_spaces(text: str, at: int) -> int:
+    while text[at : at + 1] in (" ", "\t", "\n", "\r"):
+        at += 1
+    return at
+
+
 def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
     """Return an object's value for each role, None where it has none."""
     return {role: found_at(value, column) for role, column in columns}
@@ -169,63 +218,3 @@ def found_at(value: Any, path: str) -> Any:
         else:
             return None
     return value
-
-
-def json_items(text: str, path: str) -> Iterator[tuple[int, Any]]:
-    """The items of a text that is one list in JSON, each with the line where it begins. Raises InputError."""
-    items = JsonText(text, path)
-    if not text.strip():
-        return
-    items.expect(
-        "[",
-        'is not a list of objects: name it .jsonl if it has one object a line, or set format = "squad" if it is '
-        "SQuAD's",
-    )
-    while not items.follows("]"):
-        yield items.item()
-        if not items.follows(","):
-            items.expect("]", "lacks a comma or the end of the list: is the file cut off?")
-            break
-    items.expect("", "continues after its list: is it one list?")
-
-
-class JsonText:
-    """A text of JSON that is read item by item."""
-
-    def __init__(self, text: str, path: str) -> None:
-        self.text, self.path = text, path
-        self.at, self.line, self._counted = 0, 1, 0
-        self._decoder = json.JSONDecoder()
-
-    def follows(self, mark: str) -> bool:
-        """Tells whether the mark comes next; it is then passed."""
-        while self.text[self.at : self.at + 1] in (" ", "\t", "\n", "\r"):
-            self.at += 1
-        matches = self.text.startswith(mark, self.at)
-        self.at += len(mark) * matches
-        return matches
-
-    def expect(self, mark: str, otherwise: str) -> None:
-        """Pass the mark, or be at the end where it is empty. Raises InputError."""
-        if not self.follows(mark) or (not mark and self.at < len(self.text)):
-            raise InputError(f"{self.path}, line {self._line()}, {otherwise}.")
-
-    def item(self) -> tuple[int, Any]:
-        """The next value and the line where it begins. Raises InputError."""
-        self.follows("")
-        line = self._line()
-        try:
-            value, self.at = self._decoder.raw_decode(self.text, self.at)
-        except ValueError as error:
-            raise InputError(
-                f"{self.path}: the value that begins in line {line} is not JSON ({error}): fix it, or get the file "
-                "again if it is cut off."
-            ) from error
-        except RecursionError as error:
-            raise InputError(f"{self.path}: the value that begins in line {line} is nested too deeply.") from error
-        return line, value
-
-    def _line(self) -> int:
-        self.line += self.text.count("\n", self._counted, self.at)
-        self._counted = self.at
-        return self.line

@@ -4,16 +4,13 @@ A vector for beginnings and one for ends: each token's products with them are th
 tokens of the window.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
+from trainer.tasks.heads.task_model import TaskModel, TokenHead
 from trainer.tasks.kinds.answers import END, START, SpanTask
 
 # Shapes in the names of tensors: T tokens, S windows.
@@ -22,12 +19,10 @@ from trainer.tasks.kinds.answers import END, START, SpanTask
 class SpanModel(TaskModel):
     """An encoder with a head on every token. A batch has the targets `start` and `end`: places in each window, [S]."""
 
-    def __init__(
-        self, task: SpanTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+    def __init__(self, task: SpanTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
         self.span_head = TokenHead(self.encoder.shape, self.family.span_head, 2)
-        self.begin(self.span_head, self.family.span_head.pooler, pretrained)
+        self.begin(self.span_head, self.family.span_head.pooler, pretrained.state)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits of beginning and end: [T, 2] in float32."""

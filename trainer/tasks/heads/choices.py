@@ -3,17 +3,14 @@
 Devlin et al. 2018, section 4.4: a vector whose product with the vector of a choice is its score.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.settings.model import ModelSettings
 from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, text_vectors
 from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
 
 # Shapes in the names of tensors: S sequences, Q questions.
@@ -22,14 +19,12 @@ from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
 class ChoiceModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every sequence. The target `choice` is int64 [Q]."""
 
-    def __init__(
-        self, task: ChoiceTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+    def __init__(self, task: ChoiceTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
         shape = self.family.choice_head or self.family.class_head
         self.choice_head = ClassHead(self.encoder.shape, shape, 1)
-        self.begin(self.choice_head, shape, pretrained)
-        self.pooling = settings.pooling or self.family.pooling
+        self.begin(self.choice_head, shape, pretrained.state)
+        self.pooling = pretrained.settings.pooling or self.family.pooling
 
     def outputs(self, batch: Batch) -> Tensor:
         """A score for each sequence: [S, 1] in float32."""

@@ -5,17 +5,14 @@ pre-training of pairs has learnt, where it has; what other families have is in t
 weights.
 """
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.objective import sum_loss
-from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, pretrained_encoder, text_vectors
+from trainer.tasks.heads.task_model import ClassHead, TaskModel, text_vectors
 from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers with a text.
@@ -28,14 +25,12 @@ class TextModel(TaskModel):
     `columns` (float32 [S, N]) where texts have numbers, and `teacher` (float32 [S, C]) where there is one.
     """
 
-    def __init__(
-        self, task: TextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+    def __init__(self, task: TextTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
         shape = self.family.class_head
         self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
-        self.begin(self.class_head, shape, pretrained)
-        self.pooling = settings.pooling or self.family.pooling
+        self.begin(self.class_head, shape, pretrained.state)
+        self.pooling = pretrained.settings.pooling or self.family.pooling
         self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
 
     def outputs(self, batch: Batch) -> Tensor:
@@ -62,9 +57,9 @@ def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
     return torch.stack([loss, torch.zeros_like(loss)])
 
 
-def _of_numbers(said_S1: Tensor, numbers_S: Tensor) -> Tensor:
+def _of_numbers(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
     """[2]."""
-    error = F.mse_loss(said_S1[:, 0], numbers_S, reduction="sum")
+    error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
 
@@ -87,9 +82,9 @@ def _from_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
     return torch.stack([divergence, torch.zeros_like(divergence)])
 
 
-def _from_numbers(said_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
+def _from_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
     """[2]: the squared error to the teacher's number."""
-    return _of_numbers(said_S1, theirs_S1[:, 0])
+    return _of_numbers(answers_S1, theirs_S1[:, 0])
 
 
 LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}

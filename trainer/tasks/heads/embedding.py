@@ -7,7 +7,7 @@ Equal texts are not negatives of each other: neither a row's second text that is
 texts of other rows with the same first text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.objective import sum_loss
-from trainer.settings.model import ModelSettings
 from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
 from trainer.tasks.kinds.similarity import COSINE, MATCH, SOFTMAX
@@ -63,11 +62,9 @@ class VectorModel(TaskModel):
     A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wished one) or `label` (int64 [P]).
     """
 
-    def __init__(
-        self, task: VectorTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
+    def __init__(self, task: VectorTask, pretrained: Pretrained) -> None:
         """Raises InputError for a width that the vectors have not."""
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+        super().__init__(task, pretrained)
         size = self.encoder.shape.hidden_size
         if task.widths and max(task.widths) >= size:
             raise InputError(
@@ -77,7 +74,7 @@ class VectorModel(TaskModel):
         self.task = task
         self.widths = (*task.widths, size)
         if not task.shared:
-            self.second_encoder = pretrained_encoder(settings, inputs, pretrained)
+            self.second_encoder = pretrained_encoder(pretrained)
         self.pair_head = nn.Linear(3 * size, task.num_outputs, bias=False) if task.num_outputs else None
         if self.pair_head is not None:
             init_weights(self.pair_head, self.family, self.encoder.shape.layers)

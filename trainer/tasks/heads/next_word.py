@@ -4,19 +4,18 @@ The head begins as pre-training has left it, for masked tokens or for next ones;
 the vocabulary are held for a stretch of tokens alone; what is answered is what each token costs, not its logits.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder, init_weights
+from trainer.model.encoder import init_weights
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
-from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.settings.model import encoder_shape
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.kinds.next_word import NEXT, NextTask
 
@@ -29,16 +28,13 @@ HEADS = ("masked_head.", "next_head.")  # of pre-training, where it has one
 class NextModel(TaskModel):
     """An encoder that sees one side, with the head of pre-training. A batch has the target `next`: int64 [P]."""
 
-    def __init__(
-        self, task: NextTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        shape = replace(encoder_shape(settings, inputs), causal=task.side)
-        super().__init__(settings.of_family, task.terms(), TransformerEncoder(shape))
-        self.encoder.load_state_dict(state_below("encoder.", pretrained))
+    def __init__(self, task: NextTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained, replace(encoder_shape(*pretrained[:2]), causal=task.side))
+        shape = self.encoder.shape
         self.masked_head = MaskedHead(shape, self.family.masked_head)
         init_weights(self.masked_head, self.family, shape.layers)
         for name in HEADS:
-            if (learnt := state_below(name, pretrained)).keys() == self.masked_head.state_dict().keys():
+            if (learnt := state_below(name, pretrained.state)).keys() == self.masked_head.state_dict().keys():
                 self.masked_head.load_state_dict(learnt)
 
     def outputs(self, batch: Batch) -> Tensor:

@@ -1,15 +1,12 @@
 """A classifier of sentences in the summary, from the vector of the [CLS] before each (Liu 2019, section 2.2)."""
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.families.contract import ModelInputs
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.settings.model import ModelSettings
-from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
+from trainer.tasks.heads.task_model import TaskModel, TokenHead
 from trainer.tasks.kinds.summary import SENTENCE, SummaryTask
 
 # Shapes in the names of tensors: P sentences.
@@ -18,12 +15,10 @@ from trainer.tasks.kinds.summary import SENTENCE, SummaryTask
 class SummaryModel(TaskModel):
     """An encoder with a head on the points of a batch. The target `sentence` is float32 [P], 0 or 1."""
 
-    def __init__(
-        self, task: SummaryTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
+    def __init__(self, task: SummaryTask, pretrained: Pretrained) -> None:
+        super().__init__(task, pretrained)
         self.sentence_head = TokenHead(self.encoder.shape, self.family.token_head, 1)
-        self.begin(self.sentence_head, self.family.token_head.pooler, pretrained)
+        self.begin(self.sentence_head, self.family.token_head.pooler, pretrained.state)
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [P, 1] in float32."""

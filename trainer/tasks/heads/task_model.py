@@ -1,9 +1,11 @@
 """The base of every model of a task: a pre-trained encoder, heads on it, and answers besides its losses.
 
-`answers_of` asks a model for its answers to many items, on any number of processes.
+`build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `answers_of` asks it for
+its answers to many items, on any number of processes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from corpora.errors import InputError
 from shards.reading.order import share
-from trainer.families.contract import ClassHeadShape, EncoderShape, Family, ModelInputs, TokenHeadShape
+from trainer.families.contract import ClassHeadShape, EncoderShape, TokenHeadShape
+from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
-from trainer.objectives.contract import Term
-from trainer.settings.model import ModelSettings, encoder_shape
-from trainer.tasks.contract import Task, TaskItem
-from trainer.tasks.encoding.batching import batch_of_items, void
-from trainer.tasks.encoding.packing import shortest_first
-from trainer.tasks.scores.checks import finite
+from trainer.settings.model import encoder_shape
+from trainer.tasks.contract import Task, TaskItem, check_finite
+from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
+from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.settings import frozen_layers
 from trainer.training.parallel import Ranks
 
 ITEMS_AT_ONCE = 64  # that a process judges together
@@ -42,9 +45,10 @@ class TaskModel(Objective):
     `answers_of` as well.
     """
 
-    def __init__(self, family: Family, terms: tuple[Term, ...], encoder: TransformerEncoder) -> None:
-        super().__init__(family, terms)
-        self.encoder = encoder
+    def __init__(self, task: Task, pretrained: Pretrained, shape: EncoderShape | None = None) -> None:
+        """shape: of the encoder; None: that of the pre-trained one"""
+        super().__init__(pretrained.settings.of_family, task.terms())
+        self.encoder = pretrained_encoder(pretrained, shape)
 
     def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
         """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
@@ -83,6 +87,36 @@ class TaskModel(Objective):
         return JudgedBatch(self.losses(outputs, batch), None, answers=self.answers_of(outputs, batch))
 
 
+def build_task_model(task: Task, pretrained: Pretrained) -> TaskModel:
+    """A pre-trained encoder with the task's heads, whose first weights come from torch's generator."""
+    module, _, name = task.builder.partition(":")
+    built: TaskModel = getattr(importlib.import_module(module), name)(task, pretrained)
+    return built
+
+
+def freeze(model: TaskModel, words: Iterable[str]) -> None:
+    """Let parts of the encoders learn nothing. Raises InputError for layers that there are not.
+
+    words: as `FinetuneSettings.freeze`
+    """
+    for word in words:
+        for encoder in model.encoders():
+            layers = frozen_layers(word)
+            if layers is None:
+                parts: list[nn.Module] = [encoder.embeddings] if word == "embeddings" else [encoder]
+            elif layers.stop > len(encoder.layers):
+                raise InputError(
+                    f"freeze names the layer {layers.stop - 1}, and the model has {len(encoder.layers)} with weights "
+                    "of their own, numbered from 0: name one of these."
+                )
+            else:
+                parts = [encoder.layers[number] for number in layers]
+            for part in parts:
+                part.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError("freeze leaves nothing to train: this task adds no weights of its own. Freeze fewer layers.")
+
+
 def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """Return what a head for whole texts reads, [S, H]: each text's first token, or the mean of all its tokens."""
     if pooling == "cls":
@@ -90,12 +124,10 @@ def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     return batch.means(hidden_TH).to(hidden_TH.dtype)
 
 
-def pretrained_encoder(
-    settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-) -> TransformerEncoder:
-    """The encoder of a model, with the weights of a pre-trained state."""
-    encoder = TransformerEncoder(encoder_shape(settings, inputs))
-    encoder.load_state_dict(state_below("encoder.", pretrained))
+def pretrained_encoder(pretrained: Pretrained, shape: EncoderShape | None = None) -> TransformerEncoder:
+    """Return the encoder of a model with its weights."""
+    encoder = TransformerEncoder(shape or encoder_shape(pretrained.settings, pretrained.inputs))
+    encoder.load_state_dict(state_below("encoder.", pretrained.state))
     return encoder
 
 
@@ -137,7 +169,7 @@ class TokenHead(nn.Module):
 
 
 def answers_of(
-    model: TaskModel, task: Task, items: Sequence[TaskItem], ranks: Ranks, judging: bool
+    model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
     """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
 
@@ -170,5 +202,5 @@ def answers_of(
 def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
     """Return the rows of each item. Raises InputError where one is not a finite number: scores would not show it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
-    finite(rows, "answers of the model")
+    check_finite(rows)
     return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []

@@ -2,5 +2,6 @@
 
 `texts.py` has classes and numbers for whole texts, `tags.py` tags for words, `answers.py` spans that answer a question,
 `choices.py` one text of several, `summary.py` extracts, `similarity.py` and `retrieval.py` vectors (`vectors.py` is
-what they share), `next_word.py` the next word. `naming.py` has names for messages and metrics.
+what they share), `next_word.py` the next word. `naming.py` has names for messages and metrics, `tag_schemes.py` the
+schemes of tags of spans.
 """

@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem
+from trainer.tasks.contract import Answers, Items, Task, TaskItem
 from trainer.tasks.encoding.windows import (
     Candidate,
     Text,
@@ -35,8 +35,7 @@ from trainer.tasks.encoding.windows import (
     windows_of,
 )
 from trainer.tasks.formats.layouts.squad import Span, as_answers
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.formats.records import Unusable, as_label, as_text
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
 from trainer.tasks.text_encoder import TextEncoder
@@ -65,7 +64,7 @@ class FoundSpans(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanTask(PlainTask):
+class SpanTask(Task):
     """The place of an answer to a question in a text.
 
     stride:         tokens from the beginning of a window of the context to that of the next
@@ -134,12 +133,10 @@ class SpanTask(PlainTask):
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
-    def items(
-        self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
+    def items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return the windows of each question. Questions in a row on one context share its tokens."""
         items = list[TaskItem]()
-        for context, group in groupby(enumerate(examples, first), key=lambda numbered: numbered[1].context):
+        for context, group in groupby(enumerate(examples), key=lambda numbered: numbered[1].context):
             asked = list(group)
             text = Text.of(context, encoder)
             questions = encoder.pieces([example.question for _, example in asked])
@@ -157,9 +154,7 @@ class SpanTask(PlainTask):
                 ]
         return items
 
-    def predictions(
-        self, examples: Sequence[SpanExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[FoundSpans]:
+    def predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
         """The best spans of all windows of each question."""
         return [
             self._found(example.context, windows)
@@ -194,7 +189,7 @@ class SpanTask(PlainTask):
             threshold = best[f"best_{self.metrics[0]}_threshold"]
         return optional_answer_scores(golds, texts, odds, threshold=threshold)
 
-    def said(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
+    def row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
         """Return the answer, its place and score, the candidate spans, and, where there may be none, the odds."""
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
@@ -205,11 +200,6 @@ class SpanTask(PlainTask):
             **odds,
             "n_best": [{**each._asdict(), "score": round(each.score, 6)} for each in best],
         }
-
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "SpanTask":
-        """Return the task of a folder that others wrote; it does not show whether questions may have no answer."""
-        return SpanTask()
 
 
 class OfficialAnswers(NamedTuple):

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable, as_label, as_text
 from trainer.tasks.kinds.naming import softmax, with_first
 from trainer.tasks.text_encoder import FIRST, TextEncoder, ids_of, segments_of
 
@@ -43,7 +41,7 @@ class ChoiceExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceTask(PlainTask):
+class ChoiceTask(Task):
     """Which of several choices is right.
 
     max_choice: tokens of question and choice before they are cut; never more than half of a sequence
@@ -98,9 +96,7 @@ class ChoiceTask(PlainTask):
             level="" if values.get("level") is None else as_label(values["level"], "level"),
         )
 
-    def items(
-        self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
+    def items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """One each, with a sequence for each choice."""
         return [
             TaskItem(
@@ -108,7 +104,7 @@ class ChoiceTask(PlainTask):
                 example=number,
                 targets={CHOICE.name: np.array([example.right], np.int64)} if labelled else {},
             )
-            for number, example in enumerate(examples, first)
+            for number, example in enumerate(examples)
         ]
 
     def _sequences(self, example: ChoiceExample, encoder: TextEncoder) -> tuple[Tokens, ...]:
@@ -118,9 +114,7 @@ class ChoiceTask(PlainTask):
         encodings = encoder.joined([context] * len(endings), endings, cut=FIRST)
         return tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in encodings)
 
-    def predictions(
-        self, examples: Sequence[ChoiceExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Float32s]:
+    def predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
         """The score of each choice."""
         return [answer[:, 0] for answer in answers]
 
@@ -133,7 +127,7 @@ class ChoiceTask(PlainTask):
         }
         return {"accuracy": float(right.mean()), **of_each}
 
-    def said(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
         """The place of the choice from 0, its text, and the probability of each."""
         chosen = int(prediction.argmax())
         return {
@@ -141,11 +135,6 @@ class ChoiceTask(PlainTask):
             "text": example.choices[chosen],
             "probabilities": softmax(prediction).round(6).tolist(),
         }
-
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "ChoiceTask":
-        """The task of a folder that others wrote."""
-        return ChoiceTask()
 
 
 def ending_of(question: str, choice: str) -> str:

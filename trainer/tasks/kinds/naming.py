@@ -1,5 +1,6 @@
 """Names for messages, names of metrics and of classes; shares of answers, and numbers."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from corpora.store.settings import check_choice
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_number
+from trainer.tasks.formats.records import Unusable, as_label, as_number
 
 MOST_LISTED = 8
+JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 
 def listed(names: Sequence[str]) -> str:
@@ -39,6 +40,31 @@ def check_labels(labels: Sequence[str]) -> None:
     """Raise InputError where a class is named twice."""
     if len({*labels}) < len(labels):
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
+
+
+def check_spellings(names: Sequence[str], where: str) -> None:
+    """Raise InputError where two labels are one in two spellings: the same number, or letters that look the same."""
+    met = dict[str, str]()
+    for name in names:
+        other = met.setdefault(plain_spelling(name), name)
+        if other != name:
+            raise InputError(
+                f"{where}: the labels {other!a} and {name!a} are two spellings of one: spell it the same way, or name "
+                "all classes (`--set labels=[...]`) if they are two."
+            )
+
+
+def plain_spelling(name: str) -> str:
+    """Return the spelling that a label shares with those that look the same.
+
+    >>> [plain_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
+    ['1', '1', 'café', 'café']
+    """
+    number = as_number(name)
+    if number is not None:
+        return f"{number:.17g}"
+    shown = "".join(letter for letter in name if unicodedata.category(letter) != "Cf" or letter in JOINERS)
+    return unicodedata.normalize("NFC", " ".join(shown.split()))
 
 
 def label_keys(labels: Sequence[str]) -> dict[str, Any]:

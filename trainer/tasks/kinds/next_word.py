@@ -13,17 +13,16 @@ loss falls to zero, its scores are called leaking, and nothing can be generated 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from corpora.kernels.arrays import Int32s
 from corpora.store.settings import check_choice
 from trainer.families.contract import Side
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem, Tokens
-from trainer.tasks.formats.values import as_text
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.formats.records import as_text
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.scores.language import LIKELIHOOD, next_scores, perplexity
 from trainer.tasks.text_encoder import TextEncoder, ids_of
@@ -40,7 +39,7 @@ class TextCost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTask(PlainTask):
+class NextTask(Task):
     """The token after each, or before it.
 
     direction: the side that a token sees: "left" (the next one is guessed), or "right" (the one before)
@@ -57,7 +56,6 @@ class NextTask(PlainTask):
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "next"
     roles: ClassVar[tuple[str, ...]] = ("text",)
-    optional: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice("direction", self.direction, ("left", "right"))
@@ -101,13 +99,13 @@ class NextTask(PlainTask):
         """A text."""
         return as_text(values["text"], "text")
 
-    def items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool, first: int = 0) -> list[TaskItem]:
+    def items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """The blocks of each text."""
         special = encoder.inputs.special_ids
         pieces = encoder.pieces(examples)
         wholes = [np.concatenate([[special.cls], ids_of(each), [special.sep]]).astype(np.int32) for each in pieces]
         return [
-            self._item(block, first + number)
+            self._item(block, number)
             for number, whole in enumerate(wholes)
             for block in blocks(whole, encoder.max_length)
         ]
@@ -122,9 +120,7 @@ class NextTask(PlainTask):
             targets={NEXT.name: guessed.astype(np.int64)},
         )
 
-    def predictions(
-        self, examples: Sequence[str], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[TextCost]:
+    def predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
         """Return the cost of each text. answers: for each item float32 [P, 2], a token's cost, and 1 if it is right"""
         sums = np.zeros((len(examples), 3))
         for item, answer in zip(items, answers, strict=True):
@@ -140,15 +136,15 @@ class NextTask(PlainTask):
         )
         return {self._named(name): value for name, value in scores.items()}
 
-    def said(self, example: str, prediction: TextCost) -> dict[str, Any]:
+    def row(self, example: str, prediction: TextCost) -> dict[str, Any]:
         """Return the cost of a token of the text."""
         value = perplexity(prediction.nats, prediction.tokens)
         return {self._named("perplexity"): round(value, 6), "tokens": prediction.tokens}
 
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "NextTask | None":
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote, or that was pre-trained so."""
-        return NextTask() if config.get("is_decoder") else None
+        return cls() if config.get("is_decoder") else None
 
 
 def blocks(ids: Int32s, longest: int) -> list[Int32s]:

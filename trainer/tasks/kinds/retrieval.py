@@ -8,19 +8,14 @@ what `cloze search --judgements` measures.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
-
-from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.kinds.similarity import MATCH
 from trainer.tasks.kinds.vectors import SIMILARITIES, VectorExample, VectorTask, own_ranking, similarities, texts_of
-from trainer.tasks.text_encoder import TextEncoder
 
 MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
@@ -66,18 +61,6 @@ class RetrievalTask(VectorTask):
         """A query with its passages."""
         return VectorExample(*texts_of(values, "query", "positive"))
 
-    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
-        if len({text for example in examples for text in example.texts[1:]}) < 2:
-            raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
-        return self
-
-    def items(
-        self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
-        """The query, its passage, and its negatives."""
-        return self.vector_items(examples, encoder, [{} for _ in examples], first)
-
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
@@ -85,7 +68,7 @@ class RetrievalTask(VectorTask):
             lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
         )
 
-    def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the similarities of query and passages, the answering one first."""
-        values = similarities(np.broadcast_to(prediction[:1], prediction[1:].shape), prediction[1:], self.by)
+        values = similarities(prediction[:1], prediction[1:], self.by)
         return {"similarities": values.round(6).tolist()}

@@ -20,14 +20,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Int64s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import TaskItem
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label
+from trainer.tasks.formats.records import Unusable, as_label
 from trainer.tasks.kinds.naming import check_labels, listed, number_of, with_first
 from trainer.tasks.kinds.vectors import VectorExample, VectorTask, own_ranking, similarities, texts_of
 from trainer.tasks.scores.classes import class_scores
 from trainer.tasks.scores.numbers import correlations
-from trainer.tasks.text_encoder import TextEncoder
 
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
 TERMS = {"cosine": COSINE, "softmax": SOFTMAX, "in-batch": MATCH}
@@ -104,8 +101,14 @@ class SimilarityTask(VectorTask):
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
         """With the range of scores, or the names of classes. Raises InputError where there is nothing to learn."""
         met = {example.label for example in examples}
+        if self.loss == "in-batch" and len(met) > 1:
+            raise InputError(
+                f"{where} has {len(met)} different labels, and in-batch learning takes every row for a pair that "
+                "belongs together: keep the rows that do in a file without labels, or choose another loss "
+                '(`--set loss="cosine"` or "softmax").'
+            )
         if self.loss == "in-batch":
-            return self._fitted_pairs(met, len(examples), where)
+            return self
         if len(met) < 2:
             raise InputError(
                 f"{where}: every row has the label {examples[0].label!r}: there is nothing to learn. Is it the column "
@@ -115,43 +118,16 @@ class SimilarityTask(VectorTask):
             return self._fitted_classes(met, where)
         lowest = min(met) if self.lowest is None else self.lowest
         highest = max(met) if self.highest is None else self.highest
-        if lowest > min(met) or highest < max(met):
-            raise InputError(
-                f"{where} has scores from {min(met):g} to {max(met):g}, but `lowest` and `highest` are {lowest:g} to "
-                f"{highest:g}: name the range that scores may have."
-            )
         return replace(self, lowest=lowest, highest=highest)
-
-    def _fitted_pairs(self, met: set[Any], count: int, where: str) -> Self:
-        if len(met) > 1:
-            raise InputError(
-                f"{where} has {len(met)} different labels, and in-batch learning takes every row for a pair that "
-                "belongs together: keep the rows that do in a file without labels, or choose another loss "
-                '(`--set loss="cosine"` or "softmax").'
-            )
-        if count < 2:
-            raise InputError(f"{where} has only one pair: each needs others to compare with. Give more.")
-        return self
 
     def _fitted_classes(self, met: set[Any], where: str) -> Self:
         labels = self.labels or tuple(sorted(met))
         if absent := sorted({*labels} - met):
             raise InputError(f"{where} has no row with the label {absent[0]!r}: leave it out of `labels`.")
-        if len(labels) > 20:
-            raise InputError(
-                f"{where} has {len(labels)} different labels: are they scores? Then learn them as such "
-                '(`--set loss="cosine"`).'
-            )
         return replace(self, labels=labels)
 
-    def items(
-        self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
-        """Two sequences each, or more with negatives."""
-        targets = [self._target(example.label) if labelled else {} for example in examples]
-        return self.vector_items(examples, encoder, targets, first)
-
-    def _target(self, label: Any) -> dict[str, npt.NDArray[Any]]:
+    def targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
+        """Return the place of a pair's class, or its score in [0, 1]."""
         if self.loss == "softmax":
             return {SOFTMAX.name: np.array([self.labels.index(label)], np.int64)}
         if self.loss == "in-batch":
@@ -162,10 +138,10 @@ class SimilarityTask(VectorTask):
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Correlations of cosine and score, of classes, or of ranking; with the first one for each smaller width."""
         if self.loss == "softmax":
-            return class_scores(*self.gold_and_said(examples, predictions), self.num_outputs)
+            return class_scores(*self.gold_and_answers(examples, predictions), self.num_outputs)
         return self.at_widths(lambda width: self._scores_at(width, examples, predictions), self.metrics[0])
 
-    def gold_and_said(
+    def gold_and_answers(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
         """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
@@ -189,7 +165,7 @@ class SimilarityTask(VectorTask):
             )
         return scores
 
-    def said(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """The cosine, and of softmax the label."""
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = similarities(vectors[:1], vectors[1:2], self.by)[0]

@@ -7,6 +7,7 @@ The beginning of a text alone is read, as far as a sequence goes: its last sente
 taken. What is learnt are labels of sentences, given or made of a summary (`greedy_extract`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,12 +19,10 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable, as_label
 from trainer.tasks.kinds.naming import sigmoid, with_first
-from trainer.tasks.labels.extracts import best_sentences, greedy_extract
-from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.classes import rates
 from trainer.tasks.scores.summary import rouge_scores
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
@@ -31,6 +30,9 @@ SENTENCE = Term("sentence")
 ROUGE = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 F1 = "f1"
 MANY = 1 << 20
+WORD = re.compile(r"\w+")
+
+Grams = frozenset[tuple[str, ...]]
 
 
 class SummaryExample(NamedTuple):
@@ -49,7 +51,7 @@ class Extract(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryTask(PlainTask):
+class SummaryTask(Task):
     """Which sentences of a text make its summary.
 
     take:      sentences of a summary
@@ -109,11 +111,9 @@ class SummaryTask(PlainTask):
         summaries = all(example.summary for example in examples)
         return replace(self, summaries=summaries if self.summaries is None else self.summaries)
 
-    def items(
-        self, examples: Sequence[SummaryExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
+    def items(self, examples: Sequence[SummaryExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """The beginning of each text."""
-        return [self._item(example, encoder, labelled, number) for number, example in enumerate(examples, first)]
+        return [self._item(example, encoder, labelled, number) for number, example in enumerate(examples)]
 
     def _item(self, example: SummaryExample, encoder: TextEncoder, labelled: bool, number: int) -> TaskItem:
         tokens, points = _read(example.sentences, encoder)
@@ -125,9 +125,7 @@ class SummaryTask(PlainTask):
             targets={SENTENCE.name: taken.astype(np.float32)} if labelled else {},
         )
 
-    def predictions(
-        self, examples: Sequence[SummaryExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Extract]:
+    def predictions(self, examples: Sequence[SummaryExample], items: Items, answers: Answers) -> list[Extract]:
         """The best sentences of each text."""
         return [
             Extract(best_sentences(example.sentences, answer[:, 0], self.take, self.block), answer[:, 0])
@@ -144,7 +142,7 @@ class SummaryTask(PlainTask):
         texts = [text_of(example, extract) for example, extract in zip(examples, predictions, strict=True)]
         return {**rouge_scores([example.summary for example in examples], texts), **of_sentences}
 
-    def said(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
+    def row(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
         """The summary, a sentence a line; the numbers of its sentences from 0; the probability of each read."""
         return {
             "summary": text_of(example, prediction),
@@ -187,3 +185,66 @@ def _labels(value: Any, sentences: Sequence[str]) -> tuple[int, ...]:
         raise Unusable("labels are not 0 or 1 for each sentence")
     kept = [label for label, sentence in zip(labels, sentences, strict=True) if sentence.strip()]
     return tuple(number for number, label in enumerate(kept) if label in ("1", "true"))
+
+
+# Which sentences make a summary; words are runs of letters and digits of any script, in lower case.
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case.
+
+    >>> words_of("The U.S. said:")
+    ['the', 'u', 's', 'said']
+    """
+    return WORD.findall(text.lower())
+
+
+def greedy_extract(sentences: Sequence[str], summary: str, most: int) -> tuple[int, ...]:
+    """Return the sentences that, one after another, raise the sum of ROUGE-1 and ROUGE-2 F1 most; none where none does.
+
+    Words and pairs of words as sets, pairs within sentences (Liu 2019, section 3.1: `greedy_selection` of its code).
+
+    >>> greedy_extract(["A cat sat.", "Dogs bark.", "It rained all day."], "The cat sat. All day it rained.", 2)
+    (0, 2)
+    """
+    wanted = [_grams(summary, length) for length in (1, 2)]
+    grams = [[_grams(sentence, length) for length in (1, 2)] for sentence in sentences]
+    chosen, union, best = list[int](), [Grams(), Grams()], 0.0
+    while len(chosen) < most:
+        gains = [
+            (sum(_f1(wanted[n], union[n] | own[n]) for n in (0, 1)), -number)
+            for number, own in enumerate(grams)
+            if number not in chosen
+        ]
+        score, number = max(gains, default=(0.0, 0))
+        if score <= best:
+            break
+        best = score
+        chosen.append(-number)
+        union = [union[n] | grams[-number][n] for n in (0, 1)]
+    return tuple(sorted(chosen))
+
+
+def _grams(text: str, length: int) -> Grams:
+    words = words_of(text)
+    return frozenset(zip(*(words[at:] for at in range(length)), strict=False))
+
+
+def _f1(wanted: Grams, own: Grams) -> float:
+    return rates(len(wanted & own), len(own), len(wanted)).f1
+
+
+def best_sentences(
+    sentences: Sequence[str], scores: npt.NDArray[np.floating], take: int, block: int
+) -> tuple[int, ...]:
+    """The best by score, in the order of the text; of two that have a run of `block` words in common the better one.
+
+    scores: of the first sentences; those without one are not taken. block: 0: all may be taken (Paulus et al. 2018)
+    """
+    chosen, taken = list[int](), set[tuple[str, ...]]()
+    for number in np.argsort(-scores, kind="stable").tolist():
+        runs = _grams(sentences[number], block) if block else Grams()
+        if len(chosen) < take and taken.isdisjoint(runs):
+            chosen.append(number)
+            taken |= runs
+    return tuple(sorted(chosen))

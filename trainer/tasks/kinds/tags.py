@@ -21,12 +21,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_choice, check_range, limit
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem
+from trainer.tasks.contract import Answers, Items, Task, TaskItem
 from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_words
+from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.kinds.naming import label_keys, labels_of, with_first
-from trainer.tasks.labels.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
+from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
 from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
 from trainer.tasks.text_encoder import TextEncoder
 
@@ -50,7 +49,7 @@ class TaggedSentence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagsTask(PlainTask):
+class TagsTask(Task):
     """A tag for each word.
 
     units:   what is judged: "spans" (tags B-, I- and the like) or "words" (each for itself, as parts of speech); "": as
@@ -171,8 +170,6 @@ class TagsTask(PlainTask):
                 f"{where} does not mark where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
                 '`document`), but context = "document" needs them: give a file that does, or leave `context` out.'
             )
-        if len(met) < 2 and {*met} <= {OUTSIDE}:
-            raise InputError(f"{where}: every word has the tag {OUTSIDE!r}: there is nothing to learn.")
         units = self.units or ("spans" if are_spans(met) else "words")
         if units == "spans":
             kinds = sorted({span.type for tag in met for span in spans_of([tag])})
@@ -193,9 +190,7 @@ class TagsTask(PlainTask):
         encoders = 2 if self.second_encoder else 1
         return replace(self, units=units, labels=labels, usual=usual, written=written, encoders=encoders)
 
-    def items(
-        self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
+    def items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Runs of sentences that are read together: one each, or with context those of half a window."""
         pieces = pieces_of(encoder, [example.words for example in examples])
         numbers = [self._numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
@@ -203,7 +198,7 @@ class TagsTask(PlainTask):
             item
             for text in self.groups(examples)
             for run in self._runs(text, pieces, encoder.max_length - 2)
-            for item in self._items(text, run, pieces, numbers, encoder, first)
+            for item in self._items(text, run, pieces, numbers, encoder)
         ]
 
     def _numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
@@ -242,7 +237,6 @@ class TagsTask(PlainTask):
         pieces: Sequence[Pieces],
         numbers: Sequence[Int64s] | None,
         encoder: TextEncoder,
-        first: int,
     ) -> Iterator[TaskItem]:
         """Yield the items of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
@@ -261,21 +255,19 @@ class TagsTask(PlainTask):
                 targets[TAG.name] = np.concatenate([numbers[number] for number in run])[mine]
             yield TaskItem(
                 sequences=part.sequences(ids, encoder.inputs.special_ids),
-                example=first + run.start,
+                example=run.start,
                 points=part.points(),
                 targets=targets,
-                origin=np.stack([of[mine] + first + run.start, words[mine]], 1),
+                origin=np.stack([of[mine], words[mine]], 1),
             )
 
-    def predictions(
-        self, examples: Sequence[TaggedSentence], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[list[str]]:
+    def predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
         """Return a tag for each word."""
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
-            for (number, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
-                tagged[number][word] = self.labels[tag]
+            for (place, word), tag in zip(item.origin.tolist(), tags.tolist(), strict=True):
+                tagged[item.example + place][word] = self.labels[tag]
         return tagged
 
     def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
@@ -286,7 +278,7 @@ class TagsTask(PlainTask):
             return {name: scores[name] for name in SPANS}
         return {"token_accuracy": token_accuracy(gold, predictions)}
 
-    def said(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+    def row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
         """Return words and tags, and the spans: type, first word and last word by number from 0, and words."""
         row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
@@ -301,11 +293,11 @@ class TagsTask(PlainTask):
         """The names of the tags."""
         return label_keys(self.labels)
 
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "TagsTask":
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self:
         """The task of a folder that others wrote."""
         labels = labels_of(config)
-        return TagsTask(
+        return cls(
             units="spans" if are_spans(labels) else "words",
             scheme="bioes" if scheme_of([labels]) == "BIOES" else "bio2",
             labels=labels,

@@ -9,7 +9,7 @@ training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuni
 anything else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,11 +20,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import PlainTask, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_label, as_text
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text
 from trainer.tasks.kinds.naming import (
     check_labels,
+    check_spellings,
     label_keys,
     labels_of,
     listed,
@@ -33,7 +33,6 @@ from trainer.tasks.kinds.naming import (
     softmax,
     with_first,
 )
-from trainer.tasks.labels.class_labels import check_numbers, check_spellings
 from trainer.tasks.scores.classes import class_scores, multilabel_scores
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
@@ -44,6 +43,7 @@ TEACHER = "teacher"  # the term, and the target that holds the teacher's answer 
 SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
 MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
 MOST_LABELS = 1_000  # more are taken for a column that holds no labels
+MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
@@ -56,7 +56,7 @@ class TextExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextTask(PlainTask):
+class TextTask(Task):
     """The base of the tasks on whole texts.
 
     numeric:     columns of numbers that stand beside the text
@@ -79,9 +79,9 @@ class TextTask(PlainTask):
     learnt: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
-        beside = (*self.numeric, *self.categorical)
-        twice = {name for name in beside if beside.count(name) > 1 or name in ("text", "second", "label")}
-        if twice:
+        _ = self.metrics
+        columns = ("text", "second", "label", *self.numeric, *self.categorical)
+        if twice := {name for name in columns if columns.count(name) > 1}:
             raise InputError(
                 f"The column {min(twice)!r} is named for two things: leave it out of `numeric` or `categorical`."
             )
@@ -145,21 +145,14 @@ class TextTask(PlainTask):
             "pairs": _are_pairs(examples, where),
         }
 
-    def groups(self, examples: Sequence[TextExample]) -> Iterable[range]:
-        """Group each example by itself. Raises InputError where some have a second text and others none."""
-        _are_pairs(examples)
-        return (range(number, number + 1) for number in range(len(examples)))
-
-    def items(
-        self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool, first: int = 0
-    ) -> list[TaskItem]:
+    def items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return one sequence each. Raises InputError where some have a second text and others none."""
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
             TaskItem(
                 sequences=(Tokens(ids_of(encoding), segments_of(encoding)),),
-                example=first + number,
+                example=number,
                 targets=self._targets(example, labelled),
             )
             for number, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
@@ -180,9 +173,7 @@ class TextTask(PlainTask):
         ones = [float(kind == category) for kind, met in zip(kinds, self.categories, strict=True) for category in met]
         return np.array([[*standard, *ones]], np.float32)
 
-    def predictions(
-        self, examples: Sequence[TextExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Float32s]:
+    def predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
         """Return the head's outputs for each text: logits, or a number."""
         return [answer[0] for answer in answers]
 
@@ -223,16 +214,13 @@ class TaughtTask(TextTask):
 
     def check_teacher(self, teacher: "TaughtTask") -> None:
         """Raise InputError where the teacher has learnt something else."""
-        if type(teacher) is not type(self):
-            raise InputError(
-                f"The teacher in {self.teacher} was fine-tuned for {teacher.kind!r}, and the student learns "
-                f"{self.kind!r}: give a teacher of the same task."
-            )
-        if (teacher.numeric, teacher.categorical) != (self.numeric, self.categorical):
-            raise InputError(
-                f"The teacher in {self.teacher} reads other columns with the text than the student: name the same in "
-                "`numeric` and `categorical`."
-            )
+        for name in ("kind", "numeric", "categorical", "multi_label"):
+            theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
+            if theirs != ours:
+                raise InputError(
+                    f"The teacher in {self.teacher} was fine-tuned with {name} = {theirs!r}, and the student learns "
+                    f"with {ours!r}: give a teacher of the same task."
+                )
 
     def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
         """Return the teacher's answer to a text, in the student's order: float32 [C]."""
@@ -263,7 +251,6 @@ class ClassesTask(TaughtTask):
     def __post_init__(self) -> None:
         super(ClassesTask, self).__post_init__()
         check_labels(self.labels)
-        _ = self.metrics
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -284,10 +271,6 @@ class ClassesTask(TaughtTask):
         """Raise InputError where the teacher has learnt something else, or other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
-        if teacher.multi_label != self.multi_label:
-            raise InputError(
-                f"The teacher in {self.teacher} has another `multi_label` than the student: give the same."
-            )
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
         if more or fewer:
             what = f"knows {listed(sorted(more))}" if more else f"does not know {listed(sorted(fewer))}"
@@ -324,18 +307,14 @@ class ClassesTask(TaughtTask):
         met = {name for example in examples for name in self._names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
-            check_numbers(names, where)
+            _check_numbers(names, where)
         if not self.labels:
             check_spellings(names, where)
-        if len(names) < (1 if self.multi_label else 2):
+        fewest = 1 if self.multi_label else 2
+        if not fewest <= len(names) <= MOST_LABELS:
             raise InputError(
-                f"{where} has only one label, {', '.join(names)}: a classifier needs two or more. Is it the column of "
-                "the labels?"
-            )
-        if len(names) > MOST_LABELS:
-            raise InputError(
-                f"{where} has {len(names)} different labels, and {MOST_LABELS} are the most: is it the column of the "
-                "labels?"
+                f"{where} has {len(names)} different labels, and a classifier knows {fewest} to {MOST_LABELS}: is it "
+                "the column of the labels?"
             )
         if self.metric == "f1" and len(names) != 2:
             raise InputError(
@@ -362,7 +341,7 @@ class ClassesTask(TaughtTask):
         gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
         return class_scores(gold, outputs.argmax(-1), len(self.labels))
 
-    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
         probabilities = dict(zip(self.labels, shares.round(6).tolist(), strict=True))
@@ -378,13 +357,13 @@ class ClassesTask(TaughtTask):
             **label_keys(self.labels),
         }
 
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "ClassesTask | None":
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote."""
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
-        return ClassesTask(labels=labels_of(config), multi_label=multi)
+        return cls(labels=labels_of(config), multi_label=multi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,10 +376,6 @@ class NumberTask(TaughtTask):
     metric: str = ""
 
     kind: ClassVar[str] = "number"
-
-    def __post_init__(self) -> None:
-        super(NumberTask, self).__post_init__()
-        _ = self.metrics
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -426,12 +401,7 @@ class NumberTask(TaughtTask):
         return np.array([label], np.float32)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """With what further columns are like. Raises InputError where all numbers are one."""
-        if len({example.label for example in examples}) < 2:
-            raise InputError(
-                f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
-                "the column of the labels?"
-            )
+        """Return the task with what further columns are like."""
         return replace(self, **self.fitted_columns(examples, where))
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
@@ -439,7 +409,7 @@ class NumberTask(TaughtTask):
         gold = np.array([example.label for example in examples], np.float64)
         return correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
-    def said(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The number."""
         return {"number": round(float(prediction[0]), 6)}
 
@@ -447,10 +417,23 @@ class NumberTask(TaughtTask):
         """One output, a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
-    @staticmethod
-    def of_config(config: Mapping[str, Any]) -> "NumberTask | None":
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote."""
-        return NumberTask() if config.get("problem_type") == "regression" else None
+        return cls() if config.get("problem_type") == "regression" else None
+
+
+def _check_numbers(names: Sequence[str], where: str) -> None:
+    """Raise InputError where labels may be meant as numbers: all are, and some have fractions, or they are many."""
+    values = [as_number(name) for name in names]
+    numbers = sorted(number for number in values if number is not None)
+    fractions = any(not number.is_integer() for number in numbers)
+    if numbers and len(numbers) == len(names) and (fractions or len({*numbers}) > MOST_NUMBERED_CLASSES):
+        raise InputError(
+            f"{where}: the labels are {len({*numbers})} different numbers from {numbers[0]:g} to {numbers[-1]:g}. Say "
+            "what they are: the task `number` learns the number (and judges by Pearson's and Spearman's correlation); "
+            "with `--set numbers_are_classes=true` each is a class of its own."
+        )
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:

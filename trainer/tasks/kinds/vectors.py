@@ -14,9 +14,8 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
-from trainer.tasks.contract import PlainTask, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable
-from trainer.tasks.formats.values import as_text
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.formats.records import Unusable, as_text
 from trainer.tasks.scores.ranking import ranking_scores_by_query
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
@@ -42,7 +41,7 @@ class VectorExample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorTask(PlainTask):
+class VectorTask(Task):
     """The base of the tasks with a vector for every text.
 
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
@@ -97,9 +96,7 @@ class VectorTask(PlainTask):
         """The number of classes of a pair that a matrix predicts."""
         return 0
 
-    def predictions(
-        self, examples: Sequence[VectorExample], items: Sequence[TaskItem], answers: Sequence[npt.NDArray[Any]]
-    ) -> list[Float32s]:
+    def predictions(self, examples: Sequence[VectorExample], items: Items, answers: Answers) -> list[Float32s]:
         """Return the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C]."""
         return list(answers)
 
@@ -107,18 +104,21 @@ class VectorTask(PlainTask):
         """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
-    def vector_items(
-        self, examples: Sequence[VectorExample], encoder: TextEncoder, targets: Sequence[Mapping[str, Any]], first: int
-    ) -> list[TaskItem]:
-        """An item for each example, a sequence for each of its texts. targets: besides SAME, of each example"""
+    def targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the targets of an example besides SAME, of its label."""
+        return {}
+
+    def items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+        """Return an item for each example, a sequence for each of its texts."""
         encodings = iter(encoder.encode([text for example in examples for text in example.texts]))
         items = []
-        for number, (example, more) in enumerate(zip(examples, targets, strict=True)):
+        for number, example in enumerate(examples):
             some = [next(encodings) for _ in example.texts]
+            more = self.targets(example.label) if labelled else {}
             items.append(
                 TaskItem(
                     sequences=tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in some),
-                    example=first + number,
+                    example=number,
                     targets={SAME: _digests(example.texts), **more},
                 )
             )

@@ -3,7 +3,6 @@
     model.onnx         float32; inputs and outputs as in `running` and `graphs`, batch and length free
     second.onnx        of a dual encoder, that of passages
     model.int8.onnx    where asked for: weights as whole numbers of eight bits, and what they are multiplied with
-    task.safetensors   what comes after them (`answering`), where something does: a chain, an LSTM over words
     onnx.json          all that reads them again, and the table: parameters, files, memory and time, with scores
     tokenizer.json, config.json, finetune.json    as they were
 
@@ -19,7 +18,6 @@ x86-64 core. Of it (2026-11-23, `cloze onnx --int8 --evaluate`): 440, 66 and 64 
 """
 
 import argparse
-import importlib.util
 import json
 import shutil
 import warnings
@@ -29,37 +27,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from safetensors.numpy import save_file
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import unfinished
 from corpora.store.settings import bind
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
-from trainer.tasks.contract import TaskItem
-from trainer.tasks.data import EncodedExamples, encode, named_file, read_file
+from trainer.settings.model import encoder_shape
+from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.data import EncodedExamples, encode, named_file, read_file, sha256_of
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import TaskModel, answers_of
-from trainer.tasks.portable.answering import needed_weights, onnx_answers, rows_of, text_of
-from trainer.tasks.portable.folder import FLOAT32, INT8, MORE, TABLE, sha256_of
-from trainer.tasks.portable.graphs import Graph, Outputs, PortableModel, item_of, plain_rows, read_source
+from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.kinds.texts import COLUMNS, TextTask
+from trainer.tasks.outputs import check_output, written_json
+from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
+from trainer.tasks.portable.graphs import Graph, NoTask, graphs_of, plain_rows, read_source
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
-from trainer.tasks.portable.running import COLUMNS, IDS, MASK, SEGMENTS, OnnxFiles, OnnxText, onnxruntime_here
-from trainer.tasks.saving import MORE as MORE_WEIGHTS
-from trainer.tasks.saving import RECORD, task_json, written_json
-from trainer.tasks.saving import SECOND as SECOND_FOLDER
+from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, check_installed
+from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, task_json
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.parallel import joined
 
 BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
-WHOLE = (WEIGHTS, MORE_WEIGHTS)
+WHOLE = (WEIGHTS, MORE, f"{SECOND}/{WEIGHTS}")
 FOLDERS = ("teacher", "second_encoder")  # settings of a task that name some
-SEQUENCE = "sequence"
 COMPARED = 16  # items by which what is written is compared with our model
 DIFFERENT = 1e-3  # as a share of the largest number in a model's answers
 TIMED = 50  # texts
@@ -88,22 +84,21 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
 
     int8: whether whole numbers are written too; file: labelled examples to score and time by
     """
-    _check(output)
-    source = read_source(folder)
-    encoded = _encoded(source, folder, file)
-    items = encoded.items if encoded is not None else made_items(source)
+    check_output(output)
+    check_installed("onnx", "onnxscript", "onnxruntime")
+    loaded = read_source(folder)
+    if file is not None and isinstance(loaded.task, NoTask):
+        raise InputError(
+            f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
+        )
+    encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
+    encoded = encode(loaded.task, read_file(loaded.task, file), encoder) if file is not None else None
     new = unfinished(output, alone=True)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
-    written = write_files(source, folder, new, int8)
-    kinds = {"torch": (folder,), **{named[0].name: named for named in written.values() if named}}
-    table = [_row(source, name, paths, items, encoded) for name, paths in kinds.items()]
-    if table[1]["difference"] > DIFFERENT:
-        raise InputError(
-            f"The ONNX file of {folder} answers differently from the model: by {table[1]['difference']:.2g} of the "
-            "largest answer. It is not kept."
-        )
-    content = _table_json(source, written, table, file)
+    written = write_files(loaded, folder, new, int8)
+    table = _compared(loaded, folder, written, encoded)
+    content = _table_json(loaded, written, table, file)
     written_json(new / TABLE, content)
     if output.is_dir():
         output.rmdir()  # seen to be empty
@@ -111,77 +106,64 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
     return content
 
 
-def _check(output: Path) -> None:
-    """Raise InputError where the folder holds something or a library is missing."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
-    onnxruntime_here()
-    if importlib.util.find_spec("onnxscript") is None or importlib.util.find_spec("onnx") is None:
-        raise InputError("Writing ONNX needs the packages onnx and onnxscript: install the extra `onnx`.")
-
-
-def _encoded(source: PortableModel, folder: Path, file: FileSettings | None) -> EncodedExamples | None:
-    """Return the labelled examples. Raises InputError where the model has no task."""
-    if file is None:
-        return None
-    if source.task is None:
-        raise InputError(
-            f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
-        )
-    examples = read_file(source.task, file)
-    return encode(source.task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
-
-
-def made_items(source: PortableModel) -> list[TaskItem]:
+def made_items(loaded: Loaded) -> list[TaskItem]:
     """Return texts of several lengths, of words drawn from the vocabulary; the same for every model of its size."""
-    drawn = np.random.default_rng(0)
+    drawn, files, num_columns = np.random.default_rng(0), len(graphs_of(loaded)), _num_columns(loaded)
     items = list[TaskItem]()
-    for length in sorted({min(length, source.max_length) for length in LENGTHS}):
-        ids = drawn.integers(0, source.inputs.vocab_size, length).astype(np.int32)
-        beside = drawn.standard_normal((1, source.num_columns)).astype(np.float32) if source.num_columns else None
-        items.append(item_of(OnnxText([(ids, np.zeros_like(ids))] * len(source.graphs), beside)))
+    for length in sorted({min(length, loaded.max_length) for length in LENGTHS}):
+        ids = drawn.integers(0, loaded.inputs.vocab_size, length).astype(np.int32)
+        columns = drawn.standard_normal((1, num_columns)).astype(np.float32)
+        sequences = (Tokens(ids, np.zeros_like(ids)),) * files
+        targets = {COLUMNS: columns} if num_columns else {}
+        points = np.arange(length * files, dtype=np.int64)
+        items.append(TaskItem(sequences=sequences, example=0, points=points, targets=targets))
     return items
+
+
+def _num_columns(loaded: Loaded) -> int:
+    """Return the number of further columns with a text."""
+    return loaded.task.num_columns if isinstance(loaded.task, TextTask) else 0
 
 
 # The files.
 
 
-def write_files(source: PortableModel, folder: Path, new: Path, int8: bool) -> dict[str, tuple[Path, ...]]:
-    """All but the table; the files of ONNX by their precision. folder: of the model. Raises InputError."""
-    whole = tuple(new / f"{graph.file}{FLOAT32}" for graph in source.graphs)
-    smaller = tuple(new / f"{graph.file}{INT8}" for graph in source.graphs if int8)
-    for graph, path in zip(source.graphs, whole, strict=True):
-        write_graph(source, graph, path)
+def write_files(loaded: Loaded, folder: Path, new: Path, int8: bool) -> dict[str, list[Path]]:
+    """Write all but the table; return the files of ONNX by their precision. folder: of the model. Raises InputError."""
+    graphs = graphs_of(loaded)
+    whole = [new / f"{graph.file}{FLOAT32}" for graph in graphs]
+    smaller = [new / f"{graph.file}{INT8}" for graph in graphs if int8]
+    for graph, path in zip(graphs, whole, strict=True):
+        write_graph(loaded, graph, path)
     for path, small in zip(whole, smaller, strict=False):
         write_int8(path, small)
     for name in BESIDE:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, new / name)
-    if weights := weights_after(source):
-        save_file(weights, new / MORE)
     return {"float32": whole, "int8": smaller}
 
 
-def weights_after(source: PortableModel) -> dict[str, Float32s]:
-    """The parameters that are in no file of ONNX, by our names."""
-    begins = needed_weights(source.task)
-    named = source.model.state_dict().items()
-    return {name: tensor.float().cpu().numpy() for name, tensor in named if begins and name.startswith(begins)}
+def write_int8(path: Path, smaller: Path) -> None:
+    """Write the same with its matrices as whole numbers."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
-def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
+def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:
     """Write a file with padded rows as its input. Raises InputError where torch cannot export it."""
-    length = min(5, source.max_length)
-    names = (IDS, MASK, *((SEGMENTS,) if source.has_segments else ()))
+    has_segments = encoder_shape(loaded.settings, loaded.inputs).segment_types > 1
+    length, num_columns = min(5, loaded.max_length), _num_columns(loaded)
+    names = (IDS, MASK, *((SEGMENTS,) if has_segments else ()))
     given = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
     free: dict[str, dict[int, Any]] = {name: dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for name in names}
-    if source.num_columns:
-        given[COLUMNS], free[COLUMNS] = torch.ones(2, source.num_columns), {0: torch.export.Dim.DYNAMIC}
+    if num_columns:
+        given[COLUMNS], free[COLUMNS] = torch.ones(2, num_columns), {0: torch.export.Dim.DYNAMIC}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about itself
         try:
             torch.onnx.export(
-                PaddedModel(graph.module, source.unit != SEQUENCE),
+                PaddedModel(graph.module, loaded.task.unit != "sequence"),
                 kwargs=given,
                 f=str(path),
                 input_names=[*given],
@@ -192,77 +174,75 @@ def write_graph(source: PortableModel, graph: Graph, path: Path) -> None:
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
-            kind = "no task" if source.task is None else f"the task {source.task.kind!r}"
-            raise InputError(f"A model of {kind} cannot be written as ONNX: {str(error).splitlines()[0]}") from error
-
-
-def write_int8(path: Path, smaller: Path) -> None:
-    """The same with its matrices as whole numbers."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+            reason = str(error).splitlines()[0]
+            raise InputError(f"A model of {loaded.task.kind!r} cannot be written as ONNX: {reason}") from error
 
 
 # The table.
 
 
-def _row(
-    source: PortableModel,
-    name: str,
-    paths: Sequence[Path],
-    items: Sequence[TaskItem],
-    encoded: EncodedExamples | None,
-) -> dict[str, Any]:
-    """Return the cost and scores of one of the models, and its distance from ours. paths: a folder, or files"""
-    onnx = None if paths[0].is_dir() else OnnxFiles(paths, source.inputs.special_ids.pad)
-    some = items[:COMPARED]
-    difference = 0.0 if onnx is None else _difference(plain_rows(source, some), rows_of(onnx, source.unit, some))
-    files = [paths[0] / name for name in (*WHOLE, f"{SECOND_FOLDER}/{WEIGHTS}")] if onnx is None else paths
-    return {
-        "model": name,
-        "parameters": count_parameters(source.model),
-        "file_bytes": sum(each.stat().st_size for each in files if each.is_file()),
-        **measure(paths, [text_of(item) for item in items[:TIMED]], source.inputs.special_ids.pad),
-        "scores": {} if encoded is None else _scores(source, onnx, encoded),
-        "difference": difference,
-    }
+def _compared(
+    loaded: Loaded, folder: Path, written: Mapping[str, list[Path]], encoded: EncodedExamples | None
+) -> list[dict[str, Any]]:
+    """Return the cost and scores of our model and of each that was written. Raises InputError where they differ."""
+    items = encoded.items if encoded is not None else made_items(loaded)
+    wanted = plain_rows(loaded, items[:COMPARED])
+    table = list[dict[str, Any]]()
+    for paths in ([folder], *filter(None, written.values())):
+        files = OnnxFiles(paths, loaded.inputs.special_ids.pad) if paths[0] != folder else None
+        weights = paths if files else [folder / name for name in WHOLE]
+        rows = files.rows(items[:COMPARED], loaded.task.unit) if files else wanted
+        table.append(
+            {
+                "model": paths[0].name if files else "torch",
+                "parameters": count_parameters(loaded.model),
+                "file_bytes": sum(each.stat().st_size for each in weights if each.is_file()),
+                **measure(paths, items[:TIMED], loaded.inputs.special_ids.pad),
+                "scores": {} if encoded is None else _scores(loaded, files, encoded),
+                "difference": _difference(wanted, rows),
+            }
+        )
+    if table[1]["difference"] > DIFFERENT:
+        raise InputError(
+            f"The ONNX file of {folder} answers differently from the model: by {table[1]['difference']:.2g} of the "
+            "largest answer. It is not kept."
+        )
+    return table
 
 
-def _difference(ours: Outputs, theirs: Outputs) -> float:
+def _difference(ours: Sequence[npt.NDArray[Any]], theirs: Sequence[npt.NDArray[Any]]) -> float:
     """Return the largest difference, as a share of our largest number."""
     most = max(float(np.abs(row).max(initial=0.0)) for row in ours)
     away = max(float(np.abs(a - b).max(initial=0.0)) for a, b in zip(ours, theirs, strict=True))
     return away / max(most, 1e-9)
 
 
-def _scores(source: PortableModel, onnx: OnnxFiles | None, encoded: EncodedExamples) -> dict[str, float]:
-    assert source.task is not None and isinstance(source.model, TaskModel), "examples are of a task"
-    if onnx is None:
+def _scores(loaded: Loaded, files: OnnxFiles | None, encoded: EncodedExamples) -> dict[str, float]:
+    if files is None:
         with torch.inference_mode(), joined("cpu") as ranks:
-            answers, _ = answers_of(source.model, source.task, encoded.items, ranks, judging=False)
+            answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
     else:
-        answers = onnx_answers(onnx, source.task, encoded.items, weights_after(source))
-    predictions = source.task.predictions(encoded.examples, encoded.items, answers)
-    return source.task.scores(encoded.examples, predictions)
+        answers = files.answers(encoded.items, loaded.task.unit)
+    predictions = loaded.task.predictions(encoded.examples, encoded.items, answers)
+    return loaded.task.scores(encoded.examples, predictions)
 
 
 def _table_json(
-    source: PortableModel,
-    written: Mapping[str, Sequence[Path]],
+    loaded: Loaded,
+    written: Mapping[str, list[Path]],
     table: Sequence[dict[str, Any]],
     file: FileSettings | None,
 ) -> dict[str, Any]:
     """Return what `folder` reads again, and the table; the task without folders of this machine."""
     paths = [path for some in written.values() for path in some]
-    more = paths[0].parent / MORE
-    task = {} if source.task is None else task_json(source.task)
+    task = {} if isinstance(loaded.task, NoTask) else task_json(loaded.task)
     return {
         "task": {key: value for key, value in task.items() if key not in FOLDERS} or None,
-        "max_length": source.max_length,
-        "vocab_size": source.inputs.vocab_size,
-        "special_ids": asdict(source.inputs.special_ids),
+        "max_length": loaded.max_length,
+        "vocab_size": loaded.inputs.vocab_size,
+        "special_ids": asdict(loaded.inputs.special_ids),
         "files": {kind: [path.name for path in some] for kind, some in written.items()},
-        "sha256": {path.name: sha256_of(path) for path in [*paths, *([more] if more.is_file() else [])]},
+        "sha256": {path.name: sha256_of(str(path)) for path in paths},
         "evaluation": None if file is None else named_file(file),
         "models": list(table),
     }

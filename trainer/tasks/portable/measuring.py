@@ -1,10 +1,10 @@
-"""One model in a process of its own that answers one text after another, on one thread: how long, and with what memory.
+"""One model in a process of its own that answers one item after another, on one thread: how long, with what memory.
 
-    python -m trainer.tasks.portable.measuring PATH ... < (pad, texts) as pickle has them    a folder, or files of ONNX
+    python -m trainer.tasks.portable.measuring PATH ... < (pad, items) as pickle has them    a folder, or files of ONNX
 
-What is timed is what a file holds, of our folders too: neither the LSTM over words nor the search of a chain is in it.
-Time is the median of single texts, after some that warm it up. Memory is the most that the process had in main memory,
-with Python and its libraries: the trainer with torch for a folder, onnxruntime and numpy alone for files.
+What is timed is what a file holds, of our folders too. Time is the median of single
+items, after some that warm it up. Memory is the most that the process had in main memory, with Python and its
+libraries: the trainer with torch for a folder, onnxruntime and numpy for files.
 """
 
 import json
@@ -18,28 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.tasks.portable.running import OnnxFiles, OnnxText
+from trainer.tasks.contract import Items, TaskItem
+from trainer.tasks.portable.running import OnnxFiles
 
-WARM = 3  # texts before those that are timed
+WARM = 3  # items before those that are timed
 STATUS = Path("/proc/self/status")
-
-Answer = Callable[[OnnxText], Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Time the texts of the standard input; print the result as JSON; return 0."""
-    paths = list(map(Path, arguments))
-    pad, texts = pickle.load(sys.stdin.buffer)
-    answer = _folder(paths[0]) if paths[0].is_dir() else _files(paths, pad)
-    times = [_milliseconds(answer, text) for text in [*texts[:WARM], *texts]][len(texts[:WARM]) :]
+    """Time the items of the standard input; print the result as JSON; return 0."""
+    pad, items = pickle.load(sys.stdin.buffer)
+    answer = _answering(list(map(Path, arguments)), pad)
+    times = [_milliseconds(answer, item) for item in [*items[:WARM], *items]][len(items[:WARM]) :]
     print(json.dumps({"milliseconds": statistics.median(times), "memory_bytes": _peak_memory()}))
     return 0
 
 
-def measure(paths: Sequence[Path], texts: Sequence[OnnxText], pad: int) -> dict[str, float]:
-    """Measure in a separate process: `milliseconds` a text and `memory_bytes`. Raises InputError where it fails."""
+def measure(paths: Sequence[Path], items: Items, pad: int) -> dict[str, float]:
+    """Measure in a separate process: `milliseconds` an item and `memory_bytes`. Raises InputError where it fails."""
     called = [sys.executable, "-m", __name__, *map(str, paths)]
-    done = subprocess.run(called, input=pickle.dumps((pad, texts)), capture_output=True, check=False)
+    done = subprocess.run(called, input=pickle.dumps((pad, items)), capture_output=True, check=False)
     if done.returncode:
         errors = done.stderr.decode(errors="replace").strip().splitlines()
         raise InputError(f"{paths[0]} could not be measured: {errors[-1]}")
@@ -47,24 +45,23 @@ def measure(paths: Sequence[Path], texts: Sequence[OnnxText], pad: int) -> dict[
     return figures
 
 
-def _folder(path: Path) -> Answer:
+def _answering(paths: Sequence[Path], pad: int) -> Callable[[TaskItem], Any]:
+    if not paths[0].is_dir():
+        files = OnnxFiles(paths, pad, threads=1)
+        return lambda item: files.rows([item], "sequence")
+
     import torch
 
-    from trainer.tasks.portable.graphs import item_of, plain_rows, read_source
+    from trainer.tasks.portable.graphs import plain_rows, read_source
 
     torch.set_num_threads(1)
-    source = read_source(path)
-    return lambda text: plain_rows(source, [item_of(text)])
+    source = read_source(paths[0])
+    return lambda item: plain_rows(source, [item])
 
 
-def _files(paths: Sequence[Path], pad: int) -> Answer:
-    model = OnnxFiles(paths, pad, threads=1)
-    return lambda text: model.outputs([text], per_token=False)
-
-
-def _milliseconds(answer: Answer, text: OnnxText) -> float:
+def _milliseconds(answer: Callable[[TaskItem], Any], item: TaskItem) -> float:
     began = time.perf_counter()
-    answer(text)
+    answer(item)
     return 1000 * (time.perf_counter() - began)
 
 

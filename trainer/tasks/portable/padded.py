@@ -43,6 +43,15 @@ class PaddedBatch(Batch):
         sums_BH = (values_TH.float().view(rows, length, -1) * present_BS1).sum(1)
         return sums_BH / present_BS1.sum(1).clamp(min=1)
 
+    def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
+        """Return float32 [B, H]: the mean of each row, its maximum by dimension, or its first vector."""
+        if pooling == "mean":
+            return self.means(values_TH)
+        rows_BSH = values_TH.view(*self.boundaries.shape, -1).float()
+        if pooling == "cls":
+            return rows_BSH[:, 0]
+        return rows_BSH.masked_fill(~self.boundaries[..., None], torch.finfo(torch.float32).min).amax(1)
+
 
 class PaddedAttention(nn.Module):
     """The attention of a layer, over padded rows."""
@@ -86,8 +95,8 @@ class PaddedModel(nn.Module):
     def __init__(self, outputs: nn.Module, per_token: bool) -> None:
         super().__init__()
         self.per_token = per_token
-        self.said = copy.deepcopy(outputs).eval()
-        for encoder in [module for module in self.said.modules() if isinstance(module, TransformerEncoder)]:
+        self.module = copy.deepcopy(outputs).eval()
+        for encoder in [module for module in self.module.modules() if isinstance(module, TransformerEncoder)]:
             for layer in encoder.layers:
                 assert isinstance(layer, Layer), "layers of an encoder"
                 layer.attention = PaddedAttention(layer.attention)  # type: ignore[assignment]
@@ -113,5 +122,5 @@ class PaddedModel(nn.Module):
             points=torch.arange(rows * length),
             targets={} if columns is None else {COLUMNS: columns},
         )
-        outputs: tuple[Tensor, ...] = self.said(batch)
+        outputs: tuple[Tensor, ...] = self.module(batch)
         return tuple(each.view(rows, length, *each.shape[1:]) for each in outputs) if self.per_token else outputs

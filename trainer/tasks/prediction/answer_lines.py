@@ -5,18 +5,17 @@ predict MODEL FILE.json OUTPUT [--labelled] [--int8]     FILE.json: settings of 
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.store.ledger import Ledger
-from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
 from trainer.metrics import line, speak
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.data import ID, FileExamples
-from trainer.tasks.embeddings import refusing
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.outputs import write_lines
 
 
 class FileAnswers(NamedTuple):
@@ -59,13 +58,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
     write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
 
 
-def write_lines(output: Path, lines: Iterable[str]) -> None:
-    """A file in one step. Raises InputError where it cannot be written."""
-    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
-
-
 def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
     """Return a line of the output."""
     named = {} if name is None else {ID: name}
-    return {"line": line, **named, **task.said(example, prediction)}
+    return {"line": line, **named, **task.row(example, prediction)}

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.settings import check_range
-from trainer.tasks.heads.continuing import NextReading, Remembering
+from trainer.tasks.heads.continuing import Remembering
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.saving import Loaded, load_task
@@ -95,8 +95,8 @@ def generate(folder: Path, texts: Sequence[str], drawing: Drawing) -> list[str]:
     assert isinstance(loaded.model, NextModel), "seen before"
     longest = min(max(map(len, begun)) + drawing.tokens, positions)
     special = loaded.inputs.special_ids
-    continuations = continued(Remembering(loaded.model, longest), begun, drawing, longest, ends,
-                      [special.pad, special.cls, special.mask])  # fmt: skip
+    never = [special.pad, special.cls, special.mask]
+    continuations = continued(loaded.model, begun, drawing, longest, ends, never)
     return [added_text(encoder.tokenizer, before, ids) for before, ids in zip(begun, continuations, strict=True)]
 
 
@@ -117,7 +117,7 @@ def _stop(encoder: TextEncoder, text: str) -> list[int]:
 
 
 def continued(
-    reading: NextReading,
+    model: NextModel,
     begun: Sequence[Sequence[int]],
     drawing: Drawing,
     longest: int,
@@ -131,17 +131,15 @@ def continued(
     texts = [list(ids) for ids in begun]
     draws = [torch.Generator().manual_seed(drawing.seed) for _ in texts]
     going = list(range(len(texts)))
-    logits_BV = reading.begin(texts)
+    reading = Remembering(model, len(texts), longest)
     while going:
+        logits_BV = reading.logits(going, [texts[number] for number in going])
         allowed_BV = logits_BV.index_fill(1, torch.tensor(never), float("-inf"))
         for number, logits_V in zip(going, allowed_BV, strict=True):
             texts[number].append(_drawn(logits_V, texts[number], drawing, draws[number]))
-        on = [place for place, number in enumerate(going)
-              if texts[number][-1] not in ends and len(texts[number]) < longest
-              and len(texts[number]) - len(begun[number]) < drawing.tokens]  # fmt: skip
-        going = [going[place] for place in on]
-        if going:
-            logits_BV = reading.go_on(on, [texts[number][-1] for number in going])
+        going = [number for number in going
+                 if texts[number][-1] not in ends and len(texts[number]) < longest
+                 and len(texts[number]) - len(begun[number]) < drawing.tokens]  # fmt: skip
     return [text[len(ids) :] for text, ids in zip(texts, begun, strict=True)]
 
 

@@ -7,7 +7,6 @@ A file of another task, and labels that training did not have, are refused.
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, read_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
-from trainer.tasks.prediction.answer_lines import FileAnswers, answer, written_answers
+from trainer.tasks.prediction.answer_lines import FileAnswers, answer
 from trainer.tasks.saving import Loaded, load_task
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import Ranks, joined
@@ -24,15 +23,11 @@ from trainer.training.parallel import Ranks, joined
 def main(arguments: list[str]) -> int:
     """`predict MODEL FILE.json OUTPUT [--labelled]`: as `answer_lines.answer`."""
     with joined() as ranks:
-        return answer(arguments, lambda folder, file, labelled, _: _of_folder(folder, file, labelled, ranks))
+        return answer(arguments, lambda folder, file, labelled, _: of_folder(folder, file, labelled, ranks))
 
 
-def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write a line for each record; what was done, with scores where there are labels. Raises InputError."""
-    return written_answers(output, labelled, *_of_folder(folder, file, labelled, ranks))
-
-
-def _of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -> tuple[Task, FileAnswers]:
+def of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -> tuple[Task, FileAnswers]:
+    """Return the task of a folder's model, and its answers to a file. All processes must call it. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
     return loaded.task, answered(folder, loaded, file, labelled, ranks)
@@ -41,12 +36,7 @@ def _of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
     """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
     examples = read_file(loaded.task, file, labelled)
-    encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, _length(loaded)))
+    encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, loaded.max_length))
     with torch.inference_mode():
         answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
     return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
-
-
-def _length(loaded: Loaded) -> int:
-    positions = loaded.settings.positions
-    return min(loaded.max_length or max(loaded.task.usual_length, positions), positions)

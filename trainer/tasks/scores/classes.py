@@ -1,20 +1,41 @@
 """Scores of answers that are classes: one label of several, several labels at once, options grouped by question.
 
+`rates` has precision, recall and F1 of three counts, whatever is counted.
+
 Of one label each, all scores come from one table: how often label i was answered with j. Tables of parts, and of
 processes, add up; so the scores do not depend on how the rows were divided.
 Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell.
 """
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from corpora.errors import InputError
-from corpora.kernels.arrays import Bools, Int64s
-from trainer.tasks.scores.checks import numbered, same_rows
+from corpora.kernels.arrays import Int64s
 
 # Shapes: N rows, C classes, Q questions.
+
+
+class Rates(NamedTuple):
+    """precision: of what was answered, the share that is right; recall: of what is gold; f1: their harmonic mean."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def rates(right: int, answered: int, gold: int) -> Rates:
+    """0 where there is nothing to be a share of: no answer has precision 0, no gold has recall 0, neither has F1 0.
+
+    >>> rates(2, 4, 2)
+    Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
+    """
+    return Rates(
+        right / answered if answered else 0.0,
+        right / gold if gold else 0.0,
+        2 * right / (answered + gold) if answered + gold else 0.0,
+    )
 
 
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
@@ -23,7 +44,7 @@ def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
-    gold, answered = numbered(labels, num_classes, "labels"), numbered(answers, num_classes, "answers")
+    gold, answered = np.asarray(labels, np.int64), np.asarray(answers, np.int64)
     counts: Int64s = np.bincount(gold * num_classes + answered, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
@@ -33,6 +54,7 @@ def table_scores(table: Int64s) -> dict[str, float]:
 
     accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
               2 TP / (2 TP + FP + FN)
+    f1:       of the positive class of MRPC and QQP, the second (GLUE, Wang et al. 2018, section 2.2)
     matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
     """
     total, right = int(table.sum()), np.diag(table)
@@ -46,19 +68,9 @@ def table_scores(table: Int64s) -> dict[str, float]:
         "macro_f1": float(f1.mean()),
         "matthews": covariance / spread**0.5 if spread else 0.0,
     }
-    return {**scores, "f1": binary_f1(table)} if len(table) == 2 else scores
-
-
-def binary_f1(table: Int64s, positive: int = 1) -> float:
-    """2 TP / (2 TP + FP + FN) of one class, the second by default; 0 where it is neither a label nor an answer.
-
-    The second class is the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2).
-
-    >>> binary_f1(np.array([[4, 2], [1, 3]]))
-    0.6666666666666666
-    """
-    met = int(table[positive].sum() + table[:, positive].sum())
-    return 2 * int(table[positive, positive]) / met if met else 0.0
+    if len(table) != 2:
+        return scores
+    return {**scores, "f1": rates(int(right[1]), int(answered[1]), int(labelled[1])).f1}
 
 
 def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
@@ -69,7 +81,6 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
     >>> class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
     """
-    same_rows(np.asarray(labels), np.asarray(answers))
     return table_scores(confusion(labels, answers, num_classes))
 
 
@@ -83,10 +94,7 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
     """
-    gold, answered = _marks(labels, "labels"), _marks(answers, "answers")
-    same_rows(gold, answered)
-    if gold.shape != answered.shape:
-        raise InputError(f"The labels have {gold.shape[1]:,} classes and the answers {answered.shape[1]:,}.")
+    gold, answered = np.asarray(labels, np.bool_), np.asarray(answers, np.bool_)
     right, met = (gold & answered).sum(0), gold.sum(0) + answered.sum(0)
     f1 = 2 * right[met > 0] / met[met > 0]
     return {
@@ -96,29 +104,17 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     }
 
 
-def _marks(cells: npt.ArrayLike, name: str) -> Bools:
-    marks = np.asarray(cells)
-    if not marks.size:
-        raise InputError(f"The {name} are an empty table: give a row and a class at least.")
-    if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
-        raise InputError(f"The {name} are not a table of 0 and 1, a row for each text and a column for each class.")
-    return marks.astype(np.bool_)
+def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
+    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right or wrong, by question.
 
-
-def option_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, questions: Sequence[str]) -> dict[str, float]:
-    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right (1) or wrong (0), by question.
-
-    f1a: the F1 of 1 over all options; 0 where none is right and none is answered so
+    f1a: the F1 of right options over all; 0 where none is right and none is answered so
     exact: the share of questions whose options are all answered right (SuperGLUE's EM)
-    A question is its key, which must distinguish paragraphs; its rows need not be next to one another.
+    questions: [Q, 4], of each how many options are right and answered so, are answered so, are right; 1 where all are
+              answered right
 
-    >>> option_scores([1, 0, 1], [1, 1, 1], ["a", "a", "b"])
+    >>> option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
     """
-    same_rows(np.asarray(labels), np.asarray(answers), "options")
-    same_rows(questions, np.asarray(answers), "keys of questions")
-    table = confusion(labels, answers, 2)
-    numbers: dict[str, int] = {}
-    question = np.array([numbers.setdefault(key, len(numbers)) for key in questions])
-    wrong = np.bincount(question[np.asarray(labels) != np.asarray(answers)], minlength=len(numbers))
-    return {"f1a": binary_f1(table), "exact": float((wrong == 0).mean())}
+    counts = np.asarray(questions, np.int64)
+    right, answered, gold, exact = counts.sum(0).tolist()
+    return {"f1a": rates(right, answered, gold).f1, "exact": exact / len(counts)}

@@ -1,8 +1,7 @@
 """Scores of a model of texts, from the sum of what its tokens cost it (natural logarithms, as losses are)."""
 
-from math import exp, isfinite, log
+from math import exp, log
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 
 LARGEST = log(1.7e308)
@@ -17,7 +16,7 @@ def perplexity(nats: float, num_tokens: int) -> float:
     >>> round(perplexity(10 * log(8), 10), 9)
     8.0
     """
-    mean = _mean(nats, num_tokens, "tokens")
+    mean = nats / num_tokens
     return exp(mean) if mean < LARGEST else float("inf")
 
 
@@ -27,23 +26,15 @@ def bits_per_byte(nats: float, num_bytes: int) -> float:
     >>> bits_per_byte(log(2) * 30, 10)
     3.0
     """
-    return _mean(nats, num_bytes, "bytes") / log(2)
+    return nats / num_bytes / log(2)
 
 
 def next_scores(costs: Float64s) -> dict[str, float]:
     """Return the scores of all texts together. costs: [N, 4], each text's nats, tokens, right ones, and bytes."""
     nats, tokens, right, size = costs.sum(0).tolist()
     return {
-        LIKELIHOOD: -_mean(nats, int(tokens), "tokens"),
+        LIKELIHOOD: -nats / tokens,
         "perplexity": perplexity(nats, int(tokens)),
         "bits_per_byte": bits_per_byte(nats, int(size)),
         "accuracy": right / tokens,
     }
-
-
-def _mean(nats: float, count: int, what: str) -> float:
-    if count < 1:
-        raise InputError(f"There are no {what} to score: give one at least.")
-    if not isfinite(nats) or nats < 0:
-        raise InputError(f"The summed cost is {nats}: it must be a finite number, 0 or more.")
-    return nats / count

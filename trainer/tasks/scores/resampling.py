@@ -13,16 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float64s, Int64s
 from corpora.store.randomness import below, draw, stream
-from trainer.tasks.scores.checks import finite, same_rows
 
 Statistic = Callable[[Float64s], float]
 
 AT_ONCE = 1 << 21  # numbers that are drawn at once
 
 # Shapes: N rows, R rounds.
+
+
+def mean(rows: Float64s) -> float:
+    """Return the mean of all numbers."""
+    return float(rows.mean())
 
 
 class Interval(NamedTuple):
@@ -42,7 +45,7 @@ class Comparison(NamedTuple):
 
 def bootstrap_interval(
     rows: npt.ArrayLike,
-    statistic: Statistic | None = None,
+    statistic: Statistic = mean,
     *,
     seed: int,
     rounds: int = 1000,
@@ -55,18 +58,16 @@ def bootstrap_interval(
     >>> bootstrap_interval([1, 0, 1, 1, 0, 1, 1, 1, 1, 1], seed=1).score
     0.8
     """
-    values = _rows(rows)
-    _check(rounds, level)
-    score = _mean if statistic is None else statistic
-    drawn = [score(values[index]) for index in _draws(len(values), rounds, seed)]
+    values = np.asarray(rows, np.float64)
+    drawn = [statistic(values[index]) for index in _draws(len(values), rounds, seed)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(score(values)), float(high))
+    return Interval(float(low), float(statistic(values)), float(high))
 
 
 def paired_randomisation(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
-    statistic: Statistic | None = None,
+    statistic: Statistic = mean,
     *,
     seed: int,
     rounds: int = 10_000,
@@ -79,37 +80,14 @@ def paired_randomisation(
     >>> paired_randomisation([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
     True
     """
-    one, other = _rows(first), _rows(second)
-    same_rows(one, other, "examples of the first system")
-    if one.shape != other.shape:
-        raise InputError(f"The first system's rows have the shape {one.shape}, the second's {other.shape}.")
-    _check(rounds, 0.5)
-    score = _mean if statistic is None else statistic
-    difference = float(score(one) - score(other))
+    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    difference = float(statistic(one) - statistic(other))
     reached = abs(difference) * (1 - 1e-12)  # sums of the same numbers in another order are not the same to the bit
     swaps = (swap.reshape(-1, *[1] * (one.ndim - 1)) for swap in _coins(len(one), rounds, seed))
     as_large = sum(
-        abs(score(np.where(swap, other, one)) - score(np.where(swap, one, other))) >= reached for swap in swaps
+        abs(statistic(np.where(swap, other, one)) - statistic(np.where(swap, one, other))) >= reached for swap in swaps
     )
     return Comparison(difference, (1 + int(as_large)) / (1 + rounds))
-
-
-def _mean(rows: Float64s) -> float:
-    return float(rows.mean())
-
-
-def _rows(rows: npt.ArrayLike) -> Float64s:
-    values = finite(rows, "rows")
-    if not values.ndim or not len(values):
-        raise InputError("There are no rows to resample: give one at least.")
-    return values
-
-
-def _check(rounds: int, level: float) -> None:
-    if rounds < 1:
-        raise InputError(f"rounds = {rounds}: ask for 1 or more.")
-    if not 0 < level < 1:
-        raise InputError(f"level = {level}: give a share between 0 and 1, like 0.95.")
 
 
 def _draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:

@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
-from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.classes import rates
 
 LETTERS = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 _O, _B, _I, _E, _S = range(5)
@@ -61,14 +60,12 @@ def token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str
     >>> token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
     0.6666666666666666
     """
-    _same_tokens(gold, answers)
     pairs = zip(chain.from_iterable(gold), chain.from_iterable(answers), strict=True)
     return sum(tag == other for tag, other in pairs) / sum(map(len, gold))
 
 
 def span_counts(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
     """Count right, answered and gold spans: [sentences, 3]. Sums of rows give scores of any set of sentences."""
-    _same_tokens(gold, answers)
     types: dict[str, int] = {}
     wanted, answered = _read(gold, types), _read(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
@@ -102,15 +99,11 @@ def _read(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
     """Types that are met for the first time are numbered."""
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
-    for number, tags in enumerate(sentences, 1):
-        flat.append(_O)
-        try:
-            flat.extend([codes[tag] for tag in tags])
-        except KeyError:
-            for tag in tags:
-                if tag not in codes:
-                    codes[tag] = _code(tag, types, number)
-            flat.extend([codes[tag] for tag in tags])
+    for tags in sentences:
+        for tag in tags:
+            if tag not in codes:
+                codes[tag] = _code(tag, types)
+        flat += [_O, *(codes[tag] for tag in tags)]
     code_T = np.array(flat, np.int64)
     letter_T, type_T = code_T % 5, code_T // 5
     begin_T = _begins(letter_T, type_T)
@@ -132,32 +125,9 @@ def _begins(letter_T: Int64s, type_T: Int64s) -> Bools:
     return begins
 
 
-def _code(tag: str, types: dict[str, int], number: int) -> int:
+def _code(tag: str, types: dict[str, int]) -> int:
     """5 x type + letter, of a tag that is not O."""
-    if not isinstance(tag, str) or not tag:
-        raise InputError(f"Sentence {number:,} has the tag {tag!r}: a tag is a letter, a hyphen and a type, or O.")
     letter, _, name = tag.partition("-")
     if letter not in LETTERS:
         letter, name = "I", tag
     return 5 * types.setdefault(name, len(types)) + _CODES[LETTERS[letter]]
-
-
-def _same_tokens(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> None:
-    """Raise InputError unless there are as many sentences, each with as many tags, and one tag at least."""
-    if len(gold) != len(answers):
-        raise InputError(
-            f"There are {len(gold):,} gold sentences and {len(answers):,} answered ones: give one for each."
-        )
-    uneven = [
-        (number, len(tags), len(others))
-        for number, (tags, others) in enumerate(zip(gold, answers, strict=True), 1)
-        if len(tags) != len(others)
-    ]
-    if uneven:
-        number, wanted, answered = uneven[0]
-        raise InputError(
-            f"{len(uneven):,} of {len(gold):,} sentences differ in the numbers of gold tags and answers, first "
-            f"sentence {number:,}: {wanted:,} and {answered:,}. Give one answer for each token."
-        )
-    if not any(map(len, gold)):
-        raise InputError("There are no tokens to score: give one sentence with a tag at least.")

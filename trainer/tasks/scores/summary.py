@@ -2,7 +2,7 @@
 
 A text is its runs of a-z and 0-9 in lower case; there is no stemming, and all other characters, accented letters as
 well, separate words. So it is of no use for scripts other than Latin. A score is the F1 of precision and recall, and 0
-where either text has no such words. Of several gold summaries the best counts, for each score.
+where either text has no such words.
 
     rouge1, rouge2   words and pairs of words, as bags
     rougeL           the longest common subsequence of the whole texts
@@ -14,45 +14,34 @@ Cost: 10 s for a thousand pairs of texts with 10 sentences of 25 words each, nea
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from corpora.errors import InputError
-from trainer.tasks.scores.checks import same_rows
-from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.classes import rates
 
 WORD = re.compile(r"[a-z0-9]+")
 
 Words = list[str]
 
 
-def rouge_scores(golds: Sequence[str | Sequence[str]], answers: Sequence[str]) -> dict[str, float]:
-    """Return the means over all summaries; a gold one is a text or several.
+def rouge_scores(golds: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
+    """Return the means over all summaries.
 
     >>> rouge_scores(["the cat sat"], ["The cat!"])["rouge1"]
     0.8
     """
-    same_rows(golds, answers, "summaries")
     each = [rouge(gold, answer) for gold, answer in zip(golds, answers, strict=True)]
     return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
 
 
-def rouge(gold: str | Sequence[str], answer: str) -> dict[str, float]:
+def rouge(gold: str, answer: str) -> dict[str, float]:
     """Return the scores of one summary."""
-    texts = [gold] if isinstance(gold, str) else gold
-    if not texts:
-        raise InputError("A summary has no gold summary: give one at least.")
-    by_gold = [_rouge(text, answer) for text in texts]
-    return {name: max(scores[name] for scores in by_gold) for name in by_gold[0]}
-
-
-def _rouge(gold: str, answer: str) -> dict[str, float]:
     wanted, answered = _words(gold), _words(answer)
     return {
-        "rouge1": _bags(wanted, answered),
-        "rouge2": _bags([*pairwise(wanted)], [*pairwise(answered)]),
+        "rouge1": bags_f1(wanted, answered),
+        "rouge2": bags_f1([*pairwise(wanted)], [*pairwise(answered)]),
         "rougeL": rates(common_length(wanted, answered), len(answered), len(wanted)).f1,
         "rougeLsum": _by_sentence(_sentences(gold), _sentences(answer)),
     }
@@ -66,7 +55,8 @@ def _sentences(text: str) -> list[Words]:
     return [_words(line) for line in text.split("\n") if line]
 
 
-def _bags(wanted: Sequence[object], answered: Sequence[object]) -> float:
+def bags_f1(wanted: Collection[object], answered: Collection[object]) -> float:
+    """Return the F1 of two collections, in which equal things may be several times."""
     common = (Counter(wanted) & Counter(answered)).total()
     return rates(common, len(answered), len(wanted)).f1
 

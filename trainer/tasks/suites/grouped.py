@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainer.tasks.contract import Example, Prediction
-from trainer.tasks.formats.reading import read_records
+from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.scores.answers import best_match
 from trainer.tasks.scores.classes import option_scores
@@ -45,20 +45,15 @@ def question_of(name: Any) -> str:
 
 
 def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    gold = [int(example.label) for example in examples]
-    answers = [int(prediction.argmax()) for prediction in predictions]
-    questions = list(map(question_of, ids))
     counts: dict[str, list[float]] = {}
-    for question, wanted, answered in zip(questions, gold, answers, strict=True):
-        row = counts.setdefault(question, [0.0, 0.0, 0.0, 1.0])
+    for name, example, prediction in zip(ids, examples, predictions, strict=True):
+        wanted, answered = int(example.label), int(prediction.argmax())
+        row = counts.setdefault(question_of(name), [0.0, 0.0, 0.0, 1.0])
         for place, added in enumerate((wanted and answered, answered, wanted)):
             row[place] += added
         row[3] = float(row[3] and wanted == answered)
-    return {
-        "scores": option_scores(gold, answers, questions),
-        "statistic": OPTIONS,
-        "rows": tuple(map(tuple, counts.values())),
-    }
+    rows = tuple(map(tuple, counts.values()))
+    return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
 
 
 def chosen(ids: Ids, weights: Sequence[float]) -> dict[str, str]:
@@ -88,5 +83,5 @@ def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
 
 def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
     lenient = replace(file, max_unusable=1.0)
-    for record in read_records(lenient, RowCounts(), ("id", "answer"), ("gold",)):
-        yield str(record.values["id"]), record.values
+    for _, values in read_examples(lenient, RowCounts(), ("id", "answer"), dict, ("gold",)):
+        yield str(values["id"]), values

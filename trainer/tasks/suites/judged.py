@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
@@ -29,10 +28,9 @@ from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.kinds.vectors import own_ranking_by_query, similarities
-from trainer.tasks.scores.classes import class_scores, multilabel_scores
+from trainer.tasks.scores.classes import class_scores, multilabel_scores, option_scores, rates
 from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations
-from trainer.tasks.scores.rates import rates
 from trainer.tasks.scores.spans import span_counts
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
@@ -82,27 +80,26 @@ class JudgedSplit:
         return np.array(self.rows, np.float64)
 
     def score(self, rows: Float64s, metric: str) -> float:
-        """A metric of rows: those of this split, or some drawn of them."""
+        """Return a metric of rows: those of this split, or some drawn of them."""
+        return float(self._scores(rows)[metric.removeprefix(LEAKING)])
+
+    def _scores(self, rows: Float64s) -> Mapping[str, float]:
         if self.statistic == MEANS:
-            return float(rows[:, self.columns.index(metric)].mean())
+            return dict(zip(self.columns, rows.mean(0).tolist(), strict=True))
         if self.statistic == NUMBERS:
-            return correlations(rows[:, 0], rows[:, 1])[metric]
-        if self.statistic == SPANS:
-            return float(rates(*rows.sum(0).astype(np.int64).tolist())._asdict()[metric])
-        if self.statistic == OPTIONS:
-            right, answered, gold = rows[:, :3].sum(0).astype(np.int64).tolist()
-            return float(rows[:, 3].mean()) if metric == "exact" else rates(right, answered, gold).f1
-        if self.statistic == TOKENS:
-            right, tokens = rows.sum(0).tolist()
-            return float(right / tokens) if tokens else 0.0
+            return correlations(rows[:, 0], rows[:, 1])
         if self.statistic == COSTS:
-            return next_scores(rows)[metric.removeprefix(LEAKING)]
+            return next_scores(rows)
         if self.statistic == LABELS:
-            return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])[metric]
-        if metric == "accuracy":
-            return float((rows[:, 0] == rows[:, 1]).mean())
-        whole = rows.astype(np.int64)
-        return class_scores(whole[:, 0], whole[:, 1], self.classes)[metric]
+            return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])
+        if self.statistic == CLASSES:
+            return class_scores(rows[:, 0], rows[:, 1], self.classes)
+        if self.statistic == OPTIONS:
+            return option_scores(rows)
+        sums = rows.sum(0).astype(np.int64).tolist()
+        if self.statistic == SPANS:
+            return rates(*sums)._asdict()
+        return {"token_accuracy": sums[0] / sums[1] if sums[1] else 0.0}
 
 
 def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -138,7 +135,7 @@ def _vectors(
 ) -> dict[str, Any]:
     """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
-        gold, answers = task.gold_and_said(examples, predictions)
+        gold, answers = task.gold_and_answers(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
     if task.metrics[0] in DRAWN[NUMBERS]:
         ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
@@ -194,15 +191,7 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
+    """Read what `write_judged` wrote; None where there is nothing."""
     if not path.is_file():
         return None
-    try:
-        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
-    if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:
-        raise InputError(
-            f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
-        )
-    return judged
+    return bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)

@@ -23,8 +23,8 @@ from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.normal_form import nfc
 from corpora.text.words import words
 from trainer.tasks.contract import Task
-from trainer.tasks.data import with_format
-from trainer.tasks.formats.reading import read_records
+from trainer.tasks.data import roles_of, with_format
+from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
 COMPARED = ContaminationSettings()
@@ -49,12 +49,10 @@ class CorpusOverlap:
 
 def item_texts(task: Task, file: FileSettings) -> list[list[str]]:
     """Return for each record of a file the texts that a model reads; what is learnt is not among them."""
-    roles = [role for role in task.roles if role not in task.learnt]
-    needed = [role for role in roles if role not in task.optional]
-    optional = [role for role in roles if role in task.optional]
-    counts = RowCounts()
-    records = read_records(replace(with_format(task, file), max_unusable=1.0), counts, needed, optional)
-    return [[text for role, value in record.values.items() for text in _texts(role, value)] for record in records]
+    needed, optional = roles_of(task, labelled=False)
+    lenient = replace(with_format(task, file), max_unusable=1.0)
+    records = read_examples(lenient, RowCounts(), needed, dict, optional)
+    return [[text for role, value in values.items() for text in _texts(role, value)] for _, values in records]
 
 
 def _texts(role: str, value: Any) -> Iterator[str]:

@@ -53,7 +53,7 @@ class SuiteJob:
 
 
 def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
-    """Task by task, seed by seed. Raises InputError for a folder without weights."""
+    """Task by task, seed by seed."""
     weights = model_digest(model)
     for task in suite.tasks:
         asked = _asked(task, weights)

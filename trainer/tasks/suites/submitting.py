@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpora.errors import InputError
 from trainer.tasks.formats.published import published_set
 from trainer.tasks.formats.submissions import Submission
 from trainer.tasks.suites.grouped import RECORD, candidates_of, chosen
@@ -17,7 +16,7 @@ from trainer.tasks.suites.judged import read_judged
 from trainer.tasks.suites.runs import SuiteRun
 from trainer.tasks.suites.suite import TEST, SuiteSplit
 
-SAID = ("label", "number")  # what a task's row calls its answer
+CALLED = ("label", "number")  # what a task's row calls its answer
 PLACES = 3  # decimals of a number, as GLUE's own
 
 
@@ -50,27 +49,23 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
     if judged.unusable:
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
-    try:
-        rows = list(_rows(run.answers(split)))
-        if len(rows) != judged.examples:
-            raise InputError(
-                f"{run.answers(split)} has {len(rows):,} answers, and {judged.examples:,} records were answered: "
-                "remove it, and run the command again."
-            )
-        answers = _best(rows, split) if split.set == RECORD else _answers(rows, run.answers(split))
-        return SubmissionFile(asked.file, tuple(asked.lines(answers)))
-    except InputError as error:
-        return SubmissionFile(asked.file, (), str(error))
+    rows = [json.loads(row) for row in run.answers(split).read_text(encoding="utf-8").splitlines()]
+    answered = len({row.get("id") for row in rows})
+    if answered != judged.examples:
+        why = (
+            f"{run.answers(split)} has {answered:,} different ids, and {judged.examples:,} records were answered: one "
+            "is answered twice, or the file was cut. Remove it, and run the command again"
+        )
+        return SubmissionFile(asked.file, (), why)
+    answers = _best(rows, split) if split.set == RECORD else _answers(rows)
+    return SubmissionFile(asked.file, tuple(asked.lines(answers)))
 
 
-def _answers(rows: Sequence[Mapping[str, Any]], path: Path) -> Iterator[tuple[str, str | int | float]]:
-    """Yield the id and the answer of every line of a file. Raises InputError where one has none."""
+def _answers(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str | int | float]]:
+    """Yield the id and the answer of every line of a file."""
     for row in rows:
-        called = next((name for name in SAID if name in row), None)
-        if called is None:
-            raise InputError(f"{path.name}: a line has no answer that can be handed in.")
-        answer = row[called]
-        yield row["id"], round(answer, PLACES) if isinstance(answer, float) else answer
+        answer = next(row[name] for name in CALLED if name in row)
+        yield str(row["id"]), round(answer, PLACES) if isinstance(answer, float) else answer
 
 
 def _best(rows: Sequence[Mapping[str, Any]], split: SuiteSplit) -> Iterator[tuple[str, str]]:
@@ -78,16 +73,3 @@ def _best(rows: Sequence[Mapping[str, Any]], split: SuiteSplit) -> Iterator[tupl
     candidates = candidates_of(split.file)
     best = chosen([row["id"] for row in rows], [row["probabilities"]["1"] for row in rows])
     yield from ((query.rpartition(".")[2], candidates[name]["answer"]) for query, name in best.items())
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield lines of answers, their ids as texts. Raises InputError where one has none, or is incomplete."""
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{path}, line {number}, is incomplete: remove the file, and answer again.") from error
-            if "id" not in row:
-                raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
-            yield {**row, "id": str(row["id"])}

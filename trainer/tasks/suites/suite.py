@@ -30,7 +30,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_range, toml_table, unknown_key
-from trainer.tasks.formats.published import PUBLISHED, FoundSet, PublishedSet, published, published_set
+from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class
 from trainer.tasks.settings import FinetuneSettings
@@ -158,12 +158,8 @@ def _toml(path: Path) -> dict[str, Any]:
 def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
     if not names:
         raise InputError(f"{path} names no task: list some under `tasks`, or give each a table [task.NAME].")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{path} names the task {twice!r} twice: name it once; for other settings give a task a name of its own "
-            f'and say `set = "{twice}"`.'
-        )
+    if len({*names}) < len(names):
+        raise InputError(f"{path} names a task twice: give one another name, and say which `set` it is.")
     for name in table.task:
         if name not in names:
             raise InputError(unknown_key(name, names, f"{path}: `tasks`"))
@@ -195,18 +191,14 @@ def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
 
 def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
     """Return a published set. Raises InputError that names its task."""
-    if name not in PUBLISHED:
-        raise InputError(
-            f"{where}: {unknown_key(name, list(PUBLISHED), 'The table of published sets')} A task of your own names "
-            "its `kind`, and its files `train` and `dev`."
-        )
-    offered = {split for layout in PUBLISHED[name].layouts for split in layout.files}
-    if not {*splits} <= offered:
-        raise InputError(
-            f"{where}: {name} has no {' and '.join(each for each in splits if each not in offered)} split as it is "
-            "published: name the files of the task yourself (`kind`, `train`, `dev`)."
-        )
     try:
+        offered = {split for layout in published_set(name).layouts for split in layout.files}
+        if not {*splits} <= offered:
+            lacking = " and ".join(split for split in splits if split not in offered)
+            raise InputError(
+                f"{name} has no {lacking} split as it is published: name the files of the task yourself (`kind`, "
+                "`train`, `dev`)."
+            )
         return published(name, str(folder), splits)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error

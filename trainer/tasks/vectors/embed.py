@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from tokenizers import Encoding
 from torch import Tensor
@@ -27,22 +26,20 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.config import read_json
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
-from trainer.tasks.contract import TaskItem, Tokens
+from trainer.tasks.contract import Items, TaskItem, Tokens
 from trainer.tasks.data import digest_at, sha256_of
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.encoding.batching import batch_of_items
+from trainer.tasks.encoding.packing import together
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.formats.values import as_label, as_text
-from trainer.tasks.heads.embedding import VectorModel, pooled
+from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
+from trainer.tasks.heads.embedding import pooled
 from trainer.tasks.heads.task_model import pretrained_encoder
 from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.registry import read_task
 from trainer.tasks.saving import RECORD, check_weights, load_task
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
@@ -91,22 +88,16 @@ class Embedder:
     def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
         """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have."""
         check_weights(folder)
-        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-        own = {key: value for key, value in record.get("task", {}).items() if key != "package"}
-        task = read_task(own, str(folder / RECORD)) if own else None
-        vectors = task if isinstance(task, VectorTask) else None
-        model_settings, inputs, state = load_pretrained(folder)
-        if vectors is not None and not vectors.shared and settings.side == "second":
-            model = load_task(folder).model
-            assert isinstance(model, VectorModel), "its builder makes one"
-            encoder = model.second_encoder
-        else:
-            encoder = pretrained_encoder(model_settings, inputs, state)
-        length = settings.max_length or record.get("max_length") or model_settings.positions
-        if length > model_settings.positions:
-            raise InputError(
-                f"max_length = {length}, and the model {folder} reads {model_settings.positions} tokens: lower it."
-            )
+        pretrained = load_pretrained(folder)
+        loaded = load_task(folder) if (folder / RECORD).is_file() else None
+        vectors = loaded.task if loaded is not None and isinstance(loaded.task, VectorTask) else None
+        encoders = [*loaded.model.encoders()] if loaded is not None else [pretrained_encoder(pretrained)]
+        has_two = vectors is not None and not vectors.shared
+        encoder = encoders[1] if has_two and settings.side == "second" else encoders[0]
+        positions = pretrained.settings.positions
+        length = settings.max_length or (loaded.max_length if loaded is not None else positions)
+        if length > positions:
+            raise InputError(f"max_length = {length}, and the model {folder} reads {positions} tokens: lower it.")
         resolved = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
         depth = encoder.shape.layers
         wrong = [layer for layer in resolved.layers if not -depth - 1 <= layer <= depth]
@@ -121,13 +112,13 @@ class Embedder:
             pooling=resolved.pooling,
             layers=tuple(layer % (depth + 1) for layer in resolved.layers),
             combine=resolved.combine if len(resolved.layers) > 1 else "",
-            side=resolved.side if vectors is not None and not vectors.shared else "first",
+            side=resolved.side if has_two else "first",
             similarity=vectors.by if vectors is not None else "cosine",
             max_length=length,
         )
         return Embedder(
             encoder=encoder.to(device).eval(),
-            texts=TextEncoder.of(folder, inputs, length),
+            texts=TextEncoder.of(folder, pretrained.inputs, length),
             settings=resolved,
             made=made,
             device=device,
@@ -141,18 +132,16 @@ class Embedder:
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
-        order = sorted(range(len(encodings)), key=lambda place: len(encodings[place]))
+        items = [TaskItem(sequences=(Tokens(ids_of(each), segments_of(each)),), example=0) for each in encodings]
         by_place = dict[int, Float32s]()
-        for places in _cut(order, [len(encodings[place]) for place in order]):
-            some = [encodings[place] for place in places]
-            for place, rows in zip(places, self._batch(some), strict=True):
-                by_place[place] = rows
+        for places in together(items, BATCH_TOKENS):
+            some = self._batch([items[place] for place in places], [encodings[place] for place in places])
+            by_place |= zip(places, some, strict=True)
         return [by_place[place] for place in range(len(encodings))]
 
     @torch.inference_mode()
-    def _batch(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        sequences = [(Tokens(ids_of(encoding), segments_of(encoding)),) for encoding in encodings]
-        batch = batch_of_items([TaskItem(sequences=each, example=0) for each in sequences]).to(self.device)
+    def _batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
+        batch = batch_of_items(items).to(self.device)
         every = self.encoder.hidden_states(batch)
         states = [every[layer] for layer in self.made.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
@@ -165,19 +154,6 @@ class Embedder:
             _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
             for rows, encoding in zip(of_texts, encodings, strict=True)
         ]
-
-
-def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Texts in batches of about BATCH_TOKENS tokens."""
-    batch, tokens = list[int](), 0
-    for place, length in zip(order, lengths, strict=True):
-        if batch and tokens + length > BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(place)
-        tokens += length
-    if batch:
-        yield batch
 
 
 class _Piece(NamedTuple):
@@ -225,8 +201,8 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
         done, tokens = _embed_windows(embedder, windows, parts, say)
         rows = parts.rows
         with new_vectors(output, schema) as write:
-            for batch in parts.batches():
-                write(pa.Table.from_batches([batch]))
+            for table in parts.tables():
+                write(table)
     figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
     ledger = Ledger(accounts=(counts.account,), figures=figures).check()
     return {"texts": done, "rows": rows, "width": embedder.width, "ledger": ledger.to_json()}
@@ -237,22 +213,20 @@ def _embed_windows(
 ) -> tuple[int, int]:
     """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
-    kept, rows = parts.windows, parts.rows
+    kept = parts.windows
     done = tokens = 0
     reported = saved = time.monotonic()
     for number, (texts, encodings) in enumerate(windows):
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            table = vector_table(_rows(embedder, texts, encodings), schema)
-            parts.add(table)
-            rows += len(table)
+            parts.add(vector_table(_rows(embedder, texts, encodings), schema))
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
         if time.monotonic() - reported >= SAY_SECONDS:
             reported = time.monotonic()
-            say(line({"event": "step", "step": done, "rows": rows}))
+            say(line({"event": "step", "step": done, "rows": parts.rows}))
     parts.save()
     return done, tokens
 

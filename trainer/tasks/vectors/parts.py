@@ -1,97 +1,87 @@
 """Vectors of a long run, part by part: a run that was killed resumes after the last part that it wrote. No torch.
 
-    OUTPUT's unfinished folder/   asked.json     what is asked for, with digests of what is read
-                                  parts.json     the parts: their windows and rows, sizes and digests
-                                  part-0.arrow   a batch of rows for each window that has any
+    OUTPUT's unfinished folder/   asked.json       what is asked for, with digests of what is read
+                                  part-0.parquet   a group of rows for each window, with checksums
 
 Promise: only complete parts are used: a damaged one is removed, with those after it, and all are removed where the
 settings differ. The file that is made of them has the same bytes however often the run was ended. One process at a time
 has the folder; it is removed at the end of the run, unless that ended early and has a part.
-Cost: the vectors are on the disk twice, until the file has its name.
+Cost: the vectors are on the disk twice, until the file has its name; what is there is read when a run resumes.
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from corpora.errors import InputError
-from corpora.store.damage import Damaged
-from corpora.store.places.files import replaced_file, unfinished
-from corpora.store.places.locks import NO_LOCKS, try_lock
-from trainer.complete_folders import check_files, described
-from trainer.tasks.embeddings import refusing
+from corpora.store.places.files import unfinished
+from trainer.tasks.outputs import alone, refusing, written_json
 
-ASKED, LEDGER, LOCK = "asked.json", "parts.json", "lock"
-
-
-class VectorPart(NamedTuple):
-    """A part. windows: how many it has of the run; rows: of them; file: its size and digest"""
-
-    windows: int
-    rows: int
-    file: Mapping[str, Any]
+ASKED = "asked.json"
 
 
 class VectorParts:
-    """The parts that a run has written so far."""
+    """The parts that a run has written so far. windows, rows: those of whole parts"""
 
-    def __init__(self, folder: Path, output: Path, schema: pa.Schema, parts: Sequence[VectorPart]) -> None:
-        self._folder, self._output, self._schema, self._parts = folder, output, schema, [*parts]
-        self._writer: pa.RecordBatchFileWriter | None = None
-        self._windows = self._rows = 0
+    def __init__(self, folder: Path, output: Path, schema: pa.Schema) -> None:
+        self._folder, self._output, self._schema = folder, output, schema
+        self._writer: pq.ParquetWriter | None = None
+        self.windows = self.rows = self._parts = 0
+        while self._keep(self._path(self._parts)):
+            self._parts += 1
+        for path in folder.glob("part-*"):
+            if int(path.stem.removeprefix("part-")) >= self._parts:
+                path.unlink()
 
-    @property
-    def windows(self) -> int:
-        """Those of whole parts."""
-        return sum(part.windows for part in self._parts)
+    def _path(self, number: int) -> Path:
+        return self._folder / f"part-{number}.parquet"
 
-    @property
-    def rows(self) -> int:
-        """Those of whole parts."""
-        return sum(part.rows for part in self._parts)
+    def _keep(self, path: Path) -> bool:
+        """Count what a part holds; false where it is missing or damaged."""
+        try:
+            sizes = [len(table) for table in _tables(path)]
+        except (pa.ArrowException, OSError):
+            return False
+        self.windows, self.rows = self.windows + len(sizes), self.rows + sum(sizes)
+        return True
 
     def add(self, rows: pa.Table) -> None:
-        """The next window. Raises InputError for a full disk."""
+        """Add the next window. Raises InputError for a full disk."""
         with refusing(self._output):
             if self._writer is None:
-                self._writer = pa.ipc.new_file(str(self._path(len(self._parts))), self._schema)
-            if len(rows):
-                self._writer.write_table(rows)
-        self._windows, self._rows = self._windows + 1, self._rows + len(rows)
+                path = self._path(self._parts)
+                self._writer = pq.ParquetWriter(path, self._schema, compression="none", write_page_checksum=True)
+            self._writer.write_table(rows)
+        self.windows, self.rows = self.windows + 1, self.rows + len(rows)
 
     def save(self) -> None:
         """Close what was added since as a part, which is not made again. Raises InputError for a full disk."""
-        if self._writer is None:
-            return
-        path = self._path(len(self._parts))
-        with refusing(self._output):
-            self._writer.close()
-            part = VectorPart(self._windows, self._rows, described(self._folder, [path.name]))
-            _write(self._folder / LEDGER, [each._asdict() for each in (*self._parts, part)])
-        self._parts.append(part)
-        self._writer, self._windows, self._rows = None, 0, 0
+        if self._writer is not None:
+            with refusing(self._output):
+                self._writer.close()
+            self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Close the writer; what is not in a part is lost."""
+        """Save what was added, if the disk takes it."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of all parts, window by window."""
-        for number in range(len(self._parts)):
-            with pa.memory_map(str(self._path(number))) as file:
-                reader = pa.ipc.open_file(file)
-                for place in range(reader.num_record_batches):
-                    yield reader.get_batch(place)
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of all parts, window by window."""
+        for number in range(self._parts):
+            yield from _tables(self._path(number))
 
-    def _path(self, number: int) -> Path:
-        return self._folder / f"part-{number}.arrow"
+
+def _tables(path: Path) -> Iterator[pa.Table]:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
 
 
 @contextmanager
@@ -101,17 +91,15 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
     asked: what must be the same, as JSON. Raises InputError where another process makes the same file.
     """
     folder, ended_well = unfinished(output, alone=True), False
-    with ExitStack() as held:
+    with ExitStack() as own:
         with refusing(output):
-            folder.mkdir(exist_ok=True)
-            if not _is_ours(held.enter_context((folder / LOCK).open("a", encoding="utf-8"))):
-                raise InputError(f"Another process is writing {output}: wait for it, or name another file.")
-        same = _read(folder / ASKED) == json.loads(json.dumps(asked))
-        kept = _left(folder) if same else []
-        parts = VectorParts(folder, output, schema, kept)
+            own.enter_context(alone(output, "writing"))
+            if _read(folder / ASKED) != json.loads(json.dumps(asked)):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                written_json(folder / ASKED, asked)
+            parts = VectorParts(folder, output, schema)
         try:
-            with refusing(output):
-                _begin(folder, asked, kept)
             yield parts
             ended_well = True
         finally:
@@ -120,46 +108,9 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
                 shutil.rmtree(folder)
 
 
-def _is_ours(file: IO[Any]) -> bool:
-    """Tells whether no other process holds a file; true where the file system has no locks."""
-    try:
-        return try_lock(file)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        return True
-
-
-def _begin(folder: Path, asked: Mapping[str, Any], parts: Sequence[VectorPart]) -> None:
-    """Write the settings and the parts that exist; remove all else."""
-    kept = {LOCK, ASKED, LEDGER, *(name for part in parts for name in part.file)}
-    for path in folder.iterdir():
-        if path.name not in kept:
-            path.unlink()
-    _write(folder / LEDGER, [part._asdict() for part in parts])
-    _write(folder / ASKED, asked)
-
-
-def _left(folder: Path) -> list[VectorPart]:
-    """Return the complete parts, up to the first that is not."""
-    parts = list[VectorPart]()
-    for entry in _read(folder / LEDGER) or ():
-        try:
-            check_files(folder, entry["file"])
-        except Damaged:
-            break
-        parts.append(VectorPart(**entry))
-    return parts
-
-
 def _read(path: Path) -> Any:
     """Return the content of a file of ours; None where it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
-
-
-def _write(path: Path, content: Any) -> None:
-    with replaced_file(path, alone=True) as new:
-        new.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")

@@ -19,11 +19,12 @@ import torch
 from corpora.errors import InputError
 from trainer.metrics import line, speak
 from trainer.tasks.embeddings import VectorFile, is_vector_file
+from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.formats.layouts.trec import Judgements, Run, judged_queries, read_judgements, run_lines
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextExample
-from trainer.tasks.prediction.answer_lines import write_lines
+from trainer.tasks.outputs import write_lines
 from trainer.tasks.saving import Loaded, load_task
 from trainer.tasks.scores.ranking import ranking_scores
 from trainer.tasks.settings import read_job
@@ -69,8 +70,6 @@ class Search:
         corpus, queries = self._vectors()
         by = check_comparable(corpus, queries)
         ids, vectors = queries.whole()
-        if not ids:
-            raise InputError(f"{self.job.queries.path} holds no queries: give some.")
         indexed = corpus.num_rows > self.job.index_above
         if indexed:
             run = indexed_search(corpus, ids, vectors, by, self.job.top)
@@ -139,8 +138,7 @@ class Search:
         loaded = load_task(Path(self.job.rerank))
         place = _relevant_class(loaded, self.job)
         loaded.model.to(self.ranks.device)
-        length = min(loaded.max_length or loaded.settings.positions, loaded.settings.positions)
-        encoder = TextEncoder.of(Path(self.job.rerank), loaded.inputs, length)
+        encoder = TextEncoder.of(Path(self.job.rerank), loaded.inputs, loaded.max_length)
         return {query: self._paired(loaded, encoder, query, [*documents], place) for query, documents in run.items()}
 
     def _paired(
@@ -149,7 +147,7 @@ class Search:
         if not self.queries[query]:
             raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
-        items = loaded.task.items(examples, encoder, False)
+        items = PackedItems(loaded.task.items(examples, encoder, False))
         with torch.inference_mode():
             answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
         predictions = loaded.task.predictions(examples, items, answers)
@@ -211,19 +209,15 @@ class Search:
 def _relevant_class(loaded: Loaded, job: SearchJob) -> int | None:
     """Return the class for a document that answers; None for a model that predicts a number. Raises InputError."""
     task = loaded.task
-    if isinstance(task, ClassesTask | NumberTask) and task.pairs is False:
+    several = isinstance(task, ClassesTask) and task.multi_label
+    if not isinstance(task, ClassesTask | NumberTask) or several or task.pairs is False or task.num_columns:
         raise InputError(
-            f"{job.rerank} was fine-tuned on single texts, but query and document are scored as a pair: give a model "
-            "of pairs (--pairs makes its rows)."
+            f"{job.rerank} is of the task {task.kind!r}, but query and document are scored by a model of the task "
+            "`classes` (one label of several) or `number` that was fine-tuned on pairs without further columns "
+            "(--pairs makes its rows)."
         )
-    if isinstance(task, NumberTask) and not task.num_columns:
+    if isinstance(task, NumberTask):
         return None
-    if not isinstance(task, ClassesTask) or task.multi_label or task.num_columns:
-        raise InputError(
-            f"{job.rerank} is of the task {task.kind!r}, but pairs of query and document are scored by a model of the "
-            "task `classes` (one label of several) or `number`, without further columns: fine-tune one (--pairs "
-            "makes its rows)."
-        )
     relevant = job.relevant or task.labels[-1]
     if relevant not in task.labels:
         raise InputError(f"{job.rerank} knows the labels {', '.join(task.labels)}, not {relevant!r}: name one of them.")

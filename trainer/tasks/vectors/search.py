@@ -41,7 +41,7 @@ def exact_search(
         for start in range(0, len(ids), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
             for place, near in enumerate(_near(some, vectors, by, top), start):
-                best[place].add(names, near, similarities(_repeated(queries[place], near), vectors[near], by))
+                best[place].add(names, near, similarities(queries[place][None], vectors[near], by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
@@ -60,10 +60,6 @@ def _near(queries: Float32s, vectors: Float32s, by: str, top: int) -> Iterator[A
 def _lengths(vectors: Float32s) -> Float64s:
     lengths: Float64s = np.sqrt(np.square(vectors, dtype=np.float64).sum(-1))
     return lengths
-
-
-def _repeated(query: Float32s, places: Any) -> Float32s:
-    return np.broadcast_to(query, (len(places), len(query)))
 
 
 class _Best:
@@ -95,7 +91,7 @@ def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: 
     best = [_Best(top) for _ in ids]
     for each, query, near in zip(best, queries, places, strict=True):
         rows = np.stack([vectors[place] for place in near])
-        each.add(names, np.array(near), similarities(_repeated(query, near), rows, by))
+        each.add(names, np.array(near), similarities(query[None], rows, by))
     return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
 
 
@@ -130,23 +126,17 @@ def _check_new(names: Sequence[str], seen: set[str]) -> None:
     before = len(seen)
     seen.update(names)
     if len(seen) < before + len(names):
-        distinct = {*names}
-        twice = next((name for name in names if names.count(name) > 1), None) if len(distinct) < len(names) else None
         raise InputError(
-            f"Two of the vectors have the same id{f', {twice!r}' if twice else ''}: a result could not say which it "
-            "is. Give each record an id of its own (column `id`), and embed texts, not words."
+            "Two of the vectors have the same id: a result could not say which it is. Give each record an id of its "
+            "own (column `id`), and embed texts, not words."
         )
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     """Return the similarity for two files' vectors. Raises InputError where they are of two models, or two widths."""
-    if corpus.width != queries.width:
-        raise InputError(
-            f"The vectors of {corpus.name} have {corpus.width} numbers, and those of {queries.name} {queries.width}: "
-            "embed both with the same model, layers and pooling."
-        )
     ours, theirs = corpus.made, queries.made
-    if ours is not None and theirs is not None and ours.comparable() != theirs.comparable():
+    differ = ours is not None and theirs is not None and ours.comparable() != theirs.comparable()
+    if differ or corpus.width != queries.width:
         raise InputError(
             f"The vectors of {corpus.name} and of {queries.name} were made differently (another model, other layers "
             "or another pooling), and cannot be compared: name the model of both, or embed one of them again."

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from task_records import read_records
 
 from corpora.errors import InputError
 from trainer.tasks.formats.layouts.conll import bio2
-from trainer.tasks.formats.reading import read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts, Values
 
 
@@ -95,12 +95,6 @@ def test_a_file_without_blank_lines_is_refused(tmp_path: Path) -> None:
         read(written(tmp_path, "a O\n" * 100_001))
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "-DOCSTART- O\n"])
-def test_no_sentences(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="has no sentences"):
-        read(written(tmp_path, text))
-
-
 UD = """# newdoc id = a
 # sent_id = a-1
 # text = He didn't.
@@ -142,23 +136,3 @@ def test_bio2_of_iob1(chunks: list[tuple[str, int] | None]) -> None:
         expected += [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
         before = kind
     assert bio2(iob1) == expected == bio2(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentences", "words", "kinds"),
-    [("wnut17train.conll", 3394, 62730, 13), ("emerging.dev.conll", 1009, 15733, 13),
-     ("emerging.test.annotated", 1287, 23394, 13)],
-)  # fmt: skip
-def test_wnut17(shared: Path, name: str, sentences: int, words: int, kinds: int) -> None:
-    """The sizes that its authors publish; lines between sentences hold a tab."""
-    found, _ = read(shared / "data" / "tasks" / "wnut17" / name, max_unusable=0.0)
-    assert (len(found), sum(len(each["words"]) for each in found)) == (sentences, words)
-    assert len({tag for each in found for tag in each["tags"]}) == kinds
-    assert [bio2(each["tags"]) for each in found] == [each["tags"] for each in found]
-
-
-def test_english_web_treebank(shared: Path) -> None:
-    found, _ = read(shared / "data" / "gold" / "ud-english-ewt" / "en_ewt-ud-dev.conllu", max_unusable=0.0)
-    assert (len(found), sum(len(each["words"]) for each in found)) == (2001, 25147)
-    assert len({tag for each in found for tag in each["tags"]}) == 17
-    assert found[0]["words"][:3] == ["From", "the", "AP"] and found[-1]["document"] == 318

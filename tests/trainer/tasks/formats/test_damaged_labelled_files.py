@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from task_records import read_records
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.trec import read_documents, read_judgements, read_queries
-from trainer.tasks.formats.reading import FORMATS, read_records
+from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
 ANSWERS = {"answers": [{"text": "Oslo", "answer_start": 3}]}
@@ -106,72 +105,6 @@ def test_damaged_files(
         read(path, kind)
     except InputError as error:
         assert path.name in str(error)
-
-
-OTHERS = [None, 7, -1, 1.5, True, "", "x", "\ud800", [], {}, [7], {"a": None}]
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the paths of everything in a value of JSON, at any depth."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, item in inside for place in places(item, (*path, key)))]
-
-
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """The value with another one at a place."""
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = replaced(value[path[0]], path[1:], new)
-    return copy
-
-
-@pytest.mark.parametrize("kind", [kind for kind, (_, value) in SAMPLES.items() if not isinstance(value, str)])
-def test_values_of_other_kinds(tmp_path: Path, kind: str) -> None:
-    """Fails where a number, a list or nothing at any place of the JSON of a format is more than a reader bears."""
-    name, value = SAMPLES[kind]
-    path = tmp_path / name
-    tried = 0
-    for place in places(value):
-        for other in OTHERS:
-            path.write_text(json.dumps(replaced(value, place, other)))
-            tried += 1
-            try:
-                read(path, kind)
-            except InputError as error:
-                assert path.name in str(error)
-    assert tried >= 24
-
-
-TREC: list[tuple[Callable[[str], Any], str, str]] = [
-    (lambda path: [*read_documents(path)], "a.xml", "<DOC>\n<DOCNO>1</DOCNO><TEXT>a &amp; b</TEXT></DOC><doc>"),
-    (lambda path: [*read_documents(path)], "a.tsv", "1\ta b\n2\tc\n"),
-    (lambda path: [*read_documents(path)], "a.jsonl", '{"_id": "1", "title": "a", "text": "b"}\n'),
-    (read_queries, "a.xml", "<top>\n<num> Number: 301\n<title> a\n</top>\n"),
-    (read_judgements, "a.txt", "1 0 a 1\n1 0 b 0\n"),
-]
-
-
-@pytest.mark.parametrize("number", range(len(TREC)))
-@examples(40)
-@given(edits=EDITS)
-def test_damaged_files_of_retrieval(
-    tmp_path_factory: pytest.TempPathFactory, number: int, edits: list[tuple[int, int, bytes]]
-) -> None:
-    reader, name, text = TREC[number]
-    path = tmp_path_factory.getbasetemp() / f"{number}-{name}"
-    path.write_bytes(damaged(text.encode(), edits))
-    try:
-        reader(str(path))
-    except InputError as error:
-        assert path.name in str(error)
-
-
-@pytest.mark.parametrize("kind", ["conll", "squad", "copa", "swag", "wic", "pubtator"])
-def test_a_folder_or_nothing_is_no_file(tmp_path: Path, kind: str) -> None:
-    for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(InputError, match="Cannot read"):
-            read(path, kind)
 
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "conll", "pubtator", "parquet"])

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
-from trainer.tasks.formats.reading import read_records
-from trainer.tasks.formats.records import FileSettings, RowCounts, TaskRecord
+from trainer.tasks.formats.records import FileSettings, RowCounts
 
 TITLE, ABSTRACT = "Colon cancers in β-mice.", "In 5% of e.g. the Dr. Who syndrome, APC. Then none (of it)! 2 more."
 TEXT = f"{TITLE} {ABSTRACT}"
@@ -76,15 +76,3 @@ def test_files_that_are_no_pubtator_are_refused(tmp_path: Path, text: str, reaso
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=reason):
         list(read_records(FileSettings(path=str(path), format="pubtator"), RowCounts(), ("words", "tags")))
-
-
-def test_ncbi_disease(shared: Path) -> None:
-    """Fails where a mention of the corpus is neither a tag nor counted with its sentence."""
-    path = shared / "data" / "domains" / "biomedical" / "NCBItrainset_corpus.txt"
-    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.count("\t") == 5]
-    found, counts = read(path, "ncbi")
-    tagged = sum(record.values["tags"].count("B-Disease") for record in found)
-    lost = counts.rows - counts.given
-    assert len({record.values["document"] for record in found}) == 593
-    assert len(lines) == 5145 and 5145 - 5 * lost < tagged < 5145 and lost == 3
-    assert [record.values["words"][:4] for record in found[:1]] == [["A", "common", "human", "skin"]]

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from task_records import read_records
 
 from corpora.errors import InputError
-from trainer.tasks.formats.reading import read_records
 from trainer.tasks.formats.records import FileSettings, RowCounts, Values
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import InputError
 from trainer.tasks.scores.answers import (
     answer_scores,
     best_match,
@@ -123,16 +122,3 @@ def test_no_threshold_is_better_than_the_best(rows: list[tuple[float, bool, int]
         at: np.where(values > at, ~has, np.where(has, scores, scores == 1)).mean() for at in [*range(-4, 4), best.value]
     }
     assert best.score == pytest.approx(max(means.values())) == pytest.approx(means[best.value])
-
-
-@pytest.mark.parametrize(("golds", "said"), [([], "There are no questions"), ([["x"], ["y"]], "2 gold questions")])
-def test_answers_to_other_questions_are_refused(golds: list[list[str]], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        answer_scores(golds, [])
-    with pytest.raises(InputError, match=said):
-        optional_answer_scores(golds, [], [])
-
-
-def test_a_score_of_no_answer_is_a_number() -> None:
-    with pytest.raises(InputError, match=r"1 of 4 scores of no answer are not finite numbers, first number 3"):
-        optional_answer_scores(GOLDS, ANSWERS, [0.1, 0.5, float("nan"), 0.9])

@@ -1,13 +1,10 @@
-"""Scores of numbers: by hand, by scipy, at the ends of the range of float64."""
-
-import warnings
+"""Scores of numbers: by hand and by scipy."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import InputError
 from trainer.tasks.scores.numbers import correlations
 
 
@@ -35,31 +32,8 @@ def test_equal_to_scipy(pairs: list[tuple[int, int]]) -> None:
         assert found == {"pearson": 0.0, "spearman": 0.0}
 
 
-@pytest.mark.parametrize("size", [1e-320, 1e-200, 1.0, 1e200, 1.7e308])
-def test_the_size_of_numbers_decides_nothing(size: float) -> None:
-    """Fails where squares leave the range of float64; only few bits of 1e-320 are left."""
-    one, other = np.array([-1.0, 1.0, 0.5]) * size, np.array([1.0, 2.0, 1.0])
-    expected = correlations(np.array([-1.0, 1.0, 0.5]), other)
-    assert correlations(one, other) == pytest.approx(expected, abs=1e-3 if size < 1e-300 else 1e-12)
-
-
 @pytest.mark.parametrize("number", [0.1, 1 / 3, 1e17, -1.1])
 def test_a_constant_answer_tells_nothing(number: float) -> None:
     """Fails where the mean of equal numbers is off by a bit and the noise is correlated."""
     assert correlations(np.full(7, number), np.arange(7.0)) == {"pearson": 0.0, "spearman": 0.0}
     assert correlations(np.arange(7.0), np.full(7, number)) == {"pearson": 0.0, "spearman": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("labels", "answers", "said"),
-    [
-        ([1.0, 2.0], [1.0], "2 gold rows and 1 answers"),
-        ([], [], "There are no rows"),
-        ([1.0, 2.0], [1.0, float("nan")], r"1 of 2 answers are not finite numbers, first number 2, which is nan"),
-        ([float("inf")], [1.0], "1 of 1 labels are not finite numbers"),
-        ([1.0], ["one"], "answers are not all numbers"),
-    ],
-)
-def test_what_is_no_number_is_refused(labels: list[float], answers: list[float], said: str) -> None:
-    with pytest.raises(InputError, match=said), warnings.catch_warnings(action="error"):
-        correlations(labels, answers)

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import examples
 
-from corpora.errors import InputError
-from trainer.tasks.scores.rates import rates
+from trainer.tasks.scores.classes import rates
 from trainer.tasks.scores.spans import (
     TaggedSpan,
     span_counts,
@@ -97,32 +95,6 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     assert span_counts(gold, answers).sum(0).tolist() == [len(wanted & found), len(found), len(wanted)]
 
 
-@examples(30)
-@given(st.data())
-def test_equal_to_nervaluate(data: st.DataObject) -> None:
-    """Covers sequences that are well formed, which is what it is made for."""
-    nervaluate = pytest.importorskip("nervaluate")
-    gold, answers = [[_mended(tags) for tags in data.draw(sentences("BI"))] for _ in range(2)]
-    answers = [
-        [*(answers[n] if n < len(answers) else []), *["O"] * len(tags)][: len(tags)] for n, tags in enumerate(gold)
-    ]
-    found = nervaluate.Evaluator(gold, answers, tags=["P", "Q"], loader="list").evaluate()
-    overall = found["overall"]["strict"]
-    if any(map(len, gold)):
-        scores = span_scores(gold, answers)
-        assert (scores["precision"], scores["recall"]) == pytest.approx((overall.precision, overall.recall))
-        assert scores["f1"] == pytest.approx(overall.f1)
-
-
-def _mended(tags: list[str]) -> list[str]:
-    """Every I that goes on with nothing made a B."""
-    mended = list[str]()
-    for tag in tags:
-        before = mended[-1][1:] if mended and mended[-1] != "O" else None
-        mended.append("B" + tag[1:] if tag[0] == "I" and before != tag[1:] else tag)
-    return mended
-
-
 def test_no_span_on_either_side_scores_nothing() -> None:
     assert span_scores([["O", "O"], []], [["O", "O"], []]) == {
         "precision": 0,
@@ -132,23 +104,6 @@ def test_no_span_on_either_side_scores_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("gold", "answers", "said"),
-    [
-        ([["O"], ["O", "O"], ["O"]], [["O"], ["O"], []], "2 of 3 sentences .* first sentence 2: 2 and 1"),
-        ([["O"]], [["O"], ["O"]], "1 gold sentences and 2 answered ones"),
-        ([[]], [[]], "no tokens to score"),
-        ([], [], "no tokens to score"),
-        ([["O"], [""]], [["O"], ["O"]], "Sentence 2 has the tag ''"),
-    ],
-)
-def test_what_is_no_sequence_of_tags_is_refused(gold: list[list[str]], answers: list[list[str]], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        span_scores(gold, answers)
-
-
 def test_tokens_by_hand() -> None:
     """Over tokens, not the mean of the sentences' shares; a tag need not be one of spans."""
     assert token_accuracy([["a", "b", ""], ["-"]], [["a", "x", "y"], ["-"]]) == 2 / 4
-    with pytest.raises(InputError, match="first sentence 1: 1 and 2"):
-        token_accuracy([["a"]], [["a", "b"]])

@@ -59,10 +59,6 @@ def test_answers_to_other_examples_are_not_compared() -> None:
         second["near", seed, "dev"] = answered(9, of=59)
     with pytest.raises(InputError, match=r"near dev: one model answered 60 examples and the other 59 of the same file"):
         compared(SUITE, ("a", "b"), first, second)
-    for seed in SUITE.seeds:
-        second["near", seed, "dev"] = answered(9, sha256="y")
-    with pytest.raises(InputError, match="files of different bytes"):
-        compared(SUITE, ("a", "b"), first, second)
 
 
 def test_holm_is_as_it_was_published() -> None:

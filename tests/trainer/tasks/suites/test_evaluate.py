@@ -1,6 +1,5 @@
 """Runs of a suite by the trainer, on models of two layers."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -9,10 +8,9 @@ import pytest
 from small_models import write_model
 from small_tasks import sentences, write_rows
 
-from corpora.store.settings import bind
 from trainer.tasks.evaluate import evaluate
 from trainer.tasks.suites.judged import read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, runs_of
+from trainer.tasks.suites.runs import SuiteRun, runs_of
 from trainer.tasks.suites.suite import read_suite
 from trainer.training.parallel import joined
 
@@ -90,10 +88,3 @@ def test_a_run_is_named_by_all_that_decides_it(tmp_path: Path) -> None:
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text().replace("gelu", "relu"))
     assert not {*before} & {run.folder for run in planned(tmp_path)}
-
-
-def test_runs_are_the_same_after_they_were_handed_on_as_json(tmp_path: Path) -> None:
-    job = SuiteJob(runs=tuple(planned(tmp_path)))
-    assert bind(SuiteJob, json.loads(json.dumps(dataclasses.asdict(job))), "runs").runs[0].job.settings.seed == 1
-    again = bind(SuiteJob, json.loads(json.dumps(dataclasses.asdict(job))), "runs")
-    assert dataclasses.asdict(again) == dataclasses.asdict(job)

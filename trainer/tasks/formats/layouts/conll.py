@@ -17,7 +17,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from trainer.tasks.formats.opening import lines_of, opened
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, converted
 
 SENTENCE_ROLES = ("words", "tags", "document", "id")
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -38,11 +38,10 @@ def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
 
 def iob1_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The sentences of a file of plain columns with tags of IOB1, as CoNLL-2003's, or of BIO; they become BIO's."""
-    for line, values in conll_records(settings, wanted):
-        if isinstance(values, Unusable) or values["tags"] is None:
-            yield line, values
-        else:
-            yield line, {**values, "tags": bio2(values["tags"])}
+    return converted(
+        conll_records(settings, wanted),
+        lambda values: {**values, "tags": None if values["tags"] is None else bio2(values["tags"])},
+    )
 
 
 def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
@@ -52,11 +51,13 @@ def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
         rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
         kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
         if kept:
-            line, values = _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
-            if isinstance(values, Unusable) or "_" not in values["tags"]:
-                yield line, values
-            else:
-                yield line, {**values, "tags": None}
+            sentence = _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+            yield from converted([sentence], lambda values: {**values, "tags": _known(values["tags"])})
+
+
+def _known(tags: list[str]) -> list[str] | None:
+    """Return tags, or None where one is left open."""
+    return None if "_" in tags else tags
 
 
 def bio2(tags: Sequence[str]) -> list[str]:
@@ -87,39 +88,26 @@ def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[s
     return int(name)
 
 
-class Marks:
-    """The marks between sentences: the document, None where none is marked, and the sentence's id."""
-
-    def __init__(self) -> None:
-        self.document: int | None = None
-        self.id: str | None = None
-
-    def read(self, line: str) -> None:
-        """Read a comment or a mark."""
-        if line.startswith(("-DOCSTART-", "# newdoc")):
-            self.document = (self.document or 0) + 1
-        elif line.startswith("# sent_id"):
-            self.id = line.partition("=")[2].strip() or None
-
-    def given(self) -> dict[str, Any]:
-        """Return the marks of the sentence that ends; the id is its own."""
-        marks = {"document": self.document, "id": self.id}
-        self.id = None
-        return marks
-
-
 def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, and its marks. comments: `#` begins one anywhere. Raises InputError."""
-    marks, lines = Marks(), list[Line]()
+    """Yield the lines of each sentence, and its document and id, None where none is marked. Raises InputError.
+
+    comments: `#` begins one anywhere
+    """
+    lines = list[Line]()
+    document: int | None = None
+    name: str | None = None
     with opened(path) as stream:
         for number, line in enumerate(lines_of(stream, path), 1):
-            document = line.startswith("-DOCSTART-")
-            if lines and (document or not line.strip(" \t\r\n")):
-                yield lines, marks.given()
-                lines = []
-            if document or (line.startswith("#") and (comments or not lines)):
-                marks.read(line)
-            if line.strip(" \t\r\n") and not document and not (comments and line.startswith("#")):
+            is_document, is_blank = line.startswith("-DOCSTART-"), not line.strip(" \t\r\n")
+            if lines and (is_document or is_blank):
+                yield lines, {"document": document, "id": name}
+                lines, name = [], None
+            is_comment = line.startswith("#") and (comments or not lines)
+            if is_document or (is_comment and line.startswith("# newdoc")):
+                document = (document or 0) + 1
+            elif is_comment and line.startswith("# sent_id"):
+                name = line.partition("=")[2].strip() or None
+            if not is_blank and not is_document and not (comments and is_comment):
                 lines.append((number, line))
             if len(lines) > MOST_WORDS:
                 raise InputError(
@@ -127,7 +115,7 @@ def _sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], 
                     "the blank lines between sentences missing?"
                 )
     if lines:
-        yield lines, marks.given()
+        yield lines, {"document": document, "id": name}
 
 
 def _columns(line: str) -> list[str]:
@@ -160,8 +148,8 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
     for line, cells in lines:
         if len(cells) != width:
             return line, Unusable("uneven columns", f"{len(cells)} of {width}")
-    if max(map(_reach, columns)) > width and not (width == 1 and columns[1] > 1):
-        return number, Unusable(f"fewer than {max(map(_reach, columns))} columns")
+    if max(map(abs, columns)) > width and not (width == 1 and columns[1] > 1):
+        return number, Unusable(f"fewer than {max(map(abs, columns))} columns")
     words = _column(lines, columns[0])
     tags = None if width == 1 else _column(lines, columns[1])
     if any(" " in tag for tag in tags or ()):
@@ -172,10 +160,6 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
             empty = next(line for (line, _), each in zip(lines, column, strict=True) if not each.strip())
             return empty, Unusable(f"an empty {kind}")
     return number, {"words": words, "tags": tags, **marks}
-
-
-def _reach(column: int) -> int:
-    return abs(column)
 
 
 def _column(lines: Sequence[Row], number: int) -> list[str]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from corpora.errors import InputError
 from trainer.tasks.formats.opening import lines_of, opened, unpacked_ending
-from trainer.tasks.formats.values import is_unicode
+from trainer.tasks.formats.records import is_unicode
 
 Text = tuple[str, str]  # id and text
 Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
@@ -29,8 +29,6 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, and the
 
 TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
-HEADERS = {(name, text) for name in ("id", "_id", "docid", "doc_id", "pid", "qid", "query_id") for text in
-           ("text", "passage", "query", "body", "contents")}  # fmt: skip
 
 
 def read_documents(path: str) -> Iterator[Text]:
@@ -137,8 +135,6 @@ def _tabbed(line: str) -> Text | str:
             f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, "
             "address, title and text; name the format of another table (tsv), whose header names its columns"
         )
-    if (name.lower(), texts[-1].lower()) in HEADERS:
-        return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
     return name, " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]
 
 

@@ -7,7 +7,6 @@ chain (`crf`) the outputs of the matrix are its emissions; the LSTM and features
 settings ask for them.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -16,17 +15,16 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs, TokenHeadShape
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.objective import sum_loss
-from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.tagging.chains import Chains
 from trainer.tasks.heads.tagging.crf import Forbidden, LinearChain
 from trainer.tasks.heads.tagging.features import LayerFeatures, SentenceLSTM
 from trainer.tasks.heads.task_model import TaskModel, TokenHead, pretrained_encoder
+from trainer.tasks.kinds.tag_schemes import may_follow
 from trainer.tasks.kinds.tags import CHAINS, INNER, TAG, TagsTask
-from trainer.tasks.labels.tag_schemes import may_follow
 
 # Shapes in the names of tensors: P points, W width of a word's vector, C tags.
 
@@ -37,12 +35,10 @@ class TagModel(TaskModel):
     A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) where it is labelled.
     """
 
-    def __init__(
-        self, task: TagsTask, settings: ModelSettings, inputs: ModelInputs, pretrained: Mapping[str, Tensor]
-    ) -> None:
+    def __init__(self, task: TagsTask, pretrained: Pretrained) -> None:
         """Raises InputError where its second encoder is not to be had, or another."""
-        super().__init__(settings.of_family, task.terms(), pretrained_encoder(settings, inputs, pretrained))
-        self.second_encoder = _second_encoder(task, inputs) if task.encoders > 1 else None
+        super().__init__(task, pretrained)
+        self.second_encoder = _second_encoder(task, pretrained.inputs) if task.encoders > 1 else None
         shapes = [encoder.shape for encoder in self.encoders()]
         features = [LayerFeatures(task.features, shape.layers, shape.hidden_size) for shape in shapes if task.features]
         self.features = nn.ModuleList(features)
@@ -56,7 +52,7 @@ class TagModel(TaskModel):
         self.chain = (
             LinearChain(task.num_outputs, forbidden_tags(task) if task.constrained else None) if task.crf else None
         )
-        self.begin(self.token_head, head.pooler, pretrained)
+        self.begin(self.token_head, head.pooler, pretrained.state)
         for encoder in [] if self.learns else self.encoders():
             encoder.requires_grad_(False)
         self.train()
@@ -78,9 +74,9 @@ class TagModel(TaskModel):
 
     def word_features(self, batch: Batch) -> Tensor:
         """Return the vectors of all encoders at the points: [P, W]."""
-        return torch.cat([self._said(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
+        return torch.cat([self._vectors(encoder, number, batch) for number, encoder in enumerate(self.encoders())], -1)
 
-    def _said(self, encoder: TransformerEncoder, number: int, batch: Batch) -> Tensor:
+    def _vectors(self, encoder: TransformerEncoder, number: int, batch: Batch) -> Tensor:
         """Return an encoder's vectors at the points: [P, W]."""
         if self.learns:
             words_PW: Tensor = encoder(batch).index_select(0, batch.points)
@@ -116,7 +112,7 @@ def _second_encoder(task: TagsTask, inputs: ModelInputs) -> TransformerEncoder:
             f"second_encoder = {task.second_encoder!r} has another vocabulary than the model ({theirs[0]} tokens, and "
             f"{inputs.vocab_size}): both read the same ids, so name a model that was trained with the same vocabulary."
         )
-    return pretrained_encoder(*pretrained)
+    return pretrained_encoder(pretrained)
 
 
 def forbidden_tags(task: TagsTask) -> Forbidden:
