@@ -142,7 +142,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     "a section of the report": [
         ("flows/report/notice.py", "", NOTICE),
         (PAGE, "from flows.report.remarks", "from flows.report.notice import notice_of\nfrom flows.report.remarks"),
-        (PAGE, '        "losses": losses,\n', '        "losses": losses,\n        "notice": notice_of(run),\n'),
+        (PAGE, "        parsed=parsed,\n", "        parsed=parsed,\n        notice=notice_of(run),\n"),
         (PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n{% call part("in"'),
     ],
     "a line that a run prints": [
