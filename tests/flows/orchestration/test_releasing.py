@@ -161,7 +161,7 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -
     with releasing(home, address, path) as process:
         id = paused(address)
         [artifact] = [a for a in ask(address, "artifacts") if a["flow_run_id"] == id]
-        assert "| documents |" in artifact["data"] and "min = 1e+06" in artifact["data"]
+        assert "- documents is 54 documents: the bound is min = 1e+06" in artifact["data"]
         assert resume(address, id, decision="approve", reason="a holiday", who="bob") == "ACCEPT"
         said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0 and "prod is number 1 now: the run " in said, said
