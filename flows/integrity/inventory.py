@@ -22,7 +22,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import read_tombstones
 from flows.run.pipeline import STAGES
-from flows.run.record.figures import kept_figures
+from flows.run.record.figures import figures_file, kept_figures
 from flows.run.record.releases import DamagedRelease, read_release, release_entries
 from flows.run.record.run_record import DamagedRun, read_run, recorded_lock, recorded_raw_paths
 
@@ -287,13 +287,23 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the kept figures of a run. Without them they are counted from its artifacts when needed."""
+    """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
-        return
+        if _has_had_figures(place, run_id):
+            yield Fault(path=figures_file(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
+
+
+def _has_had_figures(place: Place, run_id: str) -> bool:
+    """Return whether a run was complete, and of a version that kept figures: they came with what a run has cost."""
+    try:
+        record = read_run(place, run_id)
+    except (FileNotFoundError, DamagedRun):
+        return False
+    return record.state == "completed" and record.cost is not None
 
 
 def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:

@@ -56,6 +56,7 @@ def build_page(
     summed = accounts.accounts_of(run.manifests)
     compared, not_compared = front.compared_with(run)
     parsed = accounts.of_kind(run.manifests, "documents")
+    drawn_flows = (flow.document_flow(run.manifests), flow.token_flow(run.manifests))
     looked = looked_lines(looked_from_json(record.inputs), privacy)
     return _template(run.privacy).render(
         run=run,
@@ -70,7 +71,7 @@ def build_page(
         first_losses=front.FIRST_LOSSES,
         first_sources=front.FIRST_SOURCES,
         losses=front.loss_rows(accounts.losses(summed.steps), compared),
-        drawing=flow.draw(drawn) if (drawn := flow.document_flow(run.manifests)) is not None else None,
+        flows={drawn.title: flow.draw(drawn) for drawn in drawn_flows if drawn is not None},
         parsed=parsed,
         raw_files=accounts.files_account(parsed).total,
         passed_over=[*looked, *left_out_rows(run)],

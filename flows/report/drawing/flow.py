@@ -1,7 +1,8 @@
-"""The ledger as a flow: raw records and documents as bands whose width is their number.
+"""The ledger as a flow: raw records, documents and tokens as bands whose width is their number.
 
-    sources ─► documents ─► kept
-          └► dropped, by step   └► removed, by reason
+    sources ─► documents ─► kept                      records and documents, one scale
+          └► dropped, by reason └► removed, by reason
+    vocabularies ─► shard sets ─► placed, truncated, left over            tokens, a scale of their own
 
 Promises: a band's width is its count on the drawing's scale, but none is narrower than `LEAST`, so that four records
 next to twenty thousand are visible; every node shows its count, so nothing need be read off a width. Plain SVG without
@@ -10,7 +11,7 @@ manifests give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -18,7 +19,15 @@ from markupsafe import Markup
 from corpora.store.manifest import Manifest
 from flows.recipes.settings.privacy import visible
 from flows.report.templates import drawings
-from flows.run.record.ledger_balance import newest, of_kind
+from flows.run.record.ledger_balance import (
+    copy_accounts,
+    made_from,
+    newest,
+    newest_of_each,
+    num_tokens,
+    of_kind,
+    records_account,
+)
 
 # Where the nodes of each column begin; labels are left of the first column and right of the others.
 COLUMNS, WIDTH = (150.0, 300.0, 540.0), 740.0
@@ -27,6 +36,8 @@ TALLEST = 210.0  # of the bands of the fullest column together
 LABEL = 17.0  # from one label to the next
 NODE = 9.0  # width of a node
 LETTERS = 46  # of a label
+MOST_LOST = 9  # reasons that are drawn by name; the others are drawn as one
+MOST_SOURCES = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +64,17 @@ class Link:
 class Flow:
     """A drawing before it is drawn: nodes of each column from top to bottom, and links between them."""
 
+    title: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
 
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
     """Return the flow from the raw records of each source to the documents in the corpus; None without any."""
-    verdicts, fates = newest(manifests, "verdicts"), dict[str, Counter[str]]()
-    for manifest in of_kind(manifests, "documents"):
-        fate = fates.setdefault(manifest.name, Counter())
-        for outcome, count in manifest.ledger.account("records").outcomes.items():
-            fate[": ".join(outcome.split(": ")[:2])] += count  # of a drop its step, without the reason
+    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+    if not parsed:
+        return None
+    fates = _fates_of_sources(parsed)
     ends = sum(fates.values(), Counter[str]())
     nodes = [Node(key=f"from {name}", label=name, column=0, count=fate.total()) for name, fate in fates.items()]
     nodes.append(Node(key="documents", label="documents", column=1, count=ends.pop("documents", 0)))
@@ -79,12 +90,72 @@ def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
         nodes.append(Node(key="kept", label="kept", column=2, count=outcomes["kept"]))
         nodes += [_lost(end, 2, count) for end, count in outcomes.most_common() if end != "kept"]
         links += [Link(start="documents", end=node.key, count=node.count) for node in nodes if node.column == 2]
-    return Flow(nodes=tuple(nodes), links=tuple(links)) if fates else None
+    return Flow(title="Raw records and documents", nodes=tuple(nodes), links=tuple(links))
+
+
+def _fates_of_sources(parsed: Sequence[Manifest]) -> dict[str, Counter[str]]:
+    """Return the outcomes of each source's records, generations added up, under the names that are drawn."""
+    sources = _drawn_as(list(dict.fromkeys(manifest.name for manifest in parsed)), MOST_SOURCES, "{} other sources")
+    outcomes = +Counter(records_account(parsed).outcomes)
+    reasons = [end for end, _ in outcomes.most_common() if end != "documents"]
+    ends = {"documents": "documents", **_drawn_as(reasons, MOST_LOST, "dropped: {} other reasons")}
+    fates = {name: Counter[str]() for name in sources.values()}
+    for manifest in parsed:
+        for end, count in (+Counter(manifest.ledger.account("records").outcomes)).items():
+            fates[sources[manifest.name]][ends[end]] += count
+    return fates
+
+
+def _drawn_as(names: Sequence[str], most: int, others: str) -> dict[str, str]:
+    """Return the name under which each is drawn: its own, or `others` for all from the last of `most` on."""
+    named = names if len(names) <= most else names[: most - 1]
+    rest = others.format(len(names) - len(named))
+    return {name: name if name in named else rest for name in names}
 
 
 def _lost(end: str, column: int, count: int) -> Node:
     """Return the node of what is dropped or removed."""
     return Node(key=end, label=end.partition(": ")[2], column=column, count=count, lost=True)
+
+
+def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
+    """Return the flow from the tokens of each vocabulary to the examples of each shard set; None without shards.
+
+    Tokens that several sets take, or several copies of one, flow into each.
+    """
+    sets = newest_of_each(manifests, "shards")
+    nodes: list[Node] = []
+    arrivals: list[tuple[str, Node]] = []
+    for vocabulary, tokens in newest_of_each(manifests, "tokens").items():
+        start = Node(key=f"tokens {vocabulary}", label=vocabulary or "tokens", column=0, count=num_tokens(tokens.parts))
+        own = {name: shards for name, shards in sets.items() if made_from(shards, [tokens]) is not None}
+        for name, shards in own.items():
+            arrivals += _arrivals(start.key, name, shards)
+        unused = num_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
+        if unused:
+            arrivals.append((start.key, _lost(f"unused {vocabulary}: of sources in no shards", 1, unused)))
+        nodes.append(start)
+    links = [Link(start=start, end=node.key, count=node.count) for start, node in arrivals]
+    nodes += [node for _, node in arrivals]
+    return Flow(title="Tokens and examples", nodes=tuple(nodes), links=tuple(links)) if sets else None
+
+
+def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
+    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
+    chosen = [shards.settings.get("sources") for shards in sets]
+    return source is not None and all(sources and source not in sources for sources in chosen)
+
+
+def _arrivals(start: str, name: str, shards: Manifest) -> Iterator[tuple[str, Node]]:
+    """Yield the tokens that a shard set takes, and what becomes of them, all copies together: each with its start."""
+    accounts = copy_accounts(shards)
+    copies = f", {len(accounts)} copies" if len(accounts) > 1 else ""
+    total, key = sum(account.total for account in accounts), f"shards {name}"
+    yield start, Node(key=key, label=f"{name or 'shards'}{copies}", column=1, count=total)
+    labels = {"placed": f"placed in {shards.rows('examples'):,} examples", "left_over": "left over"}
+    for outcome, count in sum((Counter(account.outcomes) for account in accounts), Counter[str]()).items():
+        label, lost = labels.get(outcome, outcome), outcome != "placed"
+        yield key, Node(key=f"{outcome} {name}", label=label, column=2, count=count, lost=lost)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,7 +177,7 @@ def draw(flow: Flow) -> Markup:
     bands = [_band(link, boxes, column, widths[link], link.end in lost) for link in flow.links if link.count]
     nodes = [(node, boxes[node.key], COLUMNS[node.column]) for node in flow.nodes]
     height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
-    return Markup(drawings().flow(WIDTH, height, bands, nodes, NODE, LETTERS))
+    return Markup(drawings().flow(flow.title, WIDTH, height, bands, nodes, NODE, LETTERS))
 
 
 def _widths(flow: Flow) -> dict[Link, float]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from corpora.tombstones import read_tombstones
 from flows.integrity.inventory import Fault, find_faults, read_holdings
 from flows.run.record.figures import kept_figures
 from flows.run.record.releases import read_release
-from flows.run.record.run_record import read_run, recorded_lock, recorded_raw_paths
+from flows.run.record.run_record import Cost, read_run, recorded_lock, recorded_raw_paths
 
 FILES = {
     "a table": ("documents/pages/", ".documents.arrow"),
@@ -181,6 +182,16 @@ def test_no_document_passes_for_another(store: Place) -> None:
     store.write(f"runs/{run}/raw.json", whole[manifest])
     named = {fault.path for fault in faults(store)}
     assert named == {manifest, f"runs/{run}/raw.json"}
+
+
+def test_figures_of_a_run_that_had_some_are_missed(store: Place) -> None:
+    """Fails where the figures of a run of this version are gone and nobody says so."""
+    [path] = paths_of(store, "/figures.json")
+    reseal(store, path.replace("figures", "run"), lambda fields: fields.update(cost=asdict(Cost(
+        cpu_seconds=1.0, bytes_written=1, peak_bytes=1))))  # fmt: skip
+    assert faults(store) == []
+    harm(store, path, "delete")
+    assert [str(fault) for fault in faults(store)] == [f"{path}: it is gone"]
 
 
 def test_what_nothing_names_is_no_fault(store: Place) -> None:

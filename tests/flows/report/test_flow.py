@@ -12,9 +12,9 @@ from lxml import etree
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part
-from flows.report.drawing.flow import LEAST, TALLEST, Flow, document_flow, draw
+from flows.report.drawing.flow import LEAST, MOST_LOST, MOST_SOURCES, TALLEST, Flow, document_flow, draw, token_flow
 
-REASONS = [f"step {number % 7}: reason {number}" for number in range(15)]
+REASONS = [f"parse: reason {number}" for number in range(MOST_LOST + 6)]
 counts = st.integers(0, 10**9)
 fates = st.dictionaries(st.sampled_from(["documents", *(f"dropped: {reason}" for reason in REASONS)]), counts)
 
@@ -63,7 +63,7 @@ def balance(flow: Flow) -> None:
         assert node.lost or not leaving[node.key] or leaving[node.key] == node.count, node
 
 
-@given(st.lists(fates, min_size=1, max_size=20), st.floats(0, 1))
+@given(st.lists(fates, min_size=1, max_size=MOST_SOURCES + 6), st.floats(0, 1))
 def test_every_record_flows_to_one_end(sources: list[dict[str, int]], share: float) -> None:
     documents = sum(outcomes.get("documents", 0) for outcomes in sources)
     verdicts = judged(int(documents * share), documents - int(documents * share))
@@ -72,7 +72,8 @@ def test_every_record_flows_to_one_end(sources: list[dict[str, int]], share: flo
     balance(flow)
     ends = sum(node.count for node in flow.nodes if node.lost or node.key == "kept")
     assert ends == sum(sum(outcomes.values()) for outcomes in sources)
-    assert sum(node.lost and node.column == 1 for node in flow.nodes) <= 7
+    assert sum(node.column == 0 for node in flow.nodes) <= MOST_SOURCES
+    assert sum(node.lost and node.column == 1 for node in flow.nodes) <= MOST_LOST
 
 
 @given(st.lists(fates, min_size=1, max_size=8))
@@ -101,7 +102,7 @@ def test_widths_are_the_numbers_on_one_scale() -> None:
     heights = {path[0].text: band_width(path.get("d")) for path in svg.iter("path")}
     assert heights == {
         "big → documents: 30,000": pytest.approx(TALLEST * 3 / 4, abs=0.2),
-        "big → dropped: parse: 10,000": pytest.approx(TALLEST / 4, abs=0.2),
+        "big → dropped: parse: short: 10,000": pytest.approx(TALLEST / 4, abs=0.2),
         "documents → kept: 20,000": pytest.approx(TALLEST / 2, abs=0.2),
         "documents → removed: near duplicate: 10,000": pytest.approx(TALLEST / 4, abs=0.2),
     }
@@ -113,7 +114,7 @@ def band_width(path: str) -> float:
 
 
 def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
-    flow = document_flow([parsed("a", {"dropped: rules: b": 5, "dropped: parse: a": 9, "documents": 3})])
+    flow = document_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
     assert flow is not None
     assert [link.end for link in flow.links] == [node.key for node in flow.nodes if node.column == 1]
     assert [link.count for link in flow.links] == [3, 9, 5]
@@ -124,7 +125,7 @@ def test_generations_of_a_source_are_one_and_the_same_run_is_drawn_alike() -> No
     twice = [parsed("notes", {"documents": 3}), replace(second, fingerprint="of the second generation")]
     flow = document_flow(twice)
     assert flow is not None
-    assert [(node.label, node.count) for node in flow.nodes] == [("notes", 8), ("documents", 7), ("parse", 1)]
+    assert [(node.label, node.count) for node in flow.nodes] == [("notes", 8), ("documents", 7), ("parse: empty", 1)]
     again = document_flow(twice)
     assert again is not None and draw(again) == draw(flow)
 
@@ -136,8 +137,40 @@ def test_names_are_text_and_never_markup() -> None:
     assert "&lt;script&gt;\ufffd" in svg and "<script" not in svg
 
 
+def token_manifests(sources: object = None) -> list[Manifest]:
+    figures = {"train tokens": 90, "held-out tokens": 10}
+    tokens = manifest("tokens", "small-a", [], figures=figures, labels={"source": "notes"})
+    parent = (Parent(role="tokens", name="small-a", fingerprint=tokens.fingerprint),)
+    copies = [account(f"tokens of copy {copy}", {"placed": 80, "truncated": 15, "left_over": 5}) for copy in (0, 1)]
+    one = manifest("shards", "small-one", copies, parents=parent)
+    two = manifest("shards", "small-two", copies[:1], parents=parent)
+    other = manifest("tokens", "small-b", [], figures=figures, labels={"source": "notes"})
+    chosen = {"sources": sources} if sources else {}
+    parent = (Parent(role="tokens", name="small-b", fingerprint=other.fingerprint),)
+    third = manifest("shards", "small-three", copies[:1], parents=parent, settings=chosen)
+    return [manifest("corpora", "small", []), tokens, other, one, two, third]
+
+
+def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
+    flow = token_flow(token_manifests())
+    assert flow is not None
+    counted = {node.label: node.count for node in flow.nodes if node.column == 1}
+    assert counted == {"one, 2 copies": 200, "two": 100, "three": 100}
+    nodes = {node.key: node for node in flow.nodes}
+    assert nodes["placed one"].count == 160 and nodes["truncated one"].lost and nodes["left_over two"].count == 5
+    assert nodes["tokens a"].count == 100  # written once, taken three times
+    etree.fromstring(str(draw(flow)))
+
+
+def test_tokens_of_sources_in_no_shards_are_not_hidden() -> None:
+    flow = token_flow(token_manifests(sources=["letters"]))
+    assert flow is not None
+    [unused] = [node for node in flow.nodes if node.label == "of sources in no shards"]
+    assert (unused.count, unused.lost) == (100, True)
+
+
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert document_flow([]) is None
+    assert document_flow([]) is None and token_flow([]) is None
     flow = document_flow([parsed("empty", {})])
     assert flow is not None
     etree.fromstring(str(draw(flow)))
