@@ -71,7 +71,7 @@ def no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> ModuleSpec | None:
         return None
 
-    for module in (encode, loader, masks, rules, sentences, vocabulary):
+    for module in (encode, loader, masks, sentences, vocabulary):
         monkeypatch.setattr(module, "find_spec", absent)
 
 
