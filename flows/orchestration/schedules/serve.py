@@ -27,7 +27,7 @@ from corpora.store.places.locks import try_lock
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
-from flows.orchestration.server.database import check_database, starting_turn
+from flows.orchestration.server.database import check_database, shrink_database, starting_turn
 from flows.orchestration.server.embedded import (
     ServerFailed,
     answers,
@@ -71,6 +71,7 @@ def serve_recipe(
             check_server_port(home, port)
             if not keeps_runs_of(home, port):
                 check_database(home / "prefect")
+                shrink_database(home / "prefect", tell)
             keep_history(recipe.retention.history_days)
         settle_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)

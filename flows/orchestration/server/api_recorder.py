@@ -5,7 +5,8 @@
 
 Promise: a server that dies, hangs, fails or never comes up costs a run some of its pages and no result. A run waits for
 it for START_SECONDS before it begins, and once for ANSWER_SECONDS later; then it says in one line that it continues
-without it. A run without a server is left there as one flow run at its end, if it answers then.
+without it. If the server answers again at the end of the run, its flow run gets its final state there; a run that began
+without a server is left there as one flow run.
 
 Cost: a request to a server that hangs takes what PREFECT_API_REQUEST_TIMEOUT and PREFECT_CLIENT_MAX_RETRIES let it
 (`flows.environment`).
@@ -21,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from corpora.store.places.address import without_password
 from flows.orchestration.server.database import database_of
@@ -68,7 +70,7 @@ class Recording:
 
     def leave(self, call: Callable[[], Result]) -> Result | None:
         """Call the API, again if it comes back soon; None if it does not: then it is lost."""
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = 0.0
         while not self.lost:
             try:
                 return call()
@@ -77,10 +79,18 @@ class Recording:
                     raise
                 why = error
             give_way()
-            if time.monotonic() > deadline:
+            deadline = deadline or time.monotonic() + ANSWER_SECONDS
+            if self._server is not None and self._server.ended:
+                self.lose(f"The embedded Prefect server has ended; its log is {self._server.log_path}.")
+            elif time.monotonic() > deadline:
                 self.lose(f"The Prefect API {self.shown} does not answer ({why}).")
             time.sleep(PAUSE_SECONDS)
         return None
+
+    def leave_last(self, call: Callable[[], object]) -> None:
+        """Call the API at the end of the run, even if it was lost, if it answers again."""
+        self.lost = self.lost and not self.api_by_now()
+        self.leave(call)
 
     def lose(self, why: str) -> None:
         """Continue without the API to the end of the run; what should be sent to it is dropped."""
@@ -114,12 +124,15 @@ class FlowEnd:
 
     def __init__(self) -> None:
         self._begun = False
+        self._flow_run_id = ""
         self._state: State[Any] | None = None
         self._error: BaseException | None = None
 
     def keep(self, work: "Callable[[], State[Any]]") -> "State[Any]":
         """Do the work of the flow."""
-        self._begun = True
+        from prefect.runtime import flow_run
+
+        self._begun, self._flow_run_id = True, str(flow_run.id)
         try:
             state = self._state = work()
         finally:
@@ -135,10 +148,20 @@ class FlowEnd:
         if state is not None or not self._begun:
             return state
         if (mine := recording()) is not None:
-            mine.lose(f"The Prefect API {mine.shown} does not answer.")
+            mine.leave_last(self._close)
         if self._error is not None:
             raise self._error from None
         return self._state
+
+    def _close(self) -> None:
+        """Record how the work ended."""
+        from prefect.client.orchestration import get_client
+        from prefect.states import Failed
+
+        failed: State[None] = Failed(message=f"{type(self._error).__name__}: {self._error}")
+        end = failed if self._state is None else self._state.model_copy(update={"data": None})
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(UUID(self._flow_run_id), end, force=True)
 
 
 def unanswered() -> tuple[type[Exception], ...]:

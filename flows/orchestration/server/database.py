@@ -1,4 +1,4 @@
-"""Checks the database of the embedded orchestrator before a server opens it, and reports faults with their remedy.
+"""Checks the database of the embedded orchestrator before a server opens it, and frees what it has of unused space.
 
 It holds the history of runs on the orchestrator's pages, and nothing of any store.
 
@@ -8,7 +8,7 @@ Cost: all of it is read, a second for 500 MB: before `cloze ui` and `cloze serve
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from corpora.errors import InputError
@@ -16,6 +16,7 @@ from corpora.store.places.locks import held
 
 LOCKED_SECONDS = 10.0  # a server writes for a moment at a time
 OF_THE_USER = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
 
 
 def database_of(prefect_home: Path) -> Path:
@@ -51,3 +52,21 @@ def check_database(prefect_home: Path) -> None:
             f"{path.parent} away, and the next run makes a new one: it holds the history of runs, and nothing of any "
             "store. Or set CLOZE_HOME to another folder."
         )
+
+
+def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
+    """Free the unused space of a home's database, if that is most of a large file and nobody has it open.
+
+    Cost: the database is rewritten.
+    """
+    path = database_of(prefect_home)
+    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
+        return
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, 1.0, isolation_level=None)) as database:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")  # first, so it is refused if another has it open
+        names = ("freelist_count", "page_count", "page_size")
+        free, pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in names)
+        if free * size >= SHRINK_BYTES and 2 * free > pages:
+            tell(f"Shrinking the orchestrator's database by {free * size / 1e6:,.0f} MB.")
+            database.execute("VACUUM")
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

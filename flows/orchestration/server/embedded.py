@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from corpora.errors import InputError
 from corpora.lean_process import collect_rarely
 from flows.environment import LOOPBACK
-from flows.orchestration.server.database import check_database, starting_turn
+from flows.orchestration.server.database import check_database, shrink_database, starting_turn
 from flows.orchestration.server.history import keep_history
 from flows.process_exit import leave_garbage
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
@@ -52,7 +52,7 @@ class EmbeddedServer:
 
     def __init__(self, log_path: str, port: int | None = None) -> None:
         self.address = ""  # of its API, once it has printed its port
-        self._log_path = log_path
+        self.log_path = log_path
         arguments = [] if port is None else [str(port)]
         with open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
             self._process = subprocess.Popen(
@@ -73,9 +73,9 @@ class EmbeddedServer:
                 return self.address
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
-                raise ServerFailed(f"The embedded Prefect server has not started in time; its log is {self._log_path}.")
+                raise ServerFailed(f"The embedded Prefect server has not started in time; its log is {self.log_path}.")
         raise ServerFailed(
-            f"The embedded Prefect server did not start; its log is {self._log_path}.{last_error(self._log_path)}"
+            f"The embedded Prefect server did not start; its log is {self.log_path}.{last_error(self.log_path)}"
         )
 
     def has_address(self) -> bool:
@@ -194,6 +194,7 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     check_port(port)
     prefect_home = Path(os.environ["PREFECT_HOME"])
     check_database(prefect_home)
+    shrink_database(prefect_home, tell)
     log = str(prefect_home / "server.log")
     keep_history(RetentionSettings().history_days)
     with embedded_server(log, port) as server:

@@ -10,7 +10,7 @@ from small_recipe import fill, new_world
 
 from corpora.errors import InputError
 from flows.orchestration.server import database as module
-from flows.orchestration.server.database import check_database, database_of
+from flows.orchestration.server.database import OF_THE_USER, check_database, database_of, shrink_database
 
 
 @pytest.fixture
@@ -59,6 +59,32 @@ def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) 
         ):
             check_database(home)
     check_database(home)
+
+
+def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the file stays as large as it ever was, or is written anew for little, or anything is lost."""
+    monkeypatch.setattr(module, "SHRINK_BYTES", 1_000_000)
+    for name in OF_THE_USER:
+        monkeypatch.delenv(name, raising=False)
+    path, told = database_of(tmp_path), list[str]()
+    shrink_database(tmp_path, told.append)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA journal_mode = WAL")  # as the server has it
+        database.execute("CREATE TABLE history (text)")
+        database.executemany("INSERT INTO history VALUES (?)", [("x" * 10_000,)] * 300)
+    shrink_database(tmp_path, told.append)
+    assert told == [] and path.stat().st_size > 3_000_000
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM history WHERE rowid > 10")
+    with closing(sqlite3.connect(path)) as held:  # as by a server that has nothing to do
+        held.execute("SELECT count(*) FROM history").fetchone()
+        size = path.stat().st_size
+        shrink_database(tmp_path, told.append)
+        assert told == [] and path.stat().st_size == size
+    shrink_database(tmp_path, told.append)
+    assert len(told) == 1 and path.stat().st_size < 200_000
+    with closing(sqlite3.connect(path)) as database, database:
+        assert database.execute("SELECT count(*) FROM history").fetchone() == (10,)
 
 
 @pytest.mark.slow

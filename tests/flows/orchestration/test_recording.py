@@ -3,15 +3,18 @@
 import os
 import signal
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from launched import LONG, Site, ask, new_home, server, session_processes, start, wait_until
-from prefect.states import Completed
+from prefect.states import Completed, State
 from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
@@ -28,11 +31,12 @@ GONE = httpx.ConnectError("All connection attempts failed")
 
 
 class Api:
-    """An API that answers, or does not, as it is told."""
+    """An API that answers, or does not, as it is told. closed: the states that runs were given at their end"""
 
     def __init__(self) -> None:
         self.up = True
         self.calls = 0
+        self.closed: list[str] = []
 
     def answers(self, address: str) -> bool:
         return self.up
@@ -42,6 +46,14 @@ class Api:
         if not self.up:
             raise GONE
         return "taken"
+
+    @contextmanager
+    def client(self, sync_client: bool) -> Iterator["Api"]:
+        yield self
+
+    def set_flow_run_state(self, id: UUID, state: State[Any], force: bool) -> None:
+        self.take()
+        self.closed.append(f"{state.name}: {state.message}")
 
 
 @pytest.fixture
@@ -59,6 +71,8 @@ def api(quick: None, monkeypatch: pytest.MonkeyPatch) -> Api:
     """An API that is looked at."""
     made = Api()
     monkeypatch.setattr(module, "answers", made.answers)
+    monkeypatch.setattr("prefect.client.orchestration.get_client", made.client)
+    monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(uuid4()))
     return made
 
 
@@ -76,6 +90,16 @@ def test_a_server_that_does_not_answer_is_done_without(api: Api) -> None:
         calls = api.calls
         assert leave(api.take) is None and api.calls == calls
     assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT}"]
+
+
+def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a run waits for a server that nobody starts again, or the line lacks where its log is."""
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 1e9)
+    told: list[str] = []
+    server: Any = SimpleNamespace(ended=True, log_path="server.log")
+    with during(Recording(ADDRESS, told.append, server)):
+        assert leave(api_gone) is None
+    assert told == [f"The embedded Prefect server has ended; its log is server.log. {module.WITHOUT}"]
 
 
 def test_a_server_that_is_away_for_a_moment_is_asked_again(api: Api) -> None:
@@ -105,22 +129,50 @@ def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:
     assert is_unanswered(wrapped) and not is_unanswered(RuntimeError("another"))
 
 
-def test_the_end_of_the_work_counts_and_not_of_its_record(api: Api) -> None:
-    """Fails where a run that is finished fails because the server cannot be told, or the error is the server's."""
+class Clock:
+    """A clock that waits for nobody. An API is away from `stops` until it `continues`."""
 
-    def flow(end: FlowEnd, work: Any) -> Any:
+    def __init__(self, api: Api, stops: float, continues: float) -> None:
+        self._api, self._away, self._now = api, (stops, continues), 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        self._api.up = not self._away[0] <= self._now < self._away[1]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize(
+    ("lasts", "away", "closed"), [(10, 20, True), (10, 300, False), (60, 300, False), (400, 300, True)]
+)
+def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
+    api: Api, monkeypatch: pytest.MonkeyPatch, lasts: int, away: int, closed: bool, broken: bool
+) -> None:
+    """Fails where a run waits for more than half a minute, ends with the server's error, or is not closed there."""
+    clock, end, told = Clock(api, 10, 10 + away), FlowEnd(), list[str]()
+    for name, value in {"time": clock, "PAUSE_SECONDS": 1.0, "ANSWER_SECONDS": 30.0}.items():
+        monkeypatch.setattr(module, name, value)
+
+    def work() -> Any:
+        for _ in range(0, lasts, 5):
+            leave(api.take)
+            clock.sleep(5)
+        if broken:
+            raise InputError("The disk is full.")
+        return Completed(message="done")
+
+    def flow() -> Any:
         end.keep(work)
         raise GONE
 
-    def broken() -> Any:
-        raise InputError("The disk is full.")
-
-    done = Completed(message="done")
-    for work in (lambda: done, broken):
-        end = FlowEnd()
-        with during(Recording(ADDRESS, lambda line: None)):
-            with nullcontext() if work is not broken else pytest.raises(InputError, match="The disk is full"):
-                assert end.whatever(lambda: flow(end, work)) is done  # noqa: B023  called at once
+    with during(Recording(ADDRESS, told.append)):
+        with pytest.raises(InputError, match="The disk is full") if broken else nullcontext():
+            state = end.whatever(flow)
+            assert state is not None and state.message == "done"
+    assert clock.monotonic() <= lasts + 35 and len(told) == (away > 30)
+    assert api.closed == [("Failed: InputError: The disk is full." if broken else "Completed: done")] * closed
 
 
 def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api) -> None:
@@ -235,10 +287,15 @@ def test_a_server_that_is_killed_or_stopped_costs_no_result(
             assert wait_until(lambda: bool(servers(process.pid)), LONG)
             [own] = servers(process.pid)
         send(own, number)
+        if (whose, when, number) == ("own", "middle", signal.SIGSTOP):
+            assert wait_until(lambda: any("The run continues without" in line for line in said), LONG), said
+            send(own, signal.SIGCONT)
         process.wait(LONG)
         send(own, signal.SIGCONT)
         reading.join()
         process.stdout.close()
+        if (whose, when, number) == ("own", "middle", signal.SIGSTOP):
+            assert [run["state"]["name"] for run in ask(str(api), "flow_runs")] == ["Completed"]
     assert process.returncode == 0, said
     assert len([line for line in said if "The run continues without" in line]) == 1, said
     assert not [line for line in said if "Traceback" in line or "ERROR" in line], said
