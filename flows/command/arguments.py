@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 StoreAddress = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
+VocabularyName = Annotated[
+    str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")
+]
+NamesStore = Annotated[str, Parameter(help="The store in which names are looked up.")]
 RecipeStore = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
 Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
 Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]

@@ -7,25 +7,29 @@ MODEL is a folder with config.json, model.safetensors and tokenizer.json, an art
 that the user can fix comes back as the trainer's own paragraph.
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from corpora.errors import InputError
-from corpora.store.manifest import StoredFile
-from flows.run.inputs.start_model import model_files
+from flows.run.inputs.start_model import copy_model, model_files
 from flows.run.record.releases import release_address
-from flows.run.store_address import Artifact, find_artifacts, newest
+from flows.run.store_address import find_artifacts, newest
 from flows.signals import scratch_folder
 from trainer.launching.commands import command, environment, processes_of
 from trainer.launching.launch import TrainingFailed
 from trainer.launching.output import LOG_LINES, events
 from trainer.settings.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 CONFIG = "config.json"
 PREFIX = "trainer: "  # before the paragraph that the trainer ends with
@@ -57,15 +61,8 @@ def model_folder(address: str) -> Iterator[Path]:
         yield Path(artifact.place.full_path(config)).parent
         return
     with scratch_folder() as scratch:
-        _copy(artifact, files, scratch)
-        yield scratch
-
-
-def _copy(artifact: Artifact, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy a model's files from a store that is not on this machine."""
-    for name, file in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(artifact.place.read(f"{artifact.manifest.stage_folder}/{file.path}"))
+        copy_model(artifact.place, artifact.manifest, files, scratch / "model")
+        yield scratch / "model"
 
 
 # The process.
@@ -113,11 +110,11 @@ def trainer_events(*arguments: str, training: TrainingSettings | None = None) ->
 
 
 @contextmanager
-def job_file(job: str) -> Iterator[str]:
+def job_file(job: "DataclassInstance") -> Iterator[str]:
     """Yield the path of a file with a job for the trainer, for the time of the block."""
     with scratch_folder() as scratch:
         path = scratch / "job.json"
-        path.write_text(job, encoding="utf-8")
+        path.write_text(json.dumps(asdict(job), ensure_ascii=False), encoding="utf-8")
         yield str(path)
 
 

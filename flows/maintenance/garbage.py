@@ -25,7 +25,7 @@ from corpora.store.leases.reader_lease import is_held
 from corpora.store.manifest import Manifest, is_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
-from flows.integrity.inventory import Holdings, read_holdings
+from flows.integrity.inventory import read_holdings
 from flows.maintenance.run_records import old_runs
 from flows.run.faults.gc_lock import clearings
 from flows.run.pipeline import STAGES
@@ -71,7 +71,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A store as a clean-up sees it: what is in it, and what of that is needed."""
+    """A store as a clean-up sees it: its artifacts' finished files with their sizes, and what of that is needed."""
 
     place: Place
     sizes: Mapping[str, int]
@@ -119,21 +119,15 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     }
     return Look(
         place=place,
-        sizes=_sizes(holdings),
+        sizes={path: size for path, size in place.sizes("").items() if is_of_artifact(path)},
         manifests=holdings.manifests,
         needed=find_needed(place, holdings.manifests, policy, now),
         begun=frozenset(begun),
     )
 
 
-def _sizes(holdings: Holdings) -> dict[str, int]:
-    """Return the finished files of artifacts, with their sizes."""
-    return {path: size for path, size in holdings.place.sizes("").items() if is_of_artifact(path)}
-
-
-def garbage(seen: Look, keep_runs: int) -> Garbage:
-    """Return everything that may go, given a look at the store."""
-    artifacts = unneeded(seen)
+def garbage(seen: Look, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
+    """Return everything that goes with some artifacts that nobody needs, given a look at the store."""
     left = {folder: manifest for folder, manifest in seen.manifests.items() if folder not in artifacts}
     files = leftovers(seen, left, artifacts)
     runs = old_runs(seen.place, keep_runs)

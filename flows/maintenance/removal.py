@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from corpora.store.leases.reader_lease import remove_unless_held
 from corpora.store.places.place import Place
 from flows.integrity.store_lock import store_alone
-from flows.maintenance.garbage import Garbage, Look, Policy, garbage, leftovers, look, unneeded
+from flows.maintenance.garbage import Garbage, Look, Policy, garbage, look, unneeded
 from flows.maintenance.run_records import old_runs, remove
 from flows.run.faults.gc_lock import Clearing, clearing, clearings
 
@@ -38,18 +38,14 @@ def clear_store(
         turn.begin([*wanted, *seen.begun])
         freed = _Freed(place, turn, advance)
         removed = [folder for folder in wanted if freed.artifact(folder, seen)]
-        left = {folder: manifest for folder, manifest in seen.manifests.items() if folder not in removed}
-        files = leftovers(seen, left, removed)
-        runs = old_runs(place, keep_runs)
-        for path, size in {**files, **{path: size for run in runs.values() for path, size in run.items()}}.items():
-            freed.file(path, size)
-        unknown = garbage(seen, keep_runs).unknown
+        gone, runs = garbage(seen, keep_runs, removed), old_runs(place, keep_runs)
+        for files in (gone.files, *runs.values()):
+            for path, size in files.items():
+                freed.file(path, size)
         for path, present in clearings(place).items():
             if present.is_gone:
                 remove(place, path)
-        return Garbage(
-            artifacts=tuple(removed), files=files, runs=tuple(runs), unknown=unknown, size_bytes=freed.size_bytes
-        )
+        return gone
 
 
 class _Freed:
@@ -57,7 +53,7 @@ class _Freed:
 
     def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
-        self.size_bytes = 0
+        self._size_bytes = 0
 
     def artifact(self, folder: str, seen: Look) -> bool:
         """Remove the manifest of an artifact, unless a reader holds it."""
@@ -74,5 +70,5 @@ class _Freed:
         self._count(size)
 
     def _count(self, size: int) -> None:
-        self.size_bytes += size
-        self._advance(self.size_bytes)
+        self._size_bytes += size
+        self._advance(self._size_bytes)

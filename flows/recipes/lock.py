@@ -27,13 +27,7 @@ from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
-from flows.recipes.guesses.fields import (
-    WITHOUT,
-    Guessed,
-    guess_new,
-    refuse_nothing_left,
-    without_text,
-)
+from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.recipe import Recipe
 from trainer.jobs.start import Start

@@ -23,7 +23,7 @@ from corpora.store.places.address import plain_address
 from corpora.store.settings import bind, check_choice, check_range, convert, toml_table, unknown_key
 from corpora.store.workers.pool import Limits
 from flows.recipes.guesses.fitted_defaults import Fitted
-from flows.recipes.model_table import OF_START, read_model_table
+from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
 from flows.recipes.settings.bounds import Bound, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
@@ -47,7 +47,6 @@ from flows.recipes.tables import (
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
-from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
 TABLES = (
@@ -106,27 +105,6 @@ class ShardsEntry:
     name: str
     vocabulary: str
     settings: ShardSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelEntry:
-    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
-
-    given, folder: for an existing model that training begins with, see `ModelTable`; likewise for the teacher
-    """
-
-    settings: ModelSettings
-    training: TrainingSettings
-    phases: tuple[tuple[str, ...], ...]
-    given: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
-    teacher: str = ""
-    teacher_folder: str = ""
-
-    @property
-    def shards(self) -> tuple[str, ...]:
-        """Return every set that is read, once."""
-        return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,8 +275,7 @@ def _model(
         for number, phase in enumerate(training.phase, 1)
         for key, names in [("shards", [phase.shards]) if phase.mixture is None else ("mixture", [*phase.mixture])]
     )
-    model = read_model_table(sections["model"], path)
-    entry = ModelEntry(training=training, phases=phases, **model._asdict())
+    entry = read_model_table(sections["model"], path, training, phases)
     vocabularies = {each.vocabulary for each in shards if each.name in entry.shards}
     if len(vocabularies) > 1:
         raise InputError(

@@ -8,7 +8,7 @@ import json
 import re
 import stat
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,19 @@ def dotted(at: Sequence[str]) -> str:
     'source."2026.11".path'
     """
     return ".".join(f'"{part}"' if "." in part else part for part in at)
+
+
+def leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a table, and of tables in it, with their dotted keys.
+
+    >>> list(leaves({"gopher": {"min_words": 3}, "enabled": True}))
+    [('gopher.min_words', 3), ('enabled', True)]
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in leaves(value))
+        else:
+            yield key, value
 
 
 def toml(value: Any) -> str:

@@ -46,7 +46,7 @@ class Compared:
 
     @property
     def named(self) -> Mapping[str, Change]:
-        """By name."""
+        """The changes by name: that of a reason's count by its name in an account, `dropped: parse: empty`."""
         return {change.name: change for change in self.changes}
 
     @property
@@ -64,10 +64,6 @@ class Compared:
                 first.setdefault(what, change)
         order = [*_HEADLINES, *_OF_ARTIFACTS[:2], *_OF_FIRST, "language share", *_OF_ARTIFACTS[2:]]
         return sorted(first.values(), key=lambda change: order.index(parted(change.name)[0]))
-
-    def of_reason(self, loss: str) -> Change | None:
-        """Return the change of a reason's count, by its name in an account: `dropped: parse: empty`."""
-        return self.named.get(loss)
 
 
 def parted(name: str) -> tuple[str, str, str]:

@@ -37,7 +37,7 @@ def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> l
     most = max((count for _, count in losses), default=1)
     rows = []
     for name, count in losses:
-        change = compared.of_reason(name) if compared is not None else None
+        change = compared.named.get(name) if compared is not None else None
         moves = {"change": change_text(change) if change else "-", "moved": change is not None and bool(change.change)}
         rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **moves})
     return rows

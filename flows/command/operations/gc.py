@@ -9,7 +9,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from flows.command.terminal.output import say
-from flows.maintenance.garbage import Garbage, Policy, garbage, look
+from flows.maintenance.garbage import Garbage, Policy, garbage, look, unneeded
 from flows.maintenance.removal import clear_store
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
@@ -32,9 +32,11 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
             "address; `cloze run` prints it."
         )
     tell = to_stderr if as_json else say
-    result = (
-        clear_store(place, policy, keep_runs, tell, FreedLine()) if delete else garbage(look(place, policy), keep_runs)
-    )
+    if delete:
+        result = clear_store(place, policy, keep_runs, tell, FreedLine())
+    else:
+        seen = look(place, policy)
+        result = garbage(seen, keep_runs, unneeded(seen))
     if as_json:
         print(json.dumps({"deleted": delete, **asdict(result)}, indent=1))
         return 0

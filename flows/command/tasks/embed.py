@@ -1,7 +1,5 @@
 """`cloze embed`: vectors of a file's texts, words or tokens, by the trainer's process."""
 
-import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +17,7 @@ def embed_texts(
     """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
     with model_folder(model) as folder:
         job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
-        with job_file(json.dumps(dataclasses.asdict(job))) as path:
+        with job_file(job) as path:
             for event in trainer_events("embed", path):
                 if event["event"] == "step":
                     tell(f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written")

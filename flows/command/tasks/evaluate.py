@@ -6,7 +6,6 @@
 Promise: what is finished in the output folder is not done again; the files of the table are written again each time.
 """
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -199,7 +198,7 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
 def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
     listener, training = Listener(tell), runs[0].job.settings.training(1)
-    with job_file(json.dumps(dataclasses.asdict(SuiteJob(runs=runs)))) as path:
+    with job_file(SuiteJob(runs=runs)) as path:
         for event in trainer_events("evaluate", path, training=training):
             if event["event"] in LINES:
                 tell(LINES[event["event"]](event))

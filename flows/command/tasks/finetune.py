@@ -95,7 +95,7 @@ def finetune_model(
             evaluation=files.evaluation,
             settings=settings,
         )
-        with job_file(job.to_json()) as path:
+        with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 listener.hear(event)
     return 0

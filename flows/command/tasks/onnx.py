@@ -3,7 +3,6 @@
 For a suite the same for each task's median run, with its score: the output of `cloze evaluate --onnx`.
 """
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -41,7 +40,7 @@ def written(folder: Path, output: Path, int8: bool, file: FileSettings | None) -
     with ExitStack() as held:
         options = ["--int8"] if int8 else []
         if file is not None:
-            options += ["--file", held.enter_context(job_file(json.dumps(dataclasses.asdict(file))))]
+            options += ["--file", held.enter_context(job_file(file))]
         [event] = trainer_events("onnx", *options, "--", str(folder), str(output.resolve()))
     models: Models = event["models"]
     return models

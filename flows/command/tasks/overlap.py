@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
 from flows.export.exported import Provenance, provenance_of
-from flows.run.store_address import Artifact, find_artifacts, newest
+from flows.run.store_address import find_artifacts, newest
 from trainer.tasks.registry import read_task
 from trainer.tasks.suites.overlap import CorpusOverlap, item_texts, met_texts, overlap_of
 from trainer.tasks.suites.suite import Suite
@@ -28,14 +28,6 @@ class CorpusRead:
 
     corpus: Manifest
     sources: frozenset[str] | None
-
-
-def model_artifact(address: str) -> Artifact | None:
-    """Return the artifact that a model's address means; None where it is a folder outside a store."""
-    try:
-        return newest(find_artifacts(address, "models"))
-    except InputError:  # no artifact exists at the address
-        return None
 
 
 def overlaps(suite: Suite, made: Provenance | None) -> Mapping[tuple[str, str], CorpusOverlap]:
@@ -93,5 +85,8 @@ def _documents(made: Provenance, read: Sequence[CorpusRead]) -> Iterator[pa.Arra
 
 def provenance_at(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None where it is not in a store."""
-    artifact = model_artifact(address)
-    return provenance_of(artifact) if artifact is not None else None
+    try:
+        artifact = newest(find_artifacts(address, "models"))
+    except InputError:  # no artifact exists at the address
+        return None
+    return provenance_of(artifact)

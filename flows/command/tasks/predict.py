@@ -1,6 +1,5 @@
 """`cloze predict`: a fine-tuned model's predictions for a file's records, by the trainer's process."""
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,7 @@ def predict_file(
     official: file for answers that are spans, as SQuAD's script reads them
     int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
     """
-    with model_folder(model) as folder, job_file(json.dumps(dataclasses.asdict(file))) as path:
+    with model_folder(model) as folder, job_file(file) as path:
         flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
         asked = [_command(folder, int8), *flags, "--", str(folder), path, str(output.resolve())]
         for event in trainer_events(*asked):

@@ -31,7 +31,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             asked = scratch / "query.tsv"
             asked.write_text(f"1\t{' '.join(query.split())}\n", encoding="utf-8")
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
-        path = held.enter_context(job_file(replace(job, model=model, rerank=rerank).to_json()))
+        path = held.enter_context(job_file(replace(job, model=model, rerank=rerank)))
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)

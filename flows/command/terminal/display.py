@@ -5,7 +5,7 @@ every output is bounded and names what it leaves out, and what colour shows is a
 pipe or a terminal without colour loses nothing. Nothing here reads a store.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -17,10 +17,11 @@ from rich.text import Text
 
 from corpora.kernels.arrays import Int64s
 from corpora.schema import Document, Dropped
-from corpora.store.manifest import Json, Manifest
+from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import plain_table
 from flows.recipes.settings.privacy import printable, visible
+from flows.recipes.tables import leaves
 from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
@@ -99,7 +100,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
         _ledger(manifest),
     ]
     for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
-        pairs = list(flattened(values))
+        pairs = [(key, str(value)) for key, value in leaves(values)]
         if pairs:
             sections += [_two_columns(title, pairs[: 3 * ROWS]), *_more(len(pairs), 3 * ROWS, f"{title}s")]
     return Group(*sections)
@@ -132,19 +133,6 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
     for name, value in pairs:
         table.add_row(Text(name), Text(visible(value, VALUE)))
     return table
-
-
-def flattened(values: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield nested tables as dotted keys, in their order.
-
-    >>> list(flattened({"clean": {"profile": "cased"}, "seed": 1}))
-    [('clean.profile', 'cased'), ('seed', '1')]
-    """
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", str(value)
 
 
 def show_example(

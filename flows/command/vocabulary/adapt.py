@@ -10,14 +10,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.command.arguments import AsJson
+from flows.command.arguments import AsJson, NamesStore, VocabularyName
 from flows.command.terminal.output import console, say
 
 
 def adapt(
-    vocabulary: Annotated[
-        str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")
-    ],
+    vocabulary: VocabularyName,
     *,
     corpus: Annotated[
         list[str], Parameter(help="Files, a folder or a corpus of the store; may be given again.", negative=())
@@ -33,7 +31,7 @@ def adapt(
     digits: Annotated[bool, Parameter(help="Take words with digits as well.", negative=())] = False,
     beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
-    store: Annotated[str, Parameter(help="The store in which names are looked up.")] = "store",
+    store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
     """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""

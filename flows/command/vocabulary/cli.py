@@ -12,24 +12,21 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import AsJson
+from flows.command.arguments import AsJson, NamesStore, VocabularyName
 from flows.command.terminal.output import console
 from flows.command.vocabulary.adapt import adapt
 
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
-
-Name = Annotated[str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")]
-Store = Annotated[str, Parameter(help="The store in which names are looked up.")]
 
 SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
 
 @vocabulary_app.command
 def show(
-    vocabulary: Name,
+    vocabulary: VocabularyName,
     sentence: Annotated[str | None, Parameter(help="A text to cut into pieces.")] = None,
     *,
-    store: Store = "store",
+    store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
     """Show what a vocabulary is, and how it cuts a text into pieces."""
@@ -54,12 +51,12 @@ def show(
 
 @vocabulary_app.command
 def compare(
-    first: Name,
-    second: Name,
+    first: VocabularyName,
+    second: VocabularyName,
     sentence: Annotated[str | None, Parameter(help="A text to compare them on; default: a story.")] = None,
     *,
     text: Annotated[Path | None, Parameter(help="A text file to compare them on, instead.")] = None,
-    store: Store = "store",
+    store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
     """Compare two vocabularies: the pieces they share, and what each makes of a text."""

@@ -74,14 +74,9 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def show_table(key: str, rows: Sequence[Row], description: str) -> None:
-    """Show a table as an artifact of the run that this is called in."""
-    Living(key=key).show(rows, description)
-
-
-def show_markdown(key: str, markdown: str, description: str) -> None:
-    """Show our own Markdown as an artifact."""
-    Living(key=key).show(markdown, description)
+def show_once(key: str, data: Data, description: str) -> None:
+    """Show a table, or our own Markdown, as an artifact of the run that this is called in."""
+    Living(key=key).show(data, description)
 
 
 def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:

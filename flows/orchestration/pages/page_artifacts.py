@@ -20,9 +20,8 @@ from flows.orchestration.pages.markdown import (
     in_row,
     plain,
     show_ended_run,
-    show_markdown,
     show_markdown_of,
-    show_table,
+    show_once,
 )
 from flows.orchestration.pages.report_server import keep_store, report_path
 from flows.orchestration.server.embedded import is_of_home
@@ -44,12 +43,12 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
     """Show the ledger as a table artifact, and samples of the dropped documents."""
     name = manifest.stage_folder
     described = f"{name}: {summary(manifest)}"
-    show_table(f"ledger-{name}", ledger_table(manifest), described)
+    show_once(f"ledger-{name}", ledger_table(manifest), described)
     for table in ("dropped", "removed"):
         samples = dropped_samples(place, manifest, table, Privacy(privacy))
         if samples:
             described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
-            show_table(f"{table}-{name}", samples, described)
+            show_once(f"{table}-{name}", samples, described)
 
 
 def run_called(recipe: str) -> str:
@@ -84,7 +83,7 @@ def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
 def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:
     """Show the lineage of a run on its page. report: where its report is, or the command that says so"""
     described = f"{recipe}: what came from what, and how much of it"
-    show_markdown(f"lineage-{recipe}", lineage(manifests, report), described)
+    show_once(f"lineage-{recipe}", lineage(manifests, report), described)
 
 
 def show_ended(

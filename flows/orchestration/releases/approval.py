@@ -15,7 +15,7 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
-from flows.orchestration.pages.markdown import in_row, show_markdown
+from flows.orchestration.pages.markdown import in_row, show_once
 from flows.orchestration.releases.release import PersonsWord, Promotion
 from flows.orchestration.runs.notifications import Notifier
 from flows.orchestration.runs.stage_tasks import closed_when_stopped
@@ -52,7 +52,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
         """A release that a person approves or rejects."""
         with closed_when_stopped():
             url = f"{ui}/runs/flow-run/{flow_run.id}"
-            show_markdown(f"release-{name}", crossed_lines(promotion), f"{title}: what crosses its bounds")
+            show_once(f"release-{name}", crossed_lines(promotion), f"{title}: what crosses its bounds")
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
             place, waiting = promotion.place, says_who_waits(promotion, url)

@@ -45,7 +45,7 @@ from flows.run.policies import default_workers
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import keep_figures
 from flows.run.record.heartbeat import Advance, Pulse, unless_begun
-from flows.run.record.run_record import RunRecord, StageRecord, begin_run, new_run_id, now_text, recipe_file
+from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
@@ -185,9 +185,11 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
 
 def end_well(run: RunState, outcome: Outcome) -> str:
     """Keep the figures and the results of a run that succeeded; return its report. Raises Damaged."""
+    from flows.report.page import build_page  # only the end of a run needs it
+
     run.outcome, run.record = outcome, run.record_now("completed")
     keep_figures(run.place, run.record, run.figures)
-    return report_of(run.place, run.record, run.recipe, run.lock)
+    return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
 
 
 def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) -> None:
@@ -222,13 +224,6 @@ def _record_failure(run: RunState, why: BaseException) -> None:
         run.write(run.record_now("failed", error))
     except InputError as refused:
         run.tell(f"The failed run could not be recorded: {refused}")
-
-
-def report_of(place: Place, record: RunRecord, recipe: Recipe, lock: Lock) -> str:
-    """Return the run's HTML report."""
-    from flows.report.page import build_page  # only the end of a run needs it
-
-    return build_page(place, record, recipe.privacy.samples, lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

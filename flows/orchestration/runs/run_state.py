@@ -18,7 +18,7 @@ from flows.engines.contract import RunEngine
 from flows.orchestration.pages.markdown import log
 from flows.orchestration.pages.page_artifacts import conclusion, line
 from flows.recipes.lock import Lock
-from flows.recipes.recipe import ModelEntry, Recipe
+from flows.recipes.recipe import Recipe
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
@@ -81,11 +81,6 @@ class RunState:
         self.mending = DamageTracker(tell=self.warn)
 
     @property
-    def model(self) -> ModelEntry | None:
-        """The model of the recipe, if it has one."""
-        return self.recipe.model
-
-    @property
     def records(self) -> list[StageRecord]:
         """The stages of the run so far, in the order in which they were done."""
         return [history.record for history in list(self.stages.values()) if history.record is not None]
@@ -106,8 +101,8 @@ class RunState:
 
     def shards_of_phase(self, phase: int) -> str:
         """Return the shard sets that a phase of the training read, by their names in the recipe."""
-        assert self.model is not None
-        return " + ".join(name or self.recipe.name for name in self.model.phases[phase])
+        assert self.recipe.model is not None
+        return " + ".join(name or self.recipe.name for name in self.recipe.model.phases[phase])
 
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""

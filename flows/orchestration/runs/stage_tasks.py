@@ -17,13 +17,7 @@ from uuid import UUID
 
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterId,
-    TaskRunFilter,
-    TaskRunFilterState,
-    TaskRunFilterStateType,
-)
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
 from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
@@ -35,7 +29,7 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.stage import PartPlan, Stage, Survey
 from corpora.store.workers.pool import PoolClosed, WorkerDied
-from flows.orchestration.pages.markdown import Living, show_markdown, show_tags
+from flows.orchestration.pages.markdown import Living, show_once, show_tags
 from flows.orchestration.pages.page_artifacts import (
     conclusion,
     flow_called,
@@ -53,9 +47,8 @@ from flows.orchestration.runs.tasks import (
     FlowTasks,
     LoneTasks,
     build_range,
+    finish_stage,
     plainly,
-    publish_stage,
-    reuse_stage,
     state_of,
     train_range,
 )
@@ -147,8 +140,8 @@ def await_tasks(client: SyncPrefectClient, flow_run_id: UUID, seconds: float, en
 
     end: the state that each is put into
     """
-    unfinished = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=UNFINISHED)))
-    of_flow = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
+    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})
+    of_flow = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}})
     deadline, settled = time.monotonic() + seconds, 0
     while settled < SETTLED_LOOKS and time.monotonic() < deadline:
         tasks = client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished)
@@ -185,7 +178,7 @@ def show_run(run: RunState) -> None:
     show_tags(UUID(id), run_tags(run.recipe, "builds"))
     run.flow_run = flow_run_at(mine.address, id, mine.embedded)
     report = report_shown(run.place, run.run_id, id, mine.embedded or is_of_home(mine.address), run.tell)
-    show_markdown(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
+    show_once(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 
 def run_and_judge(performer: "Performer") -> Outcome:
@@ -324,11 +317,8 @@ class Build:
             future.result()
             self._performer.advance(self, number)
         give_way()
-        what, tasks = self.stage.stage_folder, self._performer.tasks
-        if self.survey.manifest is not None:
-            manifest = tasks.do(what, partial(reuse_stage, self._run, self.survey.manifest))
-        else:
-            manifest = tasks.do(f"{what}: publish", partial(publish_stage, self._run, self.stage, self.survey))
+        name = self.stage.stage_folder if self.survey.manifest is not None else f"{self.stage.stage_folder}: publish"
+        manifest = self._performer.tasks.do(name, partial(finish_stage, self._run, self.stage, self.survey))
         assert isinstance(manifest, Manifest)
         return manifest
 

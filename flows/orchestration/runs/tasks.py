@@ -75,25 +75,17 @@ def train_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrust
     return state_of(train_and_keep, parts_built)
 
 
-def publish_stage(run: RunState, stage: Stage, survey: Survey) -> State[Manifest]:
-    """Make the artifact appear, and leave its ledger where people look."""
+def finish_stage(run: RunState, stage: Stage, survey: Survey) -> State[Manifest]:
+    """Make the artifact appear, unless the store holds it whole, and leave its ledger where people look."""
 
     def publish_and_show() -> Manifest:
-        manifest = publish(run.place, stage, survey)
+        manifest = survey.manifest or publish(run.place, stage, survey)
         leave_artifacts(run.place, manifest, run.recipe.privacy.samples)
         return manifest
 
-    return state_of(publish_and_show, summary)
-
-
-def reuse_stage(run: RunState, manifest: Manifest) -> State[Manifest]:
-    """Report a stage that the store holds whole."""
-
-    def show() -> Manifest:
-        leave_artifacts(run.place, manifest, run.recipe.privacy.samples)
-        return manifest
-
-    return state_of(show, lambda manifest: f"whole in the store: {summary(manifest)}", lambda: "Reused")
+    if survey.manifest is None:
+        return state_of(publish_and_show, summary)
+    return state_of(publish_and_show, lambda manifest: f"whole in the store: {summary(manifest)}", lambda: "Reused")
 
 
 # How it is done

@@ -9,13 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 
@@ -52,9 +46,8 @@ def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[State
 
     due: other filters, by their names
     """
-    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
     return client.read_flow_runs(
-        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
-        flow_run_filter=FlowRunFilter(state=state, **due),
+        deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}, **due}),
         sort=FlowRunSort.NEXT_SCHEDULED_START_TIME_ASC,
     )

@@ -28,13 +28,7 @@ from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
 from flows.orchestration.server.database import check_database, shrink_database, starting_turn
-from flows.orchestration.server.embedded import (
-    ServerFailed,
-    answers,
-    check_port,
-    embedded_server,
-    keeps_runs_of,
-)
+from flows.orchestration.server.embedded import ServerFailed, answers, check_port, embedded_server, keeps_runs_of
 from flows.orchestration.server.history import keep_history
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word

@@ -4,11 +4,11 @@ Promise: a folder keeps its choice, whatever files come later and whatever templ
 the settings themselves. A lock of a version that fitted nothing holds none, and its folder keeps the default rules.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flows.recipes.tables import toml
+from flows.recipes.tables import leaves, toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +28,10 @@ class Fitted:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
         tables = [
-            "\n".join([f"[{name}]", *(f"{key} = {toml(value)}" for key, value in _leaves(table))])
+            "\n".join([f"[{name}]", *(f"{key} = {toml(value)}" for key, value in leaves(table))])
             for name, table in self.tables.items()
         ]
         return "\n".join([*comments, *tables]) + "\n\n"
-
-
-def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a table with their dotted keys.
-
-    >>> list(_leaves({"gopher": {"min_words": 3}, "enabled": True}))
-    [('gopher.min_words', 3), ('enabled', True)]
-    """
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{rest}", leaf) for rest, leaf in _leaves(value))
-        else:
-            yield key, value
 
 
 def fitted_line(name: str, fitted: Fitted) -> str:

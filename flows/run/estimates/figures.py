@@ -71,11 +71,6 @@ class Estimates:
         """The time of all stages by the clock, one kind after the other."""
         return sum(stage.seconds for stage in self.stages)
 
-    @property
-    def hungriest(self) -> StageEstimate:
-        """The stage that takes most memory."""
-        return max(self.stages, key=lambda stage: stage.memory_bytes)
-
     def to_json(self) -> dict[str, Any]:
         """Return a form for scripts: all figures, with their units and the sums."""
         sums = {name: getattr(self, name) for name in ("disk_bytes", "memory_bytes", "cpu_seconds", "seconds")}

@@ -51,7 +51,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, workers: int, avai
             f"{readable_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
             "fewer raw files, fewer [[shards]] or shards.copies, or dynamic masks instead of static ones."
         )
-    stage = estimates.hungriest
+    stage = max(estimates.stages, key=lambda stage: stage.memory_bytes)
     memory = stage.memory_bytes - WORKER_BYTES * (estimates.workers - workers)
     if memory > available and recipe.engine == LOCAL:
         raise InputError(

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from flows.recipes.recipe import ModelEntry, Recipe
+from flows.recipes.model_table import ModelEntry
+from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import StageEstimate
 from trainer.settings.phases import PhaseSettings, num_tokens
 

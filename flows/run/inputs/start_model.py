@@ -145,7 +145,7 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
         return replace(start, folder=str(Path(config).parent))
     folder = CACHE.expanduser() / "starts" / start.content
     if not folder.is_dir():
-        _copy(place, manifest, kept, folder)
+        copy_model(place, manifest, kept, folder)
     return replace(start, folder=str(folder))
 
 
@@ -157,8 +157,8 @@ def model_files(manifest: Manifest) -> dict[str, StoredFile]:
     return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
 
 
-def _copy(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy an artifact's files to this machine, all or none. Raises Damaged if one is not what was written."""
+def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """Copy an artifact's files to a folder here, all or none. Raises Damaged if one is not what was written."""
     new = unfinished(folder, alone=True)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)

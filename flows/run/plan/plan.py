@@ -125,30 +125,6 @@ def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned
     return entry, manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Holds the differences from an artifact in the store: settings, versions, raw files, or stages before it."""
-
-    settings: tuple[str, ...]
-    versions: tuple[str, ...]
-    raw: tuple[str, ...]
-    stages: tuple[str, ...]
-
-    def __str__(self) -> str:
-        named = {
-            "settings": self.settings,
-            "new version": self.versions,
-            "new data": self.raw,
-            "follows": self.stages,
-        }
-        return "; ".join(f"{what}: {', '.join(items)}" for what, items in named.items() if items)
-
-    @property
-    def weight(self) -> int:
-        """The number of differences."""
-        return len(self.settings) + len(self.versions) + len(self.raw) + len(self.stages)
-
-
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
     """Explain in one line why this stage is reused, finished, repaired or built.
 
@@ -162,8 +138,11 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
         return f"{parts} ({named})" if named else parts
     if faults:
         return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
-    differences = [difference(stage, other) for other in survey.others]
-    reason = str(min(differences, key=lambda d: d.weight)) if differences else "new"
+    reason = "new"
+    if survey.others:
+        differences = [difference(stage, other) for other in survey.others]
+        fewest = min(differences, key=lambda each: sum(map(len, each.values())))
+        reason = "; ".join(f"{what}: {', '.join(items)}" for what, items in fewest.items() if items)
     if survey.done and not survey.pointed:
         return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.pointed:
@@ -171,8 +150,8 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     return reason
 
 
-def difference(stage: Stage, other: Manifest) -> Difference:
-    """Compare a stage with an existing artifact of the same kind and name."""
+def difference(stage: Stage, other: Manifest) -> dict[str, list[str]]:
+    """Return what differs from an existing artifact of the same kind and name, under the words for it."""
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
         for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
@@ -182,12 +161,12 @@ def difference(stage: Stage, other: Manifest) -> Difference:
         versions.append(f"build {other.build_version} -> {stage.build_version}")
     changed = [parent for parent in stage.parents if parent not in other.parents]
     stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
-    return Difference(
-        settings=tuple(changed_settings(other.settings, stage.settings)),
-        versions=tuple(versions),
-        raw=tuple(parent_name(parent) for parent in changed if parent.role == "raw"),
-        stages=tuple(dict.fromkeys(stages)),
-    )
+    return {
+        "settings": changed_settings(other.settings, stage.settings),
+        "new version": versions,
+        "new data": [parent_name(parent) for parent in changed if parent.role == "raw"],
+        "follows": list(dict.fromkeys(stages)),
+    }
 
 
 def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:

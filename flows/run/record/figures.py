@@ -29,7 +29,7 @@ from corpora.store.tables import open_table
 from flows.run.record.example_shares import SURELY, label_deviation, shares_of, surface_of
 from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account
 from flows.run.record.lengths import sample_lengths, spread
-from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, passed_over, read_run, to_stderr
+from flows.run.record.run_record import RunRecord, list_runs, readable_runs, to_stderr
 from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
@@ -365,17 +365,9 @@ def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_st
 
     tell: is called for records that are damaged, and passed over
     """
-    for run_id in reversed(list_runs(place)):
-        if run_id >= run.run_id or run_id.partition("-")[2] != run.recipe:
-            continue
-        try:
-            earlier = read_run(place, run_id)
-        except DamagedRun as fault:
-            tell(passed_over(fault))
-            continue
-        if earlier.state == "completed" and earlier.recipe == run.recipe:
-            return earlier
-    return None
+    ids = (each for each in reversed(list_runs(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
+    earlier = (each for each in readable_runs(place, ids, tell) if each.state == "completed")
+    return next((each for each in earlier if each.recipe == run.recipe), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,15 +68,13 @@ class StageProgress:
 @contextmanager
 def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
     """End the heartbeat if the block fails, and let it continue otherwise."""
-    begun = False
     with last_word(pulse.end):
         try:
             yield pulse
-            begun = True
-        finally:
-            if not begun:
-                give_way()
-                pulse.end()
+        except BaseException:
+            give_way()
+            pulse.end()
+            raise
 
 
 class Pulse:

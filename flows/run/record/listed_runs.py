@@ -4,7 +4,7 @@ Cost: a listing of `runs/`, and a small file for each listed run.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from corpora.store.leases.active_runs import Present, read_presence
 from corpora.store.places.place import Place
 from flows.run.record.heartbeat import names_of, running_path
 from flows.run.record.run_record import (
+    Cost,
     DamagedRun,
     RunRecord,
     moment_of,
     passed_over,
-    read_run,
+    readable_runs,
     recorded_lock,
     to_stderr,
 )
@@ -63,9 +64,7 @@ class ListedRun:
             "seconds": self.seconds,
             "workers": record.workers if record is not None else None,
             "new_parts": new_parts(record) if record is not None else None,
-            "cpu_seconds": cost.cpu_seconds if cost is not None else None,
-            "bytes_written": cost.bytes_written if cost is not None else None,
-            "peak_bytes": cost.peak_bytes if cost is not None else None,
+            **{field.name: getattr(cost, field.name, None) for field in fields(Cost)},
         }
 
 
@@ -98,12 +97,9 @@ def state_of_run(
 
 
 def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
-    try:
-        record = read_run(place, run_id)
-    except DamagedRun as fault:
-        tell(passed_over(fault))
-        return None
-    return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
+    for record in readable_runs(place, [run_id], tell):
+        return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
+    return None
 
 
 def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
@@ -178,21 +174,19 @@ class StoreStatus:
     def to_json(self) -> dict[str, Any]:
         """Return a form for scripts."""
         return {
-            "running": [_running_json(state) for state in self.running],
+            "running": [_reported(state.present) for state in self.running],
             "lost": [state.run_id for state in self.lost],
-            "schedules": [{**present.said, **_process_json(present)} for present in self.schedules],
-            "waiting": [{**present.said, **_process_json(present)} for present in self.waiting],
+            "schedules": [*map(_reported, self.schedules)],
+            "waiting": [*map(_reported, self.waiting)],
             "quarantine": dict(self.quarantine),
         }
 
 
-def _running_json(state: ListedRun) -> dict[str, Any]:
-    assert state.present is not None
-    return {**state.present.said, **_process_json(state.present)}
-
-
-def _process_json(present: Present) -> dict[str, Any]:
-    return {"host": present.process.host, "pid": present.process.pid, "silent_seconds": round(present.silent, 1)}
+def _reported(present: Present | None) -> dict[str, Any]:
+    """Return what a live process has reported, and which one it is."""
+    assert present is not None
+    process = {"host": present.process.host, "pid": present.process.pid, "silent_seconds": round(present.silent, 1)}
+    return {**present.said, **process}
 
 
 def store_status(place: Place, tell: Callable[[str], None] = to_stderr) -> StoreStatus:

@@ -7,7 +7,7 @@ Record, lock and paths are sealed. A search for runs passes over a run with a da
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -260,15 +260,19 @@ def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterat
 
     tell: is called for those, and for runs whose start is still in the future here: others may be newer
     """
-    for run_id in reversed(list_runs(place)):
-        try:
-            record = read_run(place, run_id)
-        except DamagedRun as fault:
-            tell(passed_over(fault))
-            continue
+    for record in readable_runs(place, reversed(list_runs(place)), tell):
         if is_ahead(record):
             tell(f"{ahead_of_clock(record)}: it is taken for newer than runs that began before that.")
         yield record
+
+
+def readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str], None]) -> Iterator[RunRecord]:
+    """Yield the records of some runs. tell: is called for those that are damaged, and passed over"""
+    for run_id in run_ids:
+        try:
+            yield read_run(place, run_id)
+        except DamagedRun as fault:
+            tell(passed_over(fault))
 
 
 def newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:

@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="the trainer is not installed")
 from small_models import write_model
 
 from corpora.errors import InputError
+from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
@@ -63,6 +64,10 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
         assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
         assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
     assert not folder.exists()
+    weights = next(path for path in s3_store.sizes("models") if path.endswith(FILES[1]))
+    s3_store.write(weights, b"other")
+    with pytest.raises(Damaged), model_folder(s3_store.address):
+        pass
 
 
 def test_addresses_without_a_model_are_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.integrity.inventory import find_faults, read_holdings
-from flows.maintenance.garbage import Garbage, Policy, garbage, kept_runs, look
+from flows.maintenance.garbage import Garbage, Policy, garbage, kept_runs, look, unneeded
 from flows.maintenance.removal import clear_store
 from flows.run.faults.gc_lock import clearing, wait_for_clearing
 from flows.run.record.heartbeat import Pulse, names_of
@@ -104,7 +104,8 @@ def assert_whole(history: History) -> None:
 def test_what_the_last_runs_used_stays_and_the_rest_goes(history: History) -> None:
     """Fails where a part goes to which a newer artifact points, where an old one stays, or the count is wrong."""
     before = sum(history.place.sizes("").values())
-    planned = garbage(look(history.place, Policy(keep=1)), ALL)
+    seen = look(history.place, Policy(keep=1))
+    planned = garbage(seen, ALL, unneeded(seen))
     found = collect(history.place)
     assert (found.artifacts, found.files, found.size_bytes) == (planned.artifacts, planned.files, planned.size_bytes)
     assert sum(history.place.sizes("").values()) == before - found.size_bytes
