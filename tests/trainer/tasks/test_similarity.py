@@ -245,6 +245,10 @@ def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
     """Fails where a run begins that learns nothing, or something else than is meant."""
     with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
         fitted(SimilarityTask(loss="in-batch"))
+    with pytest.raises(InputError, match="only one pair"):
+        fitted(SimilarityTask(loss="in-batch"), [{"text": "a", "second": "b"}])
+    with pytest.raises(InputError, match="scores from 0 to 5, but `lowest` and `highest` are 0 to 4"):
+        fitted(SimilarityTask(highest=4.0))
     with pytest.raises(InputError, match="every row has the label 5"):
         fitted(SimilarityTask(), PAIRS[:1])
     with pytest.raises(InputError, match="width_weights has 1 numbers for 1 widths"):

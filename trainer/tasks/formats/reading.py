@@ -82,6 +82,12 @@ def read_examples(
     """
     wanted = Wanted(tuple(roles), tuple(optional))
     kind = format_of(settings, wanted)
+    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
+    if missing:
+        raise InputError(
+            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
+            "another format, or choose another task."
+        )
     counts.unit = kind.unit
     for line, record in kind.records(settings, wanted):
         counts.rows += 1

@@ -42,10 +42,17 @@ def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The objects of a `.jsonl`, one a line."""
     columns = columns_by_role(settings, wanted)
+    first = True
     with opened(settings.path) as stream:
         for number, line in enumerate(lines_of(stream, settings.path), 1):
             if not line.strip(" \r\n"):
                 continue
+            if first and line.lstrip().startswith("["):
+                raise InputError(
+                    f"{settings.path}, line {number}, begins a list, and a .jsonl has one object a line: if the file "
+                    "is one list, name it .json, or set its format to json."
+                )
+            first = False
             yield number, _object_in(line, columns)
 
 

@@ -8,8 +8,9 @@ what `cloze search --judgements` measures.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
@@ -60,6 +61,12 @@ class RetrievalTask(VectorTask):
     def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """A query with its passages."""
         return VectorExample(*texts_of(values, "query", "positive"))
+
+    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+        """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
+        if len({text for example in examples for text in example.texts[1:]}) < 2:
+            raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
+        return self
 
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""

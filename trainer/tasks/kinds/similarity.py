@@ -107,6 +107,8 @@ class SimilarityTask(VectorTask):
                 "belongs together: keep the rows that do in a file without labels, or choose another loss "
                 '(`--set loss="cosine"` or "softmax").'
             )
+        if self.loss == "in-batch" and len(examples) < 2:
+            raise InputError(f"{where} has only one pair: each needs others to compare with. Give more.")
         if self.loss == "in-batch":
             return self
         if len(met) < 2:
@@ -118,6 +120,11 @@ class SimilarityTask(VectorTask):
             return self._fitted_classes(met, where)
         lowest = min(met) if self.lowest is None else self.lowest
         highest = max(met) if self.highest is None else self.highest
+        if lowest > min(met) or highest < max(met):
+            raise InputError(
+                f"{where} has scores from {min(met):g} to {max(met):g}, but `lowest` and `highest` are {lowest:g} to "
+                f"{highest:g}: name the range that scores may have."
+            )
         return replace(self, lowest=lowest, highest=highest)
 
     def _fitted_classes(self, met: set[Any], where: str) -> Self:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
@@ -191,7 +192,15 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read what `write_judged` wrote; None where there is nothing."""
+    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
     if not path.is_file():
         return None
-    return bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+    try:
+        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
+    if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:
+        raise InputError(
+            f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
+        )
+    return judged

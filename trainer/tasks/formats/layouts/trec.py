@@ -29,6 +29,8 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, and the
 
 TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
+HEADERS = {(name, text) for name in ("id", "_id", "docid", "doc_id", "pid", "qid", "query_id") for text in
+           ("text", "passage", "query", "body", "contents")}  # fmt: skip
 
 
 def read_documents(path: str) -> Iterator[Text]:
@@ -135,6 +137,8 @@ def _tabbed(line: str) -> Text | str:
             f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, "
             "address, title and text; name the format of another table (tsv), whose header names its columns"
         )
+    if (name.lower(), texts[-1].lower()) in HEADERS:
+        return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
     return name, " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]
 
 
