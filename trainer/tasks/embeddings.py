@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replaced_file
+from corpora.store.settings import bind
 from trainer.tasks.outputs import refusing
 
 MADE = b"cloze"  # the key of the metadata
@@ -187,10 +188,7 @@ def is_vector_file(path: Path) -> bool:
 
 
 def _made(metadata: bytes | None) -> VectorsMade | None:
-    if metadata is None:
-        return None
-    content = json.loads(metadata)
-    return VectorsMade(**{**content, "layers": tuple(content["layers"])})
+    return None if metadata is None else bind(VectorsMade, json.loads(metadata), "how vectors were made")
 
 
 def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:

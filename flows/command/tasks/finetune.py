@@ -1,8 +1,9 @@
 """`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,7 +96,7 @@ def finetune_model(
             evaluation=files.evaluation,
             settings=settings,
         )
-        with job_file(job.to_json()) as path:
+        with job_file(json.dumps(asdict(job))) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 listener.hear(event)
     return 0

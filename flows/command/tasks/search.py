@@ -1,8 +1,9 @@
 """`cloze search`: queries against a collection, by the trainer's process; results as lines for people."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from corpora.errors import InputError
@@ -31,7 +32,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
             asked = scratch / "query.tsv"
             asked.write_text(f"1\t{' '.join(query.split())}\n", encoding="utf-8")
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
-        path = held.enter_context(job_file(replace(job, model=model, rerank=rerank).to_json()))
+        path = held.enter_context(job_file(json.dumps(asdict(replace(job, model=model, rerank=rerank)))))
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)

@@ -23,6 +23,7 @@ from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.vectors import VectorExample, own_ranking
 from trainer.tasks.saving import load_task
+from trainer.tasks.scores.classes import means
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
@@ -235,7 +236,7 @@ def test_each_first_text_is_ranked_among_all_seconds() -> None:
         VectorExample("b", "x"),
     ]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
-    found = own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map"))
+    found = means(own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
     # a: x first, of its two; b: y is first, x or z second
     assert found["recall@1"] == pytest.approx((0.5 + 0.0) / 2)
     assert found["mrr@10"] in (pytest.approx((1 + 1 / 2) / 2), pytest.approx((1 + 1 / 3) / 2))

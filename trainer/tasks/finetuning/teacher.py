@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
 from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.heads.task_model import answers_of
-from trainer.tasks.kinds.texts import TEACHER, TaughtTask
+from trainer.tasks.kinds.texts import TEACHER, TextTask
 from trainer.tasks.saving import MORE, Loaded, load_task
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import Ranks
@@ -33,16 +31,16 @@ class TaskTeacher:
     """A model that answers. folder: where it is; task: that of the student, fitted"""
 
     folder: Path
-    task: TaughtTask
+    task: TextTask
     loaded: Loaded
 
     @staticmethod
     def of(task: Task) -> "TaskTeacher | None":
         """Return the teacher of a student's task; None without one. Raises InputError where it is for another task."""
-        if not isinstance(task, TaughtTask) or not task.teacher:
+        if not isinstance(task, TextTask) or not task.teacher:
             return None
         loaded = load_task(Path(task.teacher))
-        if not isinstance(loaded.task, TaughtTask):
+        if not isinstance(loaded.task, TextTask):
             raise InputError(
                 f"The teacher in {task.teacher} was fine-tuned for {loaded.task.kind!r}, which no student learns from."
             )
@@ -63,11 +61,10 @@ class TaskTeacher:
 
     def _taught(self, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:
         task, model = self.loaded.task, self.loaded.model
-        assert isinstance(task, TaughtTask), "seen before"
+        assert isinstance(task, TextTask), "seen before"
         encoder = TextEncoder.of(self.folder, self.loaded.inputs, self.loaded.max_length)
         items = encoded_items(task, encoded.examples, encoder, labelled=False)
-        with torch.inference_mode():
-            answers, _ = answers_of(model, task, items, ranks, judging=False)
+        answers, _ = answers_of(model, task, items, ranks)
         taught = PackedItems(
             replace(item, targets={**item.targets, TEACHER: self.task.from_teacher(task, answer[0])[None]})
             for item, answer in zip(encoded.items, answers, strict=True)

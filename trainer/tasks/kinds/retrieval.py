@@ -17,6 +17,7 @@ from trainer.objectives.contract import Term
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.kinds.similarity import MATCH
 from trainer.tasks.kinds.vectors import SIMILARITIES, VectorExample, VectorTask, own_ranking, similarities, texts_of
+from trainer.tasks.scores.classes import means
 
 MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
@@ -72,7 +73,7 @@ class RetrievalTask(VectorTask):
         """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
         return self.at_widths(
-            lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
+            lambda width: means(own_ranking(examples, predictions, self.by, main if width else every, width)), main[0]
         )
 
     def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:

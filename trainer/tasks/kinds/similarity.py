@@ -23,7 +23,7 @@ from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label
 from trainer.tasks.kinds.naming import check_labels, listed, number_of, with_first
 from trainer.tasks.kinds.vectors import VectorExample, VectorTask, own_ranking, similarities, texts_of
-from trainer.tasks.scores.classes import class_scores
+from trainer.tasks.scores.classes import class_scores, means
 from trainer.tasks.scores.numbers import correlations
 
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
@@ -160,7 +160,7 @@ class SimilarityTask(VectorTask):
     ) -> dict[str, float]:
         scores = dict[str, float]()
         if self.loss == "in-batch":
-            scores = own_ranking(examples, predictions, self.by, RANKS, width)
+            scores = means(own_ranking(examples, predictions, self.by, RANKS, width))
         gold = [example.label for example in examples]
         if None not in gold:
             ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))

@@ -166,18 +166,6 @@ def own_ranking(
     by: str,
     measures: Sequence[str],
     width: int | None = None,
-) -> dict[str, float]:
-    """Return the mean of each measure over all first texts, as `own_ranking_by_query` has them."""
-    each = own_ranking_by_query(examples, vectors, by, measures, width)
-    return {measure: float(np.mean([scores[measure] for scores in each])) for measure in measures}
-
-
-def own_ranking_by_query(
-    examples: Sequence[VectorExample],
-    vectors: Sequence[Float32s],
-    by: str,
-    measures: Sequence[str],
-    width: int | None = None,
 ) -> list[dict[str, float]]:
     """Score each first text's ranking of its second among the seconds and negatives of all examples; in their order.
 

@@ -28,7 +28,7 @@ from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
-from trainer.tasks.kinds.vectors import own_ranking_by_query, similarities
+from trainer.tasks.kinds.vectors import own_ranking, similarities
 from trainer.tasks.scores.classes import class_scores, multilabel_scores, option_scores, rates
 from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations
@@ -143,7 +143,7 @@ def _vectors(
         cosines = similarities(ones, others, task.by).tolist()
         return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
     columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
-    each = own_ranking_by_query(examples, predictions, task.by, columns)
+    each = own_ranking(examples, predictions, task.by, columns)
     rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 

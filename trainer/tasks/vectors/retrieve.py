@@ -148,8 +148,7 @@ class Search:
             raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
         items = PackedItems(loaded.task.items(examples, encoder, False))
-        with torch.inference_mode():
-            answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
+        answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks)
         predictions = loaded.task.predictions(examples, items, answers)
         if place is None:
             return {name: float(each[0]) for name, each in zip(names, predictions, strict=True)}

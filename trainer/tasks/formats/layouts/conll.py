@@ -152,13 +152,11 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
         return number, Unusable(f"fewer than {max(map(abs, columns))} columns")
     words = _column(lines, columns[0])
     tags = None if width == 1 else _column(lines, columns[1])
-    if any(" " in tag for tag in tags or ()):
-        spaced = next(line for (line, _), tag in zip(lines, tags or (), strict=True) if " " in tag)
-        return spaced, Unusable("a tag with blanks in it: a column of texts?")
-    for kind, column in (("word", words), ("tag", tags or [])):
-        if not all(each.strip() for each in column):
-            empty = next(line for (line, _), each in zip(lines, column, strict=True) if not each.strip())
-            return empty, Unusable(f"an empty {kind}")
+    for (line, _), word, tag in zip(lines, words, tags or words, strict=True):
+        if tags and " " in tag:
+            return line, Unusable("a tag with blanks in it: a column of texts?")
+        if not word.strip() or not tag.strip():
+            return line, Unusable(f"an empty {'tag' if word.strip() else 'word'}")
     return number, {"words": words, "tags": tags, **marks}
 
 
