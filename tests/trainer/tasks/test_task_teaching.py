@@ -15,16 +15,16 @@ from small_tasks import exported_model, kept_of, new_job, predict, run, sentence
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.data import encode, read_file, sha256_of
-from trainer.tasks.finetuning.teacher import TaskTeacher
+from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.heads.classes import TAUGHT
-from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TextTask
+from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
 
-def teacher_of(folder: Path, task: TextTask, family: str = "bert") -> Path:
+def teacher_of(folder: Path, task: TaughtTask, family: str = "bert") -> Path:
     """A folder with weights of chance, of another vocabulary where the family has one."""
     exported_model(task, write_model(folder / f"{family}-model", family), folder / "teacher")
     settings = {name: getattr(task, name) for name in ("labels", "multi_label") if hasattr(task, name)}
@@ -59,7 +59,7 @@ def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: P
     assert load_task(tmp_path / "taught").task.metrics[0] == "accuracy"
 
 
-def taught_items(task: TextTask, folder: Path, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
+def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
     """Return a teacher's answers for rows, as targets of a student that reads words."""
     path = folder / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
@@ -67,10 +67,8 @@ def taught_items(task: TextTask, folder: Path, rows: list[dict[str, Any]]) -> li
     found = read_file(task, replace(job.training, path=str(path)))
     model = load_task(folder / "student").inputs
     encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
-    teacher = TaskTeacher.of(task)
-    assert teacher is not None
     with joined("cpu") as ranks:
-        [both] = teacher.teach([encoded], ranks)
+        _, [both] = taught_by_teacher(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
 
 
@@ -135,7 +133,7 @@ def test_both_terms_are_in_the_log_and_add_up(tmp_path: Path) -> None:
     ],
 )
 def test_a_teacher_of_something_else_is_refused(
-    tmp_path: Path, teacher: TextTask, student: dict[str, Any], message: str
+    tmp_path: Path, teacher: TaughtTask, student: dict[str, Any], message: str
 ) -> None:
     """Fails where the student begins to learn all the same."""
     folder = teacher_of(tmp_path, teacher)

@@ -13,7 +13,7 @@ from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.objective import sum_loss
 from trainer.tasks.heads.task_model import ClassHead, TaskModel, text_vectors
-from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TextTask
+from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers with a text.
 
@@ -31,7 +31,7 @@ class TextModel(TaskModel):
         self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
         self.begin(self.class_head, shape, pretrained.state)
         self.pooling = pretrained.settings.pooling or self.family.pooling
-        self.temperature = task.temperature
+        self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
 
     def outputs(self, batch: Batch) -> Tensor:
         """Logits [S, C] in float32; of numbers [S, 1]."""

@@ -57,16 +57,12 @@ class TextExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTask(Task):
-    """The base of the tasks on whole texts, which may have a teacher.
+    """The base of the tasks on whole texts.
 
     numeric:     columns of numbers that stand beside the text
     categorical: columns of categories that do
     means, deviations, categories: of these columns, as the training rows have them; found, not said
     pairs:       whether there are two texts; found, not said
-    teacher:     folder of a model that was fine-tuned for the same; "": none
-    temperature: by which logits are divided, those of the teacher too, before they are compared; numbers are not
-    teacher_weight: of the teacher's answers in the loss; that of the labels is what is left to 1
-    taught_by:   digest of the teacher's weights; found, not said
     """
 
     numeric: tuple[str, ...] = ()
@@ -75,10 +71,6 @@ class TextTask(Task):
     deviations: tuple[float, ...] = ()
     categories: tuple[tuple[str, ...], ...] = ()
     pairs: bool | None = None
-    teacher: str = ""
-    temperature: float = 2.0
-    teacher_weight: float = 0.5
-    taught_by: str = ""
 
     builder: ClassVar[str] = "trainer.tasks.heads.classes:TextModel"
     architecture: ClassVar[str] = "classes"
@@ -88,8 +80,6 @@ class TextTask(Task):
 
     def __post_init__(self) -> None:
         _ = self.metrics
-        check_range("temperature", self.temperature, 0.1, 100.0)
-        check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
         columns = ("text", "second", "label", *self.numeric, *self.categorical)
         if twice := {name for name in columns if columns.count(name) > 1}:
             raise InputError(
@@ -187,6 +177,29 @@ class TextTask(Task):
         """Return the head's outputs for each text: logits, or a number."""
         return [answer[0] for answer in answers]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaughtTask(TextTask):
+    """A task on whole texts that may have a teacher.
+
+    teacher:        folder of a model that was fine-tuned for the same; "": none
+    temperature:    by which logits are divided, those of the teacher too, before they are compared; numbers are not
+    teacher_weight: of the teacher's answers in the loss; that of the labels is what is left to 1
+    taught_by:      digest of the teacher's weights; found, not said
+    """
+
+    teacher: str = ""
+    temperature: float = 2.0
+    teacher_weight: float = 0.5
+    taught_by: str = ""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super(TaughtTask, self).__post_init__()
+        check_range("temperature", self.temperature, 0.1, 100.0)
+        check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
+
     @property
     def label_term(self) -> Term:
         """The term that is learnt from labels."""
@@ -199,7 +212,7 @@ class TextTask(Task):
             return (term,)
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
-    def check_teacher(self, teacher: "TextTask") -> None:
+    def check_teacher(self, teacher: "TaughtTask") -> None:
         """Raise InputError where the teacher has learnt something else."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
@@ -209,13 +222,13 @@ class TextTask(Task):
                     f"with {ours!r}: give a teacher of the same task."
                 )
 
-    def from_teacher(self, teacher: "TextTask", answer: Float32s) -> Float32s:
+    def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
         """Return the teacher's answer to a text, in the student's order: float32 [C]."""
         return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassesTask(TextTask):
+class ClassesTask(TaughtTask):
     """The class of a text, or its classes.
 
     labels:      names of the classes in their order; none: those of the training rows, sorted
@@ -254,7 +267,7 @@ class ClassesTask(TextTask):
         """The term of the one class, or of all."""
         return LABELS if self.multi_label else LABEL
 
-    def check_teacher(self, teacher: TextTask) -> None:
+    def check_teacher(self, teacher: TaughtTask) -> None:
         """Raise InputError where the teacher has learnt something else, or other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
@@ -267,7 +280,7 @@ class ClassesTask(TextTask):
                 "empty_classes=true` lets one have no training row."
             )
 
-    def from_teacher(self, teacher: TextTask, answer: Float32s) -> Float32s:
+    def from_teacher(self, teacher: TaughtTask, answer: Float32s) -> Float32s:
         """Return the teacher's answer to a text, its classes in the student's order: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
@@ -354,7 +367,7 @@ class ClassesTask(TextTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberTask(TextTask):
+class NumberTask(TaughtTask):
     """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
 
     metric: by which an epoch is judged

@@ -13,7 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -166,20 +166,14 @@ class _Piece(NamedTuple):
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
     """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
-    word, places, begin, end = None, list[int](), 0, 0
-    tokens = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
-    for place, (number, special, (first, last)) in enumerate(tokens):
-        if special:
-            continue
-        if places and (by == "token" or number is None or number != word):
-            yield _Piece(places, begin, end)
-            places = []
-        if not places:
-            begin = first
-        word, end = number, last
-        places = [*places, place]
-    if places:
-        yield _Piece(places, begin, end)
+    words = [
+        (place, place if by == "token" or word is None else None, word)
+        for place, (word, special) in enumerate(zip(encoding.word_ids, encoding.special_tokens_mask, strict=True))
+        if not special
+    ]
+    for _, tokens in groupby(words, key=lambda token: token[1:]):
+        places = [place for place, _, _ in tokens]
+        yield _Piece(places, encoding.offsets[places[0]][0], encoding.offsets[places[-1]][1])
 
 
 def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:

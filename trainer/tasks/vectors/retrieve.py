@@ -158,12 +158,10 @@ class Search:
     # What is written.
 
     def _write(self, run: Run) -> None:
-        if self.job.output:
-            write_lines(Path(self.job.output), run_lines(run, RUN_NAME))
-        if self.job.training:
-            write_lines(Path(self.job.training), self._training_rows(run))
-        if self.job.pairs:
-            write_lines(Path(self.job.pairs), self._pair_rows(run))
+        job, (training, pairs) = self.job, (self._training_rows(run), self._pair_rows(run))
+        for path, lines in ((job.output, run_lines(run, RUN_NAME)), (job.training, training), (job.pairs, pairs)):
+            if path:
+                write_lines(Path(path), lines)
 
     def _training_rows(self, run: Run) -> Iterator[str]:
         for query, positives, negatives in self._mined(run):
