@@ -34,11 +34,7 @@ def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """float32 [S, H]: of each sequence the mean of its tokens' vectors, the maximum by dimension, or the first one."""
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.first_tokens()).float()
-    return of_stretches(hidden_TH, batch.boundaries.diff().long(), pooling)
-
-
-def of_stretches(hidden_TH: Tensor, lengths_S: Tensor, pooling: str) -> Tensor:
-    """float32 [S, H]: the mean, or the maximum by dimension, of stretches of rows that follow one another."""
+    lengths_S = batch.boundaries.diff().long()
     if not len(lengths_S):
         return hidden_TH.new_zeros(0, hidden_TH.shape[1], dtype=torch.float32) + hidden_TH.float().sum() * 0
     found_SH: Tensor = torch.segment_reduce(hidden_TH.float(), pooling, lengths=lengths_S, axis=0)
