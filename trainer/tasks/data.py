@@ -7,7 +7,7 @@ Cost: 16,000 rows of 22 tokens are read and encoded in a second (one x86-64 core
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, Task
-from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.encoding.packing import PackedItems, enough_together
 from trainer.tasks.formats.opening import unpacked_ending
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -84,12 +84,8 @@ def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
     """Return the settings with the task's format, where the file does not name its own."""
-    return replace(file, format=task.format) if task.format and not _names_format(file) else file
-
-
-def _names_format(file: FileSettings) -> bool:
-    """True if a file's format is named, or follows from its ending."""
-    return bool(file.format) or unpacked_ending(file.path) in ENDINGS
+    has_own = file.format or unpacked_ending(file.path) in ENDINGS
+    return replace(file, format=task.format) if task.format and not has_own else file
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
@@ -110,22 +106,10 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
 def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
     """Return the items of examples, made about TOGETHER at a time, with the numbers of all examples."""
     return PackedItems(
-        replace(item, example=some.start + item.example)
-        for some in _parts(task, examples)
-        for item in task.items(examples[some.start : some.stop], encoder, labelled)
+        replace(item, example=groups[0].start + item.example)
+        for groups in enough_together(task.groups(examples), len, TOGETHER)
+        for item in task.items(examples[groups[0].start : groups[-1].stop], encoder, labelled)
     )
-
-
-def _parts(task: Task, examples: Sequence[Example]) -> Iterator[range]:
-    """Examples that are encoded in one call: so many groups that they are TOGETHER or more, and what is left."""
-    begin = end = 0
-    for group in task.groups(examples):
-        end = group.stop
-        if end - begin >= TOGETHER:
-            yield range(begin, end)
-            begin = end
-    if begin < end:
-        yield range(begin, end)
 
 
 def sha256_of(path: str) -> str:

@@ -16,7 +16,7 @@ import glob
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replaced_file
+from corpora.store.settings import bind
 from trainer.tasks.outputs import refusing
 
 MADE = b"cloze"  # the key of the metadata
@@ -92,27 +93,13 @@ def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 @contextmanager
 def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
-    with ExitStack() as held:
-        with refusing(path):
-            remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
-            new = held.enter_context(replaced_file(path))
-            file = held.enter_context(new.open("wb"))
-            writer = pq.ParquetWriter(file, schema, compression="none", use_dictionary=False)
-
-        def write(table: pa.Table) -> None:
-            with refusing(path):
-                writer.write_table(table)
-
-        try:
-            yield write
-        except BaseException:
-            for each in (writer, file):
-                with suppress(OSError):  # its last lines are of no use
-                    each.close()
-            raise
-        with refusing(path):
-            writer.close()
-            held.close()
+    with refusing(path):
+        remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
+        with (
+            replaced_file(path) as new,
+            pq.ParquetWriter(new, schema, compression="none", use_dictionary=False) as writer,
+        ):
+            yield writer.write_table
 
 
 class VectorFile:
@@ -187,10 +174,7 @@ def is_vector_file(path: Path) -> bool:
 
 
 def _made(metadata: bytes | None) -> VectorsMade | None:
-    if metadata is None:
-        return None
-    content = json.loads(metadata)
-    return VectorsMade(**{**content, "layers": tuple(content["layers"])})
+    return None if metadata is None else bind(VectorsMade, json.loads(metadata), "how vectors were made")
 
 
 def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:

@@ -1,6 +1,5 @@
 """The settings of a fine-tuning run, and the published ones that stand where none are named. No torch."""
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -144,10 +143,6 @@ class FinetuneJob:
     training: FileSettings
     evaluation: FileSettings
     settings: FinetuneSettings = field(default_factory=FinetuneSettings)
-
-    def to_json(self) -> str:
-        """The job as a JSON document."""
-        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
 
 
 # Hyper-parameters as the authors of each family published them: the defaults.

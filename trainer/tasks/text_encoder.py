@@ -101,10 +101,8 @@ class TextEncoder:
     def shortened(self, pieces: Sequence[Encoding], most: int) -> None:
         """Cut pieces that have more tokens than `most`, at their ends."""
         for piece in pieces:
-            lost = max(0, len(piece) - most)
-            if lost:
-                piece.truncate(most)
-            self.lost(lost)
+            self.lost(max(0, len(piece) - most))
+            piece.truncate(most)
 
     def room(self, texts: int = 1) -> int:
         """Tokens that one text, or two together, may have."""

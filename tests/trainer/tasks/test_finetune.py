@@ -1,7 +1,7 @@
 """Fine-tuning: it learns, it counts, it ends with the same bytes, and transformers opens what comes out."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -329,7 +329,7 @@ def test_what_diverges_ends_with_a_paragraph(tmp_path: Path, capsys: pytest.Capt
     weights = load_file(tmp_path / "model" / "model.safetensors")
     weights["bert.pooler.dense.bias"][0] = torch.nan
     save_file(weights, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
-    (tmp_path / "job.json").write_text(job.to_json())
+    (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
     assert main([str(tmp_path / "job.json")]) == 2
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [event["event"] for event in events] == ["start", "failure"]

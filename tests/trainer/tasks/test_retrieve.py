@@ -115,6 +115,14 @@ def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:
     assert task.factor == 1.0 and RetrievalTask().factor == 20.0
 
 
+def test_one_passage_is_nothing_to_learn() -> None:
+    """Fails where a run begins whose loss is 0."""
+    task = RetrievalTask()
+    rows = [task.example({"query": query, "positive": "x"}, True) for query in ("a", "b")]
+    with pytest.raises(InputError, match="here has only one passage"):
+        task.fitted(rows, "here")
+
+
 # Search.
 
 

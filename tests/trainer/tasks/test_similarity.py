@@ -23,6 +23,7 @@ from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.vectors import VectorExample, own_ranking
 from trainer.tasks.saving import load_task
+from trainer.tasks.scores.classes import means
 from trainer.tasks.scores.numbers import correlations
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
@@ -235,7 +236,7 @@ def test_each_first_text_is_ranked_among_all_seconds() -> None:
         VectorExample("b", "x"),
     ]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
-    found = own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map"))
+    found = means(own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
     # a: x first, of its two; b: y is first, x or z second
     assert found["recall@1"] == pytest.approx((0.5 + 0.0) / 2)
     assert found["mrr@10"] in (pytest.approx((1 + 1 / 2) / 2), pytest.approx((1 + 1 / 3) / 2))
@@ -245,6 +246,10 @@ def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
     """Fails where a run begins that learns nothing, or something else than is meant."""
     with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
         fitted(SimilarityTask(loss="in-batch"))
+    with pytest.raises(InputError, match="only one pair"):
+        fitted(SimilarityTask(loss="in-batch"), [{"text": "a", "second": "b"}])
+    with pytest.raises(InputError, match="scores from 0 to 5, but `lowest` and `highest` are 0 to 4"):
+        fitted(SimilarityTask(highest=4.0))
     with pytest.raises(InputError, match="every row has the label 5"):
         fitted(SimilarityTask(), PAIRS[:1])
     with pytest.raises(InputError, match="width_weights has 1 numbers for 1 widths"):

@@ -21,7 +21,7 @@ from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
-from trainer.tasks.kinds.texts import ClassesTask
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import read_task
 
 
@@ -68,6 +68,13 @@ def test_a_label_in_two_spellings_is_asked_about(tmp_path: Path, labels: list[st
 @pytest.mark.parametrize("labels", [["Good", "good"], ["C", "C++"], ["👩\u200d👧", "👩👧"], ["1", "one"], ["-1", "1"]])
 def test_labels_that_are_two_stay_two(tmp_path: Path, labels: list[str]) -> None:
     assert classes_of(tmp_path / "rows.tsv", labels) == tuple(sorted(labels))
+
+
+def test_numbers_that_are_all_one_are_refused() -> None:
+    task = NumberTask()
+    rows = [task.example({"text": text, "label": "3"}, True) for text in ("a", "b")]
+    with pytest.raises(InputError, match="here: every row has the number 3: there is nothing to learn"):
+        task.fitted(rows, "here")
 
 
 def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:

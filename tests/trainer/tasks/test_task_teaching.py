@@ -15,7 +15,7 @@ from small_tasks import exported_model, kept_of, new_job, predict, run, sentence
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.data import encode, read_file, sha256_of
-from trainer.tasks.finetuning.teacher import TaskTeacher
+from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.heads.classes import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
 from trainer.tasks.saving import RECORD, load_task
@@ -67,10 +67,8 @@ def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> 
     found = read_file(task, replace(job.training, path=str(path)))
     model = load_task(folder / "student").inputs
     encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
-    teacher = TaskTeacher.of(task)
-    assert teacher is not None
     with joined("cpu") as ranks:
-        [both] = teacher.teach([encoded], ranks)
+        _, [both] = taught_by_teacher(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
 
 

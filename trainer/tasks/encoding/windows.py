@@ -11,6 +11,7 @@ Shapes: W windows, C tokens of a text or of the part of it that a window has, L 
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,8 +184,6 @@ def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
 def windows_by_example(
     items: Sequence[Any], answers: Sequence[npt.NDArray[Any]]
 ) -> Iterable[list[tuple[Window, npt.NDArray[Any]]]]:
-    """The windows of each example with the answers on their tokens."""
-    groups = dict[int, list[tuple[Window, npt.NDArray[Any]]]]()
-    for item, answer in zip(items, answers, strict=True):
-        groups.setdefault(item.example, []).append((item.origin, answer))
-    return groups.values()
+    """Yield the windows of each example with the answers on their tokens."""
+    for _, some in groupby(zip(items, answers, strict=True), key=lambda both: both[0].example):
+        yield [(item.origin, answer) for item, answer in some]

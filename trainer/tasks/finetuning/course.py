@@ -179,13 +179,8 @@ class TaskCourse(Course):
                 return
             epoch, within = divmod(number, self._an_epoch)
             slots = range(epoch * size + within * batch, epoch * size + min((within + 1) * batch, size))
-            torch.manual_seed(int(stream(self._seed, "dropout", number, self.ranks.rank)))
+            torch.manual_seed(int(stream(self.learner.settings.seed, "dropout", number, self.ranks.rank)))
             yield counted(done - first + number + 1, self._micro_batches(slots, items), self.ranks)
-
-    @property
-    def _seed(self) -> int:
-        """Return the restart's seed."""
-        return self.learner.settings.seed
 
     def _patience_is_out(self) -> bool:
         restart, patience = self.restarts[self._restart], self.tuning.patience
@@ -195,7 +190,7 @@ class TaskCourse(Course):
         """The share of this process, shortest first: runs of one length are what attention does best."""
         mine = share(slots, self.ranks.rank, self.ranks.count)
         places = np.arange(mine.start, mine.stop, dtype=np.int64)
-        examples = shortest_first(items, examples_at(places, len(items), self._seed))
+        examples = shortest_first(items, examples_at(places, len(items), self.learner.settings.seed))
         largest = -(-len(slots) // self.ranks.count)
         size = min(self.settings.micro_batch or largest, largest)
         pieces = cut(range(len(examples)), size, -(-largest // size))
@@ -242,7 +237,6 @@ class TaskCourse(Course):
         place = {"epoch": epoch, "restart": self._restart}
         self.log.say("evaluation", step, **place, **scores, sequences=examples, seconds=seconds)
 
-    @torch.no_grad()
     def judge(self) -> dict[str, float]:
         """Return loss and scores on the evaluation examples; the same on every process."""
         encoded = self.data.evaluation

@@ -47,7 +47,7 @@ from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
-from trainer.tasks.finetuning.teacher import TaskTeacher
+from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.finetuning.vector_files import write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.outputs import alone, check_output, written_json
@@ -124,9 +124,7 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     files = read_file(task, job.training)
     task = task.fitted(files.examples, files.path)
     training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
-    if (teacher := TaskTeacher.of(task)) is not None:
-        training, evaluation = teacher.teach((training, evaluation), ranks)
-        task = teacher.named()
+    task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
     training = replace(training, examples=())  # their items are all that is needed from here on
     return TaskData(task, training, evaluation, pretrained, max_length)
 

@@ -11,10 +11,8 @@ Memory: the teacher's weights until it has answered; of each text a number for e
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-import torch
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
@@ -28,48 +26,42 @@ from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTeacher:
-    """A model that answers. folder: where it is; task: that of the student, fitted"""
+def taught_by_teacher(
+    task: Task, encoded: Sequence[EncodedExamples], ranks: Ranks
+) -> tuple[Task, Sequence[EncodedExamples]]:
+    """Return a fitted task and its items; where it has a teacher, with that one's answers as the target `teacher`.
 
-    folder: Path
-    task: TaughtTask
-    loaded: Loaded
-
-    @staticmethod
-    def of(task: Task) -> "TaskTeacher | None":
-        """Return the teacher of a student's task; None without one. Raises InputError where it is for another task."""
-        if not isinstance(task, TaughtTask) or not task.teacher:
-            return None
-        loaded = load_task(Path(task.teacher))
-        if not isinstance(loaded.task, TaughtTask):
-            raise InputError(
-                f"The teacher in {task.teacher} was fine-tuned for {loaded.task.kind!r}, which no student learns from."
-            )
-        task.check_teacher(loaded.task)
-        return TaskTeacher(Path(task.teacher), task, loaded)
-
-    def named(self) -> Task:
-        """The student's task with the name and the digest of its teacher, in place of the folder."""
-        files = (self.folder / name for name in (WEIGHTS, MORE))
-        digests = [sha256_of(str(path)) for path in files if path.is_file()]
-        whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-        return replace(self.task, teacher=self.folder.resolve().name, taught_by=whole)
-
-    def teach(self, encoded: Sequence[EncodedExamples], ranks: Ranks) -> list[EncodedExamples]:
-        """Return the same items with the teacher's answers as the target `teacher`. All processes must call it."""
-        self.loaded.model.to(ranks.device)
-        return [self._taught(each, ranks) for each in encoded]
-
-    def _taught(self, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:
-        task, model = self.loaded.task, self.loaded.model
-        assert isinstance(task, TaughtTask), "seen before"
-        encoder = TextEncoder.of(self.folder, self.loaded.inputs, self.loaded.max_length)
-        items = encoded_items(task, encoded.examples, encoder, labelled=False)
-        with torch.inference_mode():
-            answers, _ = answers_of(model, task, items, ranks, judging=False)
-        taught = PackedItems(
-            replace(item, targets={**item.targets, TEACHER: self.task.from_teacher(task, answer[0])[None]})
-            for item, answer in zip(encoded.items, answers, strict=True)
+    The task then has the name and the digest of its teacher, in place of the folder. All processes must call it.
+    Raises InputError where the teacher is for another task.
+    """
+    if not isinstance(task, TaughtTask) or not task.teacher:
+        return task, encoded
+    folder = Path(task.teacher)
+    loaded = load_task(folder)
+    if not isinstance(loaded.task, TaughtTask):
+        raise InputError(
+            f"The teacher in {task.teacher} was fine-tuned for {loaded.task.kind!r}, which no student learns from."
         )
-        return replace(encoded, items=taught)
+    task.check_teacher(loaded.task)
+    loaded.model.to(ranks.device)
+    taught = [_taught(task, folder, loaded, each, ranks) for each in encoded]
+    return replace(task, teacher=folder.resolve().name, taught_by=_digest(folder)), taught
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest of a teacher's weights."""
+    digests = [sha256_of(str(path)) for path in (folder / WEIGHTS, folder / MORE) if path.is_file()]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _taught(task: TaughtTask, folder: Path, loaded: Loaded, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:
+    teacher = loaded.task
+    assert isinstance(teacher, TaughtTask), "seen before"
+    encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
+    items = encoded_items(teacher, encoded.examples, encoder, labelled=False)
+    answers, _ = answers_of(loaded.model, teacher, items, ranks)
+    taught = PackedItems(
+        replace(item, targets={**item.targets, TEACHER: task.from_teacher(teacher, answer[0])[None]})
+        for item, answer in zip(encoded.items, answers, strict=True)
+    )
+    return replace(encoded, items=taught)

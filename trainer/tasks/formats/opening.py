@@ -42,6 +42,12 @@ def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
         yield line
 
 
+def numbered_lines(path: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their ends and their numbers, from 1. Raises InputError."""
+    with opened(path) as stream:
+        yield from enumerate(lines_of(stream, path), 1)
+
+
 def unpacked_ending(path: str) -> str:
     """Return the ending of a file in lowercase; of a packed one that of its content.
 

@@ -57,16 +57,8 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any] | Unusable]:
     """Return a batch's rows; where one cannot be converted to Python each is taken alone."""
     try:
         rows: list[dict[str, Any] | Unusable] = batch.to_pylist()
-        return rows
-    except ValueError:
-        return [_alone(batch.slice(row, 1)) for row in range(batch.num_rows)]
-
-
-def _alone(row: pa.RecordBatch) -> dict[str, Any] | Unusable:
-    try:
-        values: dict[str, Any] = row.to_pylist()[0]
-    except UnicodeDecodeError:
-        return Unusable(NOT_UTF_8)
-    except ValueError:
-        return Unusable("a value that cannot be read")
-    return values
+    except ValueError as error:
+        if batch.num_rows == 1:
+            return [Unusable(NOT_UTF_8 if isinstance(error, UnicodeDecodeError) else "a value that cannot be read")]
+        rows = [row for place in range(batch.num_rows) for row in _rows(batch.slice(place, 1))]
+    return rows

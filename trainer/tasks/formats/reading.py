@@ -82,6 +82,12 @@ def read_examples(
     """
     wanted = Wanted(tuple(roles), tuple(optional))
     kind = format_of(settings, wanted)
+    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
+    if missing:
+        raise InputError(
+            f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
+            "another format, or choose another task."
+        )
     counts.unit = kind.unit
     for line, record in kind.records(settings, wanted):
         counts.rows += 1
@@ -119,11 +125,9 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
 
 
 def _is_object(path: str) -> bool:
-    """Tells whether the first line of a file that is not blank begins with an object."""
+    """Tells whether a file begins with an object."""
     with opened(path) as stream:
-        return (
-            next((line for line in iter(lambda: stream.readline(1 << 10), "") if line.strip()), "").lstrip()[:1] == "{"
-        )
+        return stream.read(1 << 10).lstrip().startswith("{")
 
 
 def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:

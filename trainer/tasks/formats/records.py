@@ -152,12 +152,8 @@ def _check_text(value: Any) -> None:
             raise Unusable(NOT_UTF_8)
         if "\0" in value:
             raise Unusable("a zero in a text")
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_text(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_text(key)
+    elif isinstance(value, list | tuple | dict):
+        for item in value.items() if isinstance(value, dict) else value:
             _check_text(item)
 
 
@@ -209,14 +205,14 @@ def as_number(label: str) -> float | None:
     return number if isfinite(number) and "_" not in label else None
 
 
-def as_words(value: Any, role: str) -> list[str]:
-    """A value that must be a list of texts, or the texts that spaces separate. Raises Unusable.
+def as_words(value: Any, role: str, cut: Callable[[str], list[str]] = str.split) -> list[str]:
+    """A value that must be a list of texts, or the texts that `cut` makes of one, by spaces. Raises Unusable.
 
     >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
     (['B-PER', 'O'], ['New', 'York'])
     """
     if isinstance(value, str):
-        return value.split()
+        return cut(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return value
     raise Unusable(f"{role} is no list of texts")

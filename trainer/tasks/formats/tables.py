@@ -19,7 +19,7 @@ from io import TextIOWrapper
 from typing import Any, TextIO
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import MOST_CHARACTERS, lines_of, opened
+from trainer.tasks.formats.opening import MOST_CHARACTERS, lines_of, numbered_lines, opened
 from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
 
 Rows = Iterator[tuple[int, list[str]]]
@@ -29,8 +29,7 @@ AT_ONCE = 1 << 18  # characters of a `.json`
 
 def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The rows of a `.tsv`."""
-    with opened(settings.path) as stream:
-        yield from _records(_tab_rows(stream, settings.path), settings, wanted)
+    return _records(_tab_rows(settings.path), settings, wanted)
 
 
 def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -42,11 +41,17 @@ def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The objects of a `.jsonl`, one a line."""
     columns = columns_by_role(settings, wanted)
-    with opened(settings.path) as stream:
-        for number, line in enumerate(lines_of(stream, settings.path), 1):
-            if not line.strip(" \r\n"):
-                continue
-            yield number, _object_in(line, columns)
+    first = True
+    for number, line in numbered_lines(settings.path):
+        if not line.strip(" \r\n"):
+            continue
+        if first and line.lstrip().startswith("["):
+            raise InputError(
+                f"{settings.path}, line {number}, begins a list, and a .jsonl has one object a line: if the file is "
+                "one list, name it .json, or set its format to json."
+            )
+        first = False
+        yield number, _object_in(line, columns)
 
 
 def json_list_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -78,8 +83,8 @@ def columns_by_role(settings: FileSettings, wanted: Wanted) -> list[tuple[str, s
 # Rows of cells.
 
 
-def _tab_rows(stream: TextIOWrapper, path: str) -> Rows:
-    for number, line in enumerate(lines_of(stream, path), 1):
+def _tab_rows(path: str) -> Rows:
+    for number, line in numbered_lines(path):
         if line.strip(" \r\n"):
             yield number, line.rstrip("\r\n").split("\t")
 

@@ -7,7 +7,7 @@ Equal texts are not negatives of each other: neither a row's second text that is
 texts of other rows with the same first text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from corpora.errors import InputError
 from trainer.huggingface.pretrained import Pretrained
 from trainer.model.batches import Batch
-from trainer.model.encoder import TransformerEncoder, init_weights
+from trainer.model.encoder import init_weights
 from trainer.model.objective import sum_loss
 from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
@@ -34,11 +34,7 @@ def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """float32 [S, H]: of each sequence the mean of its tokens' vectors, the maximum by dimension, or the first one."""
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.first_tokens()).float()
-    return of_stretches(hidden_TH, batch.boundaries.diff().long(), pooling)
-
-
-def of_stretches(hidden_TH: Tensor, lengths_S: Tensor, pooling: str) -> Tensor:
-    """float32 [S, H]: the mean, or the maximum by dimension, of stretches of rows that follow one another."""
+    lengths_S = batch.boundaries.diff().long()
     if not len(lengths_S):
         return hidden_TH.new_zeros(0, hidden_TH.shape[1], dtype=torch.float32) + hidden_TH.float().sum() * 0
     found_SH: Tensor = torch.segment_reduce(hidden_TH.float(), pooling, lengths=lengths_S, axis=0)
@@ -85,7 +81,8 @@ class VectorModel(TaskModel):
             return pooled(self.encoder(batch), batch, self.task.pooling)
         first_S = _firsts(batch)
         sides = [(self.encoder, first_S), (self.second_encoder, ~first_S)]
-        vectors = [pooled(encoder(part), part, self.task.pooling) for encoder, part in _parts(batch, sides)]
+        parts = [(encoder, _part(batch, chosen_S)) for encoder, chosen_S in sides]
+        vectors = [pooled(encoder(part), part, self.task.pooling) for encoder, part in parts]
         places_S = torch.cat([chosen.nonzero()[:, 0] for _, chosen in sides]).argsort()
         return torch.cat(vectors).index_select(0, places_S)
 
@@ -131,23 +128,18 @@ def _firsts(batch: Batch) -> Tensor:
     return firsts_S
 
 
-def _parts(batch: Batch, sides: Sequence[tuple[TransformerEncoder, Tensor]]) -> list[tuple[TransformerEncoder, Batch]]:
-    """Return the chosen sequences of a batch for each encoder, without targets."""
+def _part(batch: Batch, chosen_S: Tensor) -> Batch:
+    """Return the chosen sequences of a batch, without targets."""
     lengths_S = batch.boundaries.diff()
-    parts = []
-    for encoder, chosen_S in sides:
-        tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
-        ends = lengths_S[chosen_S].cumsum(0, dtype=torch.int32)
-        part = Batch(
-            ids=batch.ids[tokens_T],
-            segment_ids=batch.segment_ids[tokens_T],
-            boundaries=F.pad(ends, (1, 0)),
-            longest=batch.longest,
-            points=batch.points[:0],
-            targets={},
-        )
-        parts.append((encoder, part))
-    return parts
+    tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
+    return Batch(
+        ids=batch.ids[tokens_T],
+        segment_ids=batch.segment_ids[tokens_T],
+        boundaries=F.pad(lengths_S[chosen_S].cumsum(0, dtype=torch.int32), (1, 0)),
+        longest=batch.longest,
+        points=batch.points[:0],
+        targets={},
+    )
 
 
 def sides_of(vectors_SH: Tensor, batch: Batch) -> Sides:

@@ -15,18 +15,18 @@ def numbers_of(sizes_G: Tensor, num_values: int) -> Tensor:
 
 def log_softmax_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
     """[N, A]: of each answer by itself the logarithm of the values' shares in their group."""
-    shape = (num_groups, logits_NA.shape[1])
-    groups_NA = groups_N[:, None].expand_as(logits_NA)
-    highest_GA = logits_NA.detach().new_zeros(shape)
-    highest_GA.scatter_reduce_(0, groups_NA, logits_NA.detach(), "amax", include_self=False)
-    shifted_NA = logits_NA - highest_GA.gather(0, groups_NA)
-    sums_GA = logits_NA.new_zeros(shape).index_add(0, groups_N, shifted_NA.exp())
-    return shifted_NA - sums_GA.log().gather(0, groups_NA)
+    shifted_NA = logits_NA - _highest(logits_NA.detach(), groups_N, num_groups)
+    sums_GA = logits_NA.new_zeros(num_groups, logits_NA.shape[1]).index_add(0, groups_N, shifted_NA.exp())
+    return shifted_NA - sums_GA.log().gather(0, groups_N[:, None].expand_as(logits_NA))
 
 
 def highest_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
     """[N, A]: whether no other value of its group is higher."""
+    return logits_NA == _highest(logits_NA, groups_N, num_groups)
+
+
+def _highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+    """[N, A]: the highest value of each one's group."""
     groups_NA = groups_N[:, None].expand_as(logits_NA)
     highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))
-    highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False)
-    return logits_NA == highest_GA.gather(0, groups_NA)
+    return highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False).gather(0, groups_NA)

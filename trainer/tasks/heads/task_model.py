@@ -168,8 +168,9 @@ class TokenHead(nn.Module):
         return logits_PC
 
 
+@torch.no_grad()
 def answers_of(
-    model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool
+    model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool = False
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
     """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
 

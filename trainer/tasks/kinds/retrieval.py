@@ -8,14 +8,16 @@ what `cloze search --judgements` measures.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_choice
 from trainer.objectives.contract import Term
 from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.kinds.similarity import MATCH
 from trainer.tasks.kinds.vectors import SIMILARITIES, VectorExample, VectorTask, own_ranking, similarities, texts_of
+from trainer.tasks.scores.classes import means
 
 MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
@@ -61,11 +63,17 @@ class RetrievalTask(VectorTask):
         """A query with its passages."""
         return VectorExample(*texts_of(values, "query", "positive"))
 
+    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+        """Return the task as it is. Raises InputError where a query has no other passage to choose from."""
+        if len({text for example in examples for text in example.texts[1:]}) < 2:
+            raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
+        return self
+
     def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
         return self.at_widths(
-            lambda width: own_ranking(examples, predictions, self.by, main if width else every, width), main[0]
+            lambda width: means(own_ranking(examples, predictions, self.by, main if width else every, width)), main[0]
         )
 
     def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:

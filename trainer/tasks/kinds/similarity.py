@@ -23,7 +23,7 @@ from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label
 from trainer.tasks.kinds.naming import check_labels, listed, number_of, with_first
 from trainer.tasks.kinds.vectors import VectorExample, VectorTask, own_ranking, similarities, texts_of
-from trainer.tasks.scores.classes import class_scores
+from trainer.tasks.scores.classes import class_scores, means
 from trainer.tasks.scores.numbers import correlations
 
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
@@ -107,6 +107,8 @@ class SimilarityTask(VectorTask):
                 "belongs together: keep the rows that do in a file without labels, or choose another loss "
                 '(`--set loss="cosine"` or "softmax").'
             )
+        if self.loss == "in-batch" and len(examples) < 2:
+            raise InputError(f"{where} has only one pair: each needs others to compare with. Give more.")
         if self.loss == "in-batch":
             return self
         if len(met) < 2:
@@ -118,6 +120,11 @@ class SimilarityTask(VectorTask):
             return self._fitted_classes(met, where)
         lowest = min(met) if self.lowest is None else self.lowest
         highest = max(met) if self.highest is None else self.highest
+        if lowest > min(met) or highest < max(met):
+            raise InputError(
+                f"{where} has scores from {min(met):g} to {max(met):g}, but `lowest` and `highest` are {lowest:g} to "
+                f"{highest:g}: name the range that scores may have."
+            )
         return replace(self, lowest=lowest, highest=highest)
 
     def _fitted_classes(self, met: set[Any], where: str) -> Self:
@@ -153,7 +160,7 @@ class SimilarityTask(VectorTask):
     ) -> dict[str, float]:
         scores = dict[str, float]()
         if self.loss == "in-batch":
-            scores = own_ranking(examples, predictions, self.by, RANKS, width)
+            scores = means(own_ranking(examples, predictions, self.by, RANKS, width))
         gold = [example.label for example in examples]
         if None not in gold:
             ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))

@@ -20,7 +20,7 @@ from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable, as_label
+from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.kinds.naming import sigmoid, with_first
 from trainer.tasks.scores.classes import rates
 from trainer.tasks.scores.summary import rouge_scores
@@ -88,14 +88,14 @@ class SummaryTask(Task):
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SummaryExample:
         """A text with the sentences that are to be taken. Raises Unusable."""
-        given = _lines(values["sentences"], "sentences")
+        given = as_words(values["sentences"], "sentences", str.splitlines)
         sentences = tuple(sentence for sentence in given if sentence.strip())
         if not sentences:
             raise Unusable("no sentences")
         if not labelled:
             return SummaryExample(sentences, "", None)
         summary, labels = values.get("summary"), values.get("labels")
-        text = "" if summary is None else "\n".join(_lines(summary, "summary")).strip()
+        text = "" if summary is None else "\n".join(as_words(summary, "summary", str.splitlines)).strip()
         if self.summaries and not text:
             raise Unusable("no summary, where training had one (summaries = false learns labels alone)")
         if labels is not None:
@@ -167,15 +167,6 @@ def _read(sentences: Sequence[str], encoder: TextEncoder) -> tuple[Tokens, npt.N
     encoder.lost(sum(map(len, rows)) - len(ids))
     segments = np.repeat(np.arange(read, dtype=np.int32) % 2, [len(row) for row in rows[:read]])
     return Tokens(ids, segments[: len(ids)]), begins[:read].astype(np.int64)
-
-
-def _lines(value: Any, role: str) -> list[str]:
-    """A list of texts, or the lines of one. Raises Unusable."""
-    if isinstance(value, str):
-        return value.splitlines()
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
-        return list(value)
-    raise Unusable(f"{role} is no list of texts")
 
 
 def _labels(value: Any, sentences: Sequence[str]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ Spans are what conlleval reads (`trainer.tasks.scores.spans`), so a sentence has
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 from trainer.tasks.scores.spans import spans_of
@@ -40,13 +41,11 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> str:
     """
     letters, all_begin = set[str](), True
     for tags in sentences:
-        before = OUTSIDE
-        for tag in tags:
+        for before, tag in pairwise([OUTSIDE, *tags]):
             letter, _, name = tag.partition("-")
             goes_on = before[:1] in ("B", "I") and before.partition("-")[2] == name
             all_begin &= letter != "I" or goes_on
             letters.add(letter)
-            before = tag
     if letters & {*"ESLU"}:
         return "BIOES"
     if "B" not in letters:
@@ -63,8 +62,6 @@ def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
     ['B-PER', 'E-PER', 'S-PER', 'O', 'S-LOC']
     """
     converted = [OUTSIDE] * len(tags)
-    if converted == list(tags):
-        return converted
     for kind, first, last in spans_of(tags):
         letters = ["B", *"I" * (last - first)]
         if scheme == "bioes":

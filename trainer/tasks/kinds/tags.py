@@ -209,15 +209,14 @@ class TagsTask(Task):
 
     def groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
         """Sentences that are read as one text: a document's, or each alone."""
-        if self.context == "sentence":
-            yield from (range(number, number + 1) for number in range(len(examples)))
-            return
-        apart = ((example.document, None if example.document else number) for number, example in enumerate(examples))
-        begin = 0
-        for _, group in groupby(apart):
-            end = begin + sum(1 for _ in group)
-            yield range(begin, end)
-            begin = end
+
+        def text(number: int) -> tuple[str | None, int]:
+            document = examples[number].document if self.context == "document" else None
+            return document, -1 if document else number
+
+        for _, group in groupby(range(len(examples)), key=text):
+            numbers = [*group]
+            yield range(numbers[0], numbers[-1] + 1)
 
     def _runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
         """Sentences of a text that are judged together: so many as fill half a window, so that all have context."""

@@ -401,7 +401,12 @@ class NumberTask(TaughtTask):
         return np.array([label], np.float32)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with what further columns are like."""
+        """Return the task with what further columns are like. Raises InputError where all numbers are one."""
+        if len({example.label for example in examples}) < 2:
+            raise InputError(
+                f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
+                "the column of the labels?"
+            )
         return replace(self, **self.fitted_columns(examples, where))
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:

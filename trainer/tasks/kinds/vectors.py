@@ -14,7 +14,7 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Task, TaskItem, Tokens
 from trainer.tasks.formats.records import Unusable, as_text
 from trainer.tasks.scores.ranking import ranking_scores_by_query
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
@@ -43,6 +43,8 @@ class VectorExample(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorTask(Task):
     """The base of the tasks with a vector for every text.
+
+    Predictions are the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C].
 
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
     scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
@@ -95,10 +97,6 @@ class VectorTask(Task):
     def num_outputs(self) -> int:
         """The number of classes of a pair that a matrix predicts."""
         return 0
-
-    def predictions(self, examples: Sequence[VectorExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C]."""
-        return list(answers)
 
     def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
         """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
@@ -161,18 +159,6 @@ def unit_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def own_ranking(
-    examples: Sequence[VectorExample],
-    vectors: Sequence[Float32s],
-    by: str,
-    measures: Sequence[str],
-    width: int | None = None,
-) -> dict[str, float]:
-    """Return the mean of each measure over all first texts, as `own_ranking_by_query` has them."""
-    each = own_ranking_by_query(examples, vectors, by, measures, width)
-    return {measure: float(np.mean([scores[measure] for scores in each])) for measure in measures}
-
-
-def own_ranking_by_query(
     examples: Sequence[VectorExample],
     vectors: Sequence[Float32s],
     by: str,

@@ -130,24 +130,19 @@ def _num_columns(loaded: Loaded) -> int:
 
 def write_files(loaded: Loaded, folder: Path, new: Path, int8: bool) -> dict[str, list[Path]]:
     """Write all but the table; return the files of ONNX by their precision. folder: of the model. Raises InputError."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
     graphs = graphs_of(loaded)
     whole = [new / f"{graph.file}{FLOAT32}" for graph in graphs]
     smaller = [new / f"{graph.file}{INT8}" for graph in graphs if int8]
     for graph, path in zip(graphs, whole, strict=True):
         write_graph(loaded, graph, path)
     for path, small in zip(whole, smaller, strict=False):
-        write_int8(path, small)
+        quantize_dynamic(path, small, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
     for name in BESIDE:
         if (folder / name).is_file():
             shutil.copyfile(folder / name, new / name)
     return {"float32": whole, "int8": smaller}
-
-
-def write_int8(path: Path, smaller: Path) -> None:
-    """Write the same with its matrices as whole numbers."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    quantize_dynamic(path, smaller, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
 def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:
@@ -219,8 +214,8 @@ def _difference(ours: Sequence[npt.NDArray[Any]], theirs: Sequence[npt.NDArray[A
 
 def _scores(loaded: Loaded, files: OnnxFiles | None, encoded: EncodedExamples) -> dict[str, float]:
     if files is None:
-        with torch.inference_mode(), joined("cpu") as ranks:
-            answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
+        with joined("cpu") as ranks:
+            answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks)
     else:
         answers = files.answers(encoded.items, loaded.task.unit)
     predictions = loaded.task.predictions(encoded.examples, encoded.items, answers)

@@ -9,7 +9,8 @@ same text is one. What comes after the outputs is the task's own; models whose a
 LSTM over words), are of two vectors together or of the next words, are not written.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,7 +25,7 @@ from trainer.huggingface.config import CONFIG, read_config
 from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Items, Task, TaskItem
+from trainer.tasks.contract import Items, Task
 from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.heads.embedding import VectorModel, pooled
 from trainer.tasks.heads.next_word import NextModel
@@ -126,15 +127,9 @@ def _vector_graphs(model: VectorModel) -> tuple[Graph, ...]:
 @torch.inference_mode()
 def plain_rows(loaded: Loaded, items: Items) -> list[npt.NDArray[Any]]:
     """Return the rows that files should have for items: the same modules without padding."""
-    graphs = graphs_of(loaded)
-    return [np.concatenate([rows.float().numpy() for rows in _rows(graphs, item)]) for item in items]
-
-
-def _rows(graphs: Sequence[Graph], item: TaskItem) -> list[Tensor]:
-    parts = shares(item.sequences, len(graphs))
-    return [
-        graph.module.eval()(
-            batch_of_items([TaskItem(sequences=part, example=0, points=item.points, targets=item.targets)])
-        )[0]
-        for graph, part in zip(graphs, parts, strict=True)
-    ]
+    graphs, answers = graphs_of(loaded), list[npt.NDArray[Any]]()
+    for item in items:
+        parts = zip(graphs, shares(item.sequences, len(graphs)), strict=True)
+        read = [(graph.module.eval(), batch_of_items([replace(item, sequences=part)])) for graph, part in parts]
+        answers.append(np.concatenate([module(batch)[0].float().numpy() for module, batch in read]))
+    return answers

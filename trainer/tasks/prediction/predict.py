@@ -8,8 +8,6 @@ A file of another task, and labels that training did not have, are refused.
 
 from pathlib import Path
 
-import torch
-
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, read_file
 from trainer.tasks.formats.records import FileSettings
@@ -37,6 +35,5 @@ def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, r
     """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
     examples = read_file(loaded.task, file, labelled)
     encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, loaded.max_length))
-    with torch.inference_mode():
-        answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks, judging=False)
+    answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks)
     return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))

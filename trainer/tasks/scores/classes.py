@@ -7,6 +7,7 @@ processes, add up; so the scores do not depend on how the rows were divided.
 Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ def rates(right: int, answered: int, gold: int) -> Rates:
         right / gold if gold else 0.0,
         2 * right / (answered + gold) if answered + gold else 0.0,
     )
+
+
+def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each score over the rows that have it."""
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:

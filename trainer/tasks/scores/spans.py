@@ -20,9 +20,8 @@ import numpy as np
 from corpora.kernels.arrays import Bools, Int64s
 from trainer.tasks.scores.classes import rates
 
-LETTERS = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 _O, _B, _I, _E, _S = range(5)
-_CODES = {"B": _B, "I": _I, "E": _E, "S": _S}
+_CODES = {"B": _B, "I": _I, "E": _E, "L": _E, "S": _S, "U": _S}
 
 # Shapes: T tokens of all sentences, each sentence with one O before it; S spans; K types.
 
@@ -128,6 +127,6 @@ def _begins(letter_T: Int64s, type_T: Int64s) -> Bools:
 def _code(tag: str, types: dict[str, int]) -> int:
     """5 x type + letter, of a tag that is not O."""
     letter, _, name = tag.partition("-")
-    if letter not in LETTERS:
+    if letter not in _CODES:
         letter, name = "I", tag
-    return 5 * types.setdefault(name, len(types)) + _CODES[LETTERS[letter]]
+    return 5 * types.setdefault(name, len(types)) + _CODES[letter]

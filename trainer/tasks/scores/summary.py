@@ -17,9 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-import numpy as np
-
-from trainer.tasks.scores.classes import rates
+from trainer.tasks.scores.classes import means, rates
 
 WORD = re.compile(r"[a-z0-9]+")
 
@@ -32,8 +30,7 @@ def rouge_scores(golds: Sequence[str], answers: Sequence[str]) -> dict[str, floa
     >>> rouge_scores(["the cat sat"], ["The cat!"])["rouge1"]
     0.8
     """
-    each = [rouge(gold, answer) for gold, answer in zip(golds, answers, strict=True)]
-    return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+    return means([rouge(gold, answer) for gold, answer in zip(golds, answers, strict=True)])
 
 
 def rouge(gold: str, answer: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ number by Holm's method (1979).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from corpora.errors import InputError
@@ -63,14 +64,10 @@ class SuiteComparison:
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""
         tasks = [
-            {
-                **asdict(each),
-                "difference": each.difference,
-                "over_seeds": each.over_seeds._asdict() if each.over_seeds else None,
-            }
+            {**asdict(each), "difference": each.difference, "over_seeds": each.over_seeds and each.over_seeds._asdict()}
             for each in self.tasks
         ]
-        return {"first": self.first, "second": self.second, "seeds": self.seeds, "level": LEVEL, "tasks": tasks}
+        return {**asdict(self), "level": LEVEL, "tasks": tasks}
 
 
 def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
@@ -90,7 +87,7 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
     metric = split.metrics[0]
     one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
     check_same(f"{task.name} {split.name}", one, other)
-    drawable = one.can_draw(metric) and other.can_draw(metric)
+    drawable, score = one.can_draw(metric) and other.can_draw(metric), partial(one.score, metric=metric)
     ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
     return ComparedTask(
         task=task.name,
@@ -98,7 +95,7 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
         metric=metric,
         first=one.scores[metric],
         second=other.scores[metric],
-        p=_on_examples(one, other, metric) if drawable else None,
+        p=paired_randomisation(one.table(), other.table(), score, seed=SEED).p if drawable else None,
         adjusted=None,
         over_seeds=paired_randomisation(ours, theirs, seed=SEED) if len(seeds) >= PAIRED_SEEDS else None,
     )
@@ -111,10 +108,6 @@ def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
             "they can be compared on the same examples alone. Fix the records that one of them could not use."
         )
-
-
-def _on_examples(one: JudgedSplit, other: JudgedSplit, metric: str) -> float:
-    return paired_randomisation(one.table(), other.table(), lambda rows: one.score(rows, metric), seed=SEED).p
 
 
 def holm(values: Sequence[float]) -> list[float]:

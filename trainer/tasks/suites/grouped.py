@@ -7,7 +7,7 @@ ReCoRD   of a query the candidate that is most surely right; exact match and F1 
 A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,10 +78,6 @@ def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction])
 
 def candidates_of(file: FileSettings) -> Mapping[str, Mapping[str, Any]]:
     """Return ReCoRD's candidates by id: the text, and the gold ones where they are known."""
-    return dict(_read(file))
-
-
-def _read(file: FileSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
     lenient = replace(file, max_unusable=1.0)
-    for _, values in read_examples(lenient, RowCounts(), ("id", "answer"), dict, ("gold",)):
-        yield str(values["id"]), values
+    records = read_examples(lenient, RowCounts(), ("id", "answer"), dict, ("gold",))
+    return {str(values["id"]): values for _, values in records}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
@@ -27,7 +28,7 @@ from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
-from trainer.tasks.kinds.vectors import own_ranking_by_query, similarities
+from trainer.tasks.kinds.vectors import own_ranking, similarities
 from trainer.tasks.scores.classes import class_scores, multilabel_scores, option_scores, rates
 from trainer.tasks.scores.language import next_scores
 from trainer.tasks.scores.numbers import correlations
@@ -142,7 +143,7 @@ def _vectors(
         cosines = similarities(ones, others, task.by).tolist()
         return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
     columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
-    each = own_ranking_by_query(examples, predictions, task.by, columns)
+    each = own_ranking(examples, predictions, task.by, columns)
     rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
@@ -191,7 +192,15 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read what `write_judged` wrote; None where there is nothing."""
+    """Read what `write_judged` wrote; None where there is nothing. Raises InputError where it is incomplete."""
     if not path.is_file():
         return None
-    return bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+    try:
+        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
+    if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:
+        raise InputError(
+            f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
+        )
+    return judged

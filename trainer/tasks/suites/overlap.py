@@ -24,6 +24,7 @@ from corpora.text.normal_form import nfc
 from corpora.text.words import words
 from trainer.tasks.contract import Task
 from trainer.tasks.data import roles_of, with_format
+from trainer.tasks.encoding.packing import enough_together
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -88,15 +89,9 @@ def met_texts(texts: Iterable[str], documents: Iterable[pa.Array]) -> frozenset[
 
 
 def _meeting(documents: Iterable[pa.Array], index: EvaluationIndex) -> Iterator[list[str]]:
-    """Documents that meet anything, some at a time."""
-    some: list[str] = []
-    for batch in documents:
-        some += [batch[row].as_py() for row, met in enumerate(meet(batch, index)) if met is not None]
-        if sum(map(len, some)) > AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some
+    """Return the documents that meet anything, some at a time."""
+    texts = (batch[row].as_py() for batch in documents for row, met in enumerate(meet(batch, index)) if met is not None)
+    return enough_together(texts, len, AT_ONCE)
 
 
 def _met_by(texts: Sequence[str], lengths: Int64s, already: Bools, documents: Sequence[str]) -> Bools:

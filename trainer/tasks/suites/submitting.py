@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from corpora.errors import InputError
 from trainer.tasks.formats.published import published_set
 from trainer.tasks.formats.submissions import Submission
 from trainer.tasks.suites.grouped import RECORD, candidates_of, chosen
@@ -49,16 +50,33 @@ def _file(run: SuiteRun, split: SuiteSplit, asked: Submission) -> SubmissionFile
     if judged.unusable:
         why = f"{judged.unusable:,} records of {Path(split.file.path).name} could not be used, and all must be answered"
         return SubmissionFile(asked.file, (), why)
-    rows = [json.loads(row) for row in run.answers(split).read_text(encoding="utf-8").splitlines()]
-    answered = len({row.get("id") for row in rows})
-    if answered != judged.examples:
-        why = (
-            f"{run.answers(split)} has {answered:,} different ids, and {judged.examples:,} records were answered: one "
-            "is answered twice, or the file was cut. Remove it, and run the command again"
+    try:
+        rows = _rows(run.answers(split), judged.examples)
+        answers = _best(rows, split) if split.set == RECORD else _answers(rows)
+        return SubmissionFile(asked.file, tuple(asked.lines(answers)))
+    except InputError as error:
+        return SubmissionFile(asked.file, (), str(error))
+
+
+def _rows(path: Path, count: int) -> list[dict[str, Any]]:
+    """Return the lines of a file of answers. Raises InputError where it has not one, with an id, for each record."""
+    rows = dict[str, dict[str, Any]]()
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}, is incomplete: remove the file, and answer again.") from error
+            if "id" not in row:
+                raise InputError(f"{path.name}: a line has no id by which it could be handed in.")
+            if rows.setdefault(str(row["id"]), row) is not row:
+                raise InputError(f"Record {row['id']} is answered twice: a benchmark takes one answer for each.")
+    if len(rows) != count:
+        raise InputError(
+            f"{path} has {len(rows):,} answers, and {count:,} records were answered: remove it, and run the command "
+            "again."
         )
-        return SubmissionFile(asked.file, (), why)
-    answers = _best(rows, split) if split.set == RECORD else _answers(rows)
-    return SubmissionFile(asked.file, tuple(asked.lines(answers)))
+    return [*rows.values()]
 
 
 def _answers(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str | int | float]]:

@@ -37,6 +37,7 @@ from trainer.tasks.settings import FinetuneSettings
 
 SHIPPED = Path(__file__).parent / "shipped"
 TRAIN, DEV, TEST = "train", "dev", "test"
+READ = ("format", "header", "columns", "max_unusable")  # keys of a task that say how its files are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,10 +266,4 @@ def _file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) ->
         raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
     if not (root / path).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
-    return FileSettings(
-        path=str((root / path).resolve()),
-        format=own.format,
-        header=own.header,
-        columns=own.columns,
-        max_unusable=own.max_unusable,
-    )
+    return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in READ})

@@ -79,15 +79,7 @@ class SuiteResult:
             {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
             for row in self.rows
         ]
-        return {
-            "suite": self.suite,
-            "model": self.model,
-            "seeds": list(self.seeds),
-            "interval_level": LEVEL,
-            "rows": rows,
-            "average": self.average,
-            "began_elsewhere": self.began_elsewhere,
-        }
+        return {**asdict(self), "interval_level": LEVEL, "rows": rows}
 
 
 def result_of(

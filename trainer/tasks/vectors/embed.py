@@ -13,7 +13,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from trainer.tasks.contract import Items, TaskItem, Tokens
 from trainer.tasks.data import digest_at, sha256_of
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.encoding.packing import together
+from trainer.tasks.encoding.packing import enough_together, together
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
@@ -166,20 +166,14 @@ class _Piece(NamedTuple):
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[_Piece]:
     """Yield the words of a text as its tokenizer splits them, or its tokens; special ones are left out."""
-    word, places, begin, end = None, list[int](), 0, 0
-    tokens = zip(encoding.word_ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
-    for place, (number, special, (first, last)) in enumerate(tokens):
-        if special:
-            continue
-        if places and (by == "token" or number is None or number != word):
-            yield _Piece(places, begin, end)
-            places = []
-        if not places:
-            begin = first
-        word, end = number, last
-        places = [*places, place]
-    if places:
-        yield _Piece(places, begin, end)
+    words = [
+        (place, place if by == "token" or word is None else None, word)
+        for place, (word, special) in enumerate(zip(encoding.word_ids, encoding.special_tokens_mask, strict=True))
+        if not special
+    ]
+    for _, tokens in groupby(words, key=lambda token: token[1:]):
+        places = [place for place, _, _ in tokens]
+        yield _Piece(places, encoding.offsets[places[0]][0], encoding.offsets[places[-1]][1])
 
 
 def _of_pieces(rows_TH: Tensor, pieces: Sequence[_Piece]) -> Float32s:
@@ -262,17 +256,10 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
 
 def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
-    some, encodings, tokens = list[NamedText](), list[Encoding](), 0
-    while batch := [*islice(texts, TEXTS_AT_ONCE)]:
-        for text, encoding in zip(batch, encoder.encode([text.text for text in batch]), strict=True):
-            some.append(text)
-            encodings.append(encoding)
-            tokens += len(encoding)
-            if tokens >= WINDOW_TOKENS:
-                yield some, encodings
-                some, encodings, tokens = [], [], 0
-    if some:
-        yield some, encodings
+    batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
+    encoded = (zip(batch, encoder.encode([text.text for text in batch]), strict=True) for batch in batches)
+    for some in enough_together(chain.from_iterable(encoded), lambda both: len(both[1]), WINDOW_TOKENS):
+        yield [text for text, _ in some], [encoding for _, encoding in some]
 
 
 def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:

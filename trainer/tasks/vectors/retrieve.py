@@ -148,8 +148,7 @@ class Search:
             raise InputError(f"{self.job.queries.path} holds vectors, but the queries' texts are needed: give these.")
         examples = [TextExample(self.queries[query], self.texts[name], None, ()) for name in names]
         items = PackedItems(loaded.task.items(examples, encoder, False))
-        with torch.inference_mode():
-            answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks, judging=False)
+        answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks)
         predictions = loaded.task.predictions(examples, items, answers)
         if place is None:
             return {name: float(each[0]) for name, each in zip(names, predictions, strict=True)}
@@ -159,12 +158,10 @@ class Search:
     # What is written.
 
     def _write(self, run: Run) -> None:
-        if self.job.output:
-            write_lines(Path(self.job.output), run_lines(run, RUN_NAME))
-        if self.job.training:
-            write_lines(Path(self.job.training), self._training_rows(run))
-        if self.job.pairs:
-            write_lines(Path(self.job.pairs), self._pair_rows(run))
+        job, (training, pairs) = self.job, (self._training_rows(run), self._pair_rows(run))
+        for path, lines in ((job.output, run_lines(run, RUN_NAME)), (job.training, training), (job.pairs, pairs)):
+            if path:
+                write_lines(Path(path), lines)
 
     def _training_rows(self, run: Run) -> Iterator[str]:
         for query, positives, negatives in self._mined(run):

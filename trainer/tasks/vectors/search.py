@@ -22,6 +22,7 @@ from trainer.tasks.embeddings import VectorFile
 from trainer.tasks.kinds.vectors import similarities, unit_rows
 
 Run = dict[str, dict[str, float]]
+Nearest = list[tuple[float, str]]  # minus the similarity, and the id: the best first
 QUERIES_AT_ONCE = 1_024
 MARGIN = 1e-4  # of the largest similarity there may be, by which a product in float32 may be off
 MORE = 4  # times as many as are wanted, requested from an index
@@ -34,15 +35,16 @@ def exact_search(
 
     Raises InputError where an id occurs twice.
     """
-    best = [_Best(top) for _ in ids]
+    best: list[Nearest] = [[] for _ in ids]
     seen = set[str]()
     for names, vectors in blocks:
         _check_new(names, seen)
         for start in range(0, len(ids), QUERIES_AT_ONCE):
             some = queries[start : start + QUERIES_AT_ONCE]
             for place, near in enumerate(_near(some, vectors, by, top), start):
-                best[place].add(names, near, similarities(queries[place][None], vectors[near], by))
-    return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
+                scores = similarities(queries[place][None], vectors[near], by)
+                best[place] = _nearest(best[place], scores, [names[row] for row in near.tolist()], top)
+    return _run(ids, best)
 
 
 def _near(queries: Float32s, vectors: Float32s, by: str, top: int) -> Iterator[Any]:
@@ -62,19 +64,13 @@ def _lengths(vectors: Float32s) -> Float64s:
     return lengths
 
 
-class _Best:
-    """The best of a query so far."""
+def _nearest(before: Nearest, scores: Float64s, names: Sequence[str], top: int) -> Nearest:
+    """Return the best of a query, of those before and of more."""
+    return sorted([*before, *zip((-scores).tolist(), names, strict=True)])[:top]
 
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._found: list[tuple[float, str]] = []
 
-    def add(self, names: Sequence[str], places: Any, scores: Float64s) -> None:
-        more = zip((-scores).tolist(), (names[place] for place in places.tolist()), strict=True)
-        self._found = sorted([*self._found, *more])[: self._top]
-
-    def ranked(self) -> dict[str, float]:
-        return {name: -score for score, name in self._found}
+def _run(ids: Sequence[str], best: Iterable[Nearest]) -> Run:
+    return {name: {document: -score for score, document in near} for name, near in zip(ids, best, strict=True)}
 
 
 def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: str, top: int) -> Run:
@@ -88,11 +84,11 @@ def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: 
     count = min(top * MORE, len(names))
     places = [sorted({int(match.key) for match in index.search(query, count)}) for query in queries]
     vectors = file.at({place for near in places for place in near})
-    best = [_Best(top) for _ in ids]
-    for each, query, near in zip(best, queries, places, strict=True):
-        rows = np.stack([vectors[place] for place in near])
-        each.add(names, np.array(near), similarities(query[None], rows, by))
-    return {name: each.ranked() for name, each in zip(ids, best, strict=True)}
+    best = list[Nearest]()
+    for query, near in zip(queries, places, strict=True):
+        scores = similarities(query[None], np.stack([vectors[place] for place in near]), by)
+        best.append(_nearest([], scores, [names[place] for place in near], top))
+    return _run(ids, best)
 
 
 def _index_of(file: VectorFile, by: str) -> Any:

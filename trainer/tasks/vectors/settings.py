@@ -1,7 +1,5 @@
 """The settings of `embed` and `search`. No torch."""
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
 
 from corpora.errors import InputError
@@ -97,7 +95,3 @@ class SearchJob:
             )
         if self.settings.by != "text":
             raise InputError('Texts are searched, not their words: leave `by` at "text".')
-
-    def to_json(self) -> str:
-        """The job as a JSON document."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False)

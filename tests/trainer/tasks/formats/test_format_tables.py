@@ -271,6 +271,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.json", '[{"text": "a", "label": 1} {}]', {}, "begins in line 1 is not .*no comma and no end"),
         ("rows.json", '[{"text": "a", "label": 1}]\n[]', {}, "line 1, continues after its list"),
         ("rows.json", "[" * 100_000, {}, "begins in line 1 is not an item"),
+        ("rows.jsonl", '\n[{"text": "a"},\n{"text": "b"}]', {}, r"line 2, begins a list, .* name it \.json"),
     ],
 )  # fmt: skip
 def test_files_that_are_no_tables_are_refused(

@@ -260,4 +260,10 @@ def test_answers_to_superglue_are_handed_in() -> None:
             {"idx": 4, "answers": [{"idx": 0, "label": 0}]},
         ]}}
     ]  # fmt: skip
+    for name, answers, message in (
+        ("boolq", [("x", "true")], "'x' is not a record of the benchmark"),
+        ("multirc", [("7", "1")], "'7' is not an answer of MultiRC"),
+    ):
+        with pytest.raises(InputError, match=message):
+            lines(name, *answers)
     assert [*Submission(file="x.tsv", labels={"a": "b"}).lines([("0", "a")])][1:] == ["0\tb\n"]

@@ -105,3 +105,8 @@ def test_a_json_of_questions_is_squad_or_a_list(tmp_path: Path) -> None:
     for path, answers in ((squad, [(7, "Oslo")]), (flat, [])):
         (record,) = read_records(FileSettings(path=str(path)), RowCounts(), ROLES[:4])
         assert record.values["answers"] == answers
+
+
+def test_a_role_that_a_format_does_not_give_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"its format gives id, question, .*, and text, label is needed"):
+        read(written(tmp_path, asked("a", (7, "Oslo"))), ("text", "label", "context"))

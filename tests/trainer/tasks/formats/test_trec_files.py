@@ -95,6 +95,7 @@ def test_a_run_that_is_written_is_whole_and_in_order(run: dict[str, dict[str, fl
         ("x.xml", "<doc>\n</doc>", "line 1: the <doc> that begins there has no <docno>"),
         ("x.xml", "\n<doc><docno>1</docno>\udcff</doc><doc><docno>\udcff</docno></doc>", "line 2, is not UTF-8"),
         ("x.tsv", "", "is empty"),
+        ("x.tsv", "ID\ttext\n1\ta\n", "line 1, is a header, and MS MARCO's files have none: name the format of the"),
         ("x.tsv", "1\ta\n2\tb\tc\n", "line 2, has 3 columns: MS MARCO's files have an id and a text"),
         ("x.tsv", "a\tb\nc\n", "line 2, is not an id and a text with a tab between"),
         ("x.tsv", "a\tb\0\n", "line 1, is not UTF-8"),

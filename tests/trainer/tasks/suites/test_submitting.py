@@ -37,17 +37,25 @@ def test_diagnostic_sets_are_handed_in_with_their_labels_known(tmp_path: Path) -
 
 
 def test_a_file_that_would_lack_answers_is_not_made(tmp_path: Path) -> None:
-    run = run_with(tmp_path / "rte", [{"id": "0", "label": "entailment"}], "test", "glue/rte", unusable=2)
-    (lacking,) = submission_files({"rte": run})
+    runs = {
+        "rte": run_with(tmp_path / "rte", [{"id": "0", "label": "entailment"}], "test", "glue/rte", unusable=2),
+        "qnli": run_with(tmp_path / "qnli", [{"line": 2, "label": "entailment"}], "test", "glue/qnli"),
+    }
+    lacking, nameless = submission_files(runs)
+    assert not nameless.lines and "has no id" in nameless.why
     assert not lacking.lines and lacking.why.startswith("2 records of test.tsv could not be used")
     run = run_with(tmp_path / "three", [{"id": str(number), "label": "entailment"} for number in range(3)],
                    "test", "glue/rte")  # fmt: skip
     path = run.answers(run.splits[0])
     whole = path.read_text()
-    for text in (whole[: whole.rindex("{")], whole.replace('"2"', '"1"')):
+    for text, why in (
+        (whole[: whole.rindex("{")], "has 2 answers, and 3 records"),
+        (whole[:-9], "line 3, is incomplete"),
+        (whole.replace('"2"', '"1"'), "Record 1 is answered twice"),
+    ):
         path.write_text(text)
-        (twice,) = submission_files({"rte": run})
-        assert not twice.lines and "has 2 different ids, and 3 records were answered" in twice.why
+        (damaged,) = submission_files({"rte": run})
+        assert not damaged.lines and why in damaged.why
     run.judged(run.splits[0]).unlink()
     (gone,) = submission_files({"rte": run})
     assert not gone.lines and "are gone" in gone.why

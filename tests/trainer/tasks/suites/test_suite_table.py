@@ -1,11 +1,13 @@
 """Tables of suites from judged splits that are written by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from small_suites import suite_task
 
-from trainer.tasks.suites.judged import MEANS, JudgedSplit
+from corpora.errors import InputError
+from trainer.tasks.suites.judged import MEANS, JudgedSplit, read_judged, write_judged
 from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import median_run, result_of, table_lines
@@ -55,3 +57,13 @@ def test_the_text_says_what_is_known_and_what_is_not() -> None:
     known = list(table_lines(result_of(SUITE, "model", {**FOUND, ("f1", 1, "dev"): drawn}, overlaps)))
     assert any("25.0 % (2 of 8)" in line and "50.0 to 50.0" in line for line in known)
     assert "Where that is not known, the split could not be compared." in known
+
+
+def test_answers_and_examples_of_different_number_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dev.json"
+    write_judged(path, JudgedSplit(sha256="", examples=2, statistic="numbers", rows=((1.0, 2.0),)))
+    with pytest.raises(InputError, match="has 1 answers to 2 examples: remove it"):
+        read_judged(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="is not as it was written"):
+        read_judged(path)

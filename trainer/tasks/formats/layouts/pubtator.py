@@ -15,9 +15,10 @@ Cost: 430,000 words a second (one x86-64 core, 2026-11-23).
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
-from trainer.tasks.formats.opening import lines_of, opened
+from trainer.tasks.formats.opening import numbered_lines
 from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
 
 MENTION_ROLES = ("words", "tags", "document", "id", "offsets")
@@ -47,16 +48,9 @@ ncbi_records = partial(pubtator_records, kind="Disease")  # as the corpus is sco
 
 def _documents(path: str) -> Iterator[list[tuple[int, str]]]:
     """The lines of each document with their numbers."""
-    lines = list[tuple[int, str]]()
-    with opened(path) as stream:
-        for number, line in enumerate(lines_of(stream, path), 1):
-            if line.strip():
-                lines.append((number, line.rstrip("\r\n")))
-            elif lines:
-                yield lines
-                lines = []
-    if lines:
-        yield lines
+    for is_blank, lines in groupby(numbered_lines(path), key=lambda each: not each[1].strip()):
+        if not is_blank:
+            yield [(number, line.rstrip("\r\n")) for number, line in lines]
 
 
 def _sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[Found]:

@@ -13,6 +13,7 @@ Cost: 280,000 answers of MultiRC a second (one x86-64 core, 2026-11-23).
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
@@ -20,34 +21,16 @@ from trainer.tasks.formats.tables import json_line_records
 
 GROUP_ROLES = ("id", "text", "second", "label", "group", "answer", "gold")
 MARKED_ROLES = ("id", "text", "second", "label")
+WIC_KEYS = ("sentence1", "sentence2", "start1", "end1", "start2", "end2", "idx", "label")
 GAP = "@placeholder"
 HIGHLIGHT = re.compile(r"\s*@highlight\s*")
 
 Rows = Iterator[dict[str, Any] | Unusable]
 
 
-def multirc_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Each answer of each question on a paragraph. label: "0" or "1"; group: "PARAGRAPH.QUESTION"."""
-    return _lines(settings, ("passage", "idx"), _multirc_answers)
-
-
-def record_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Each entity of a passage in the gap of each query. answer: the entity; gold: the right ones; label: 0 or 1."""
-    return _lines(settings, ("passage", "qas", "idx"), _record_candidates)
-
-
-def wic_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Yield pairs of sentences with a word in common. label: "true" where it means the same."""
-    keys = ("sentence1", "sentence2", "start1", "end1", "start2", "end2", "idx", "label")
-    return _lines(settings, keys, _wic_pair)
-
-
-def wsc_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
-    """Yield texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun."""
-    return _lines(settings, ("text", "target", "idx", "label"), _wsc_text)
-
-
-def _lines(settings: FileSettings, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]) -> Iterator[Found]:
+def _lines(
+    settings: FileSettings, _: Wanted, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
+) -> Iterator[Found]:
     for line, values in json_line_records(FileSettings(path=settings.path), Wanted(keys)):
         if isinstance(values, Unusable):
             yield line, values
@@ -146,3 +129,13 @@ def _marked(text: str, marks: list[tuple[int, int, str]]) -> str:
     for start, end, mark in sorted(marks, reverse=True):
         text = f"{text[:start]}{mark}{text[start:end]}{mark}{text[end:]}"
     return text
+
+
+# Each answer of each question on a paragraph. label: "0" or "1"; group: "PARAGRAPH.QUESTION".
+multirc_records = partial(_lines, keys=("passage", "idx"), rows=_multirc_answers)
+# Each entity of a passage in the gap of each query. answer: the entity; gold: the right ones; label: "0" or "1".
+record_records = partial(_lines, keys=("passage", "qas", "idx"), rows=_record_candidates)
+# Pairs of sentences with a word in common. label: "true" where it means the same.
+wic_records = partial(_lines, keys=WIC_KEYS, rows=_wic_pair)
+# Texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun.
+wsc_records = partial(_lines, keys=("text", "target", "idx", "label"), rows=_wsc_text)

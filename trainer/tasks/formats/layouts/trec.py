@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import lines_of, opened, unpacked_ending
+from trainer.tasks.formats.opening import numbered_lines, unpacked_ending
 from trainer.tasks.formats.records import is_unicode
 
 Text = tuple[str, str]  # id and text
@@ -29,6 +29,8 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, and the
 
 TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
+HEADERS = {(name, text) for name in ("id", "_id", "docid", "doc_id", "pid", "qid", "query_id") for text in
+           ("text", "passage", "query", "body", "contents")}  # fmt: skip
 
 
 def read_documents(path: str) -> Iterator[Text]:
@@ -135,6 +137,8 @@ def _tabbed(line: str) -> Text | str:
             f"has {len(texts) + 1} columns: MS MARCO's files have an id and a text with a tab between, or id, "
             "address, title and text; name the format of another table (tsv), whose header names its columns"
         )
+    if (name.lower(), texts[-1].lower()) in HEADERS:
+        return "is a header, and MS MARCO's files have none: name the format of the table, tsv"
     return name, " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]
 
 
@@ -171,15 +175,14 @@ def _blocks(path: str, mark: str) -> Iterator[tuple[int, str]]:
     tag = re.compile(rf"<(/?){mark}>", re.IGNORECASE)
     parts: list[str] | None = None
     first = 1
-    with opened(path) as stream:
-        for number, line in enumerate(lines_of(stream, path), 1):
-            at = 0
-            for match in tag.finditer(line):
-                if parts is not None:
-                    yield first, "".join([*parts, line[at : match.start()]])
-                parts, first, at = None if match[1] else [], number, match.end()
+    for number, line in numbered_lines(path):
+        at = 0
+        for match in tag.finditer(line):
             if parts is not None:
-                parts.append(line[at:])
+                yield first, "".join([*parts, line[at : match.start()]])
+            parts, first, at = None if match[1] else [], number, match.end()
+        if parts is not None:
+            parts.append(line[at:])
     if parts is not None:
         yield first, "".join(parts)
 
@@ -215,11 +218,10 @@ def _joined(texts: list[str]) -> str:
 def _lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers. Raises InputError where there is none."""
     empty = True
-    with opened(path) as stream:
-        for number, line in enumerate(lines_of(stream, path), 1):
-            if line.strip():
-                empty = False
-                yield number, line
+    for number, line in numbered_lines(path):
+        if line.strip():
+            empty = False
+            yield number, line
     if empty:
         raise InputError(f"{path} is empty: give a file that is not.")
 

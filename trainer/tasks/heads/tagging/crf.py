@@ -10,6 +10,7 @@ two words. Where `forbidden` pairs are given, no sentence with one has a share, 
 Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -55,8 +56,8 @@ class LinearChain(nn.Module):
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + silent(self)
-        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
-        whole_S = self._partition(emissions_PC, chains, (start_SC, end_SC, transitions_CC))
+        scores = start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
+        whole_S = _of_last_tags(emissions_PC, chains, scores, lambda paths_nCC: paths_nCC.logsumexp(1)).logsumexp(-1)
         ends_S = chains.ends
         begins_S = ends_S + 1 - chains.lengths
         goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
@@ -80,33 +81,20 @@ class LinearChain(nn.Module):
         )
         return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, NEVER)
 
-    @staticmethod
-    def _partition(emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """[S], longest first: the logarithm of the sum of all exponentiated scores."""
-        start_SC, end_SC, transitions_CC = scores
-        first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
-        alpha_nC, ended = start_SC[chains.order] + first_SC, list[Tensor]()
-        for emitted_nC in later:
-            ended.append(alpha_nC[len(emitted_nC) :])
-            before_nC1 = alpha_nC[: len(emitted_nC), :, None]
-            alpha_nC = (before_nC1 + transitions_CC).logsumexp(1) + emitted_nC
-        last_SC = torch.cat([alpha_nC, *reversed(ended)])
-        return (last_SC + end_SC[chains.order]).logsumexp(-1)
-
     def best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
         """The tags of highest score of each sentence: int64 [P]."""
         found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
         if not len(chains.lengths):
             return found_P
-        start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
-        first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
-        best_nC, ended, came_from = start_SC[chains.order] + first_SC, list[Tensor](), list[Tensor]()
-        for emitted_nC in later:
-            ended.append(best_nC[len(emitted_nC) :])
-            highest_nC, from_nC = (best_nC[: len(emitted_nC), :, None] + transitions_CC).max(1)
-            best_nC = highest_nC + emitted_nC
+        came_from = list[Tensor]()
+
+        def highest(paths_nCC: Tensor) -> Tensor:
+            highest_nC, from_nC = paths_nCC.max(1)
             came_from.append(from_nC)
-        tags_S = (torch.cat([best_nC, *reversed(ended)]) + end_SC[chains.order]).argmax(-1)
+            return highest_nC
+
+        scores = self._scores(inner_S2, emissions_PC.dtype)
+        tags_S = _of_last_tags(emissions_PC, chains, scores, highest).argmax(-1)
         steps = torch.split(chains.by_step, chains.sizes)
         for points_n, from_nC in zip(reversed(steps[1:]), reversed(came_from), strict=True):
             reading = len(points_n)
@@ -114,3 +102,19 @@ class LinearChain(nn.Module):
             tags_S = torch.cat([from_nC.gather(1, tags_S[:reading, None])[:, 0], tags_S[reading:]])
         found_P[steps[0]] = tags_S
         return found_P
+
+
+def _of_last_tags(
+    emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merged: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the scores of all paths to each last tag as one: [S, C], the longest sentence first.
+
+    scores: as `_scores` returns them; merged: [n, C], of [n, C, C], the paths through a tag and the next, step by step
+    """
+    start_SC, end_SC, transitions_CC = scores
+    first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
+    paths_nC, ended = start_SC[chains.order] + first_SC, list[Tensor]()
+    for emitted_nC in later:
+        ended.append(paths_nC[len(emitted_nC) :])
+        paths_nC = merged(paths_nC[: len(emitted_nC), :, None] + transitions_CC) + emitted_nC
+    return torch.cat([paths_nC, *reversed(ended)]) + end_SC[chains.order]
