@@ -16,7 +16,7 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 65_300,
+    "all code": 65_200,
     "corpora": 19_400,
     "tokenizers_train": 5_450,
     "shards": 5_600,
@@ -24,8 +24,8 @@ BUDGETS = {
     "trainer/tasks": 7_650,
     "flows": 16_100,
     "flows/orchestration": 2_500,
-    "benchmarks": 3_810,
-    "tests": 47_700,
+    "benchmarks": 3_700,
+    "tests": 48_300,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

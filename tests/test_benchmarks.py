@@ -19,7 +19,6 @@ from benchmark_texts import prose
 from benchmarks import (
     clean,
     contamination,
-    content,
     encode,
     figures,
     loader,
@@ -31,7 +30,6 @@ from benchmarks import (
     run,
     sentences,
     signatures,
-    tables,
     unigram,
     vocabulary,
     wikitext,
@@ -42,7 +40,6 @@ from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
 from corpora.judging.steps.rules import reasons
 from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
-from corpora.store.digests.content import Content
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.builders.segments.pairs import build_pairs
 from shards.masks.masking import draw_masks
@@ -98,8 +95,6 @@ CASES = {
         "definition (masks_plain)",
     ],
     loader: ["Loader"],
-    content: ["content_of", "content_plain", "sha256 of IPC bytes"],
-    tables: ["checked", "unchecked", "ids, checked"],
 }
 
 
@@ -107,7 +102,7 @@ CASES = {
 @pytest.mark.parametrize("module", CASES, ids=lambda module: module.__name__)
 def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
     reports: Sequence[Report] = module.benchmark(TEXTS, 2)
-    assert len(reports) == {clean: 4, content: 4, encode: 2, vocabulary: 2}.get(module, 1)
+    assert len(reports) == {clean: 4, encode: 2, vocabulary: 2}.get(module, 1)
     for report in reports:
         assert [row.name for row in report.rows] == CASES[module]
         assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
@@ -172,7 +167,6 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
         altered(draw_masks, lambda drawn: drawn._replace(positions=drawn.positions ^ np.uint16(1))),
     ),
     loader: ("gather_plain", altered(gather_plain, lambda found: replace(found, ids=found.ids + 1))),
-    content: ("content_of", lambda table: Content(table.num_rows, table.num_rows**2)),
 }
 
 

@@ -8,22 +8,26 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corpora.kernels.arrays import Bytes, UInt16s
+from corpora.kernels.arrays import Bytes, UInt16s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import (
+    add_stripe,
     ascii_digits,
     ascii_letters,
     ascii_marks,
     ascii_spaces,
     bytes_before,
     first_flagged,
+    high_product,
     keep_bytes,
     load8,
+    load8_at,
     load_up_to,
     lowered,
     not_alphanumeric,
     store8,
     tail8,
+    trailing_zeros,
 )
 
 EIGHT = st.binary(min_size=8, max_size=8)
@@ -35,8 +39,28 @@ def loaded(data: Bytes, index: int) -> np.uint64:
 
 
 @kernel
+def loaded_at(address: int, index: int) -> np.uint64:
+    return load8_at(address, index)
+
+
+@kernel
+def product_above(one: np.uint64, other: np.uint64) -> np.uint64:
+    return high_product(one, other)
+
+
+@kernel
+def with_stripe(lanes: UInt64s, data: Bytes, index: int, keys: Bytes, key_index: int) -> None:
+    add_stripe(lanes, data, index, keys, key_index)
+
+
+@kernel
 def stored(array: UInt16s, index: int, value: np.uint64) -> None:
     store8(array, index, value)
+
+
+@kernel
+def zeros_below(value: np.uint64) -> int:
+    return trailing_zeros(value)
 
 
 def word(data: bytes) -> np.uint64:
@@ -45,6 +69,33 @@ def word(data: bytes) -> np.uint64:
 
 def bytes_of(value: int) -> bytes:
     return int(value).to_bytes(8, "little")
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=8, max_size=40), st.data())
+def test_loads_from_an_address(data: bytes, draw: st.DataObject) -> None:
+    array, index = np.frombuffer(data, np.uint8), draw.draw(st.integers(0, len(data) - 8))
+    assert bytes_of(int(loaded_at(array.ctypes.data, index))) == data[index : index + 8]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+@example(2**64 - 1, 2**64 - 1)
+def test_the_upper_half_of_a_product(one: int, other: int) -> None:
+    assert int(product_above(np.uint64(one), np.uint64(other))) == one * other >> 64
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=80, max_size=80), st.integers(0, 16), st.binary(min_size=80, max_size=80), st.integers(0, 16))
+def test_a_stripe_is_added_lane_by_lane(data: bytes, index: int, keys: bytes, key_index: int) -> None:
+    before = np.arange(8, dtype=np.uint64) << np.uint64(61)
+    lanes = before.copy()
+    with_stripe(lanes, np.frombuffer(data, np.uint8), index, np.frombuffer(keys, np.uint8), key_index)
+    values = np.frombuffer(data, np.uint64, 8, index)
+    for lane, key in enumerate(np.frombuffer(keys, np.uint64, 8, key_index).tolist()):
+        keyed = int(values[lane]) ^ key
+        product = (keyed >> 32) * (keyed & 0xFFFFFFFF)
+        assert int(lanes[lane]) == (int(before[lane]) + int(values[lane ^ 1]) + product) % 2**64
 
 
 @settings(deadline=None)
@@ -70,6 +121,12 @@ def test_a_store_counts_in_elements_and_writes_eight_bytes(dtype: npt.DTypeLike)
     stored(array, 3, word(bytes(range(1, 9))))
     size = array.itemsize
     assert array.tobytes() == (bytes(3 * size) + bytes(range(1, 9))).ljust(20 * size, b"\0")
+
+
+def test_zeros_are_counted() -> None:
+    assert [zeros_below(np.uint64(1 << bit)) for bit in range(64)] == [*range(64)]
+    assert zeros_below(np.uint64(0)) == 64
+    assert zeros_below(np.uint64(0x8080008000000000)) == 39
 
 
 @settings(deadline=None)
@@ -105,3 +162,9 @@ def check_questions(data: bytes) -> None:
 @example(b"/09:\x80\xc1\xda\xff")
 def test_questions_about_eight_bytes(data: bytes) -> None:
     check_questions(data)
+
+
+def test_every_byte_beside_every_other() -> None:
+    for low in range(256):
+        for high in (*range(0, 256, 5), 0x7F, 0x80, 0xFF):
+            check_questions(bytes([low, high, low, low, high, high, low, high]))

@@ -2,7 +2,7 @@
 
 import itertools
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import add
 from typing import Any
@@ -218,6 +218,22 @@ def test_the_digest_is_a_polynomial_in_the_rows() -> None:
     table = pa.table({"a": ["x", "y", "z"]})
     first, second, third = (content_of(table.slice(row, 1)).digest for row in range(3))
     assert content_of(table) == Content(3, ((first * BASE + second) * BASE + third) % PRIME)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of"),
+    [(pa.string(), str), (pa.large_binary(), str.encode), (pa.list_(pa.string()), list)],
+    ids=["text", "bytes", "list of text"],
+)
+def test_nothing_moves_to_a_neighbour_unnoticed(kind: pa.DataType, of: Callable[[str], Any]) -> None:
+    def content(kind: pa.DataType, *columns: list[Any]) -> Content:
+        return content_of(pa.table([pa.array(column, kind) for column in columns], names=["x", "y"][: len(columns)]))
+
+    cuts = [(of(left), of(right)) for left, right in [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", "")]]
+    columns = {content(kind, [left], [right]) for left, right in cuts}
+    rows = {content(kind, [left, right]) for left, right in cuts}
+    items = {content(pa.list_(kind), [[left, right]]) for left, right in cuts}
+    assert len(columns) == len(rows) == len(items) == 4
 
 
 def test_names_types_and_nullability_count_and_metadata_does_not() -> None:

@@ -12,9 +12,48 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.text.buffers import TextBuffers, check_texts, text_buffers
 
+texts = st.lists(st.text(max_size=6), max_size=6)
+
 
 def rows_of(buffers: TextBuffers) -> list[bytes]:
     return [buffers.data[start:stop].tobytes() for start, stop in pairwise(buffers.offsets.tolist())]
+
+
+@given(texts, st.integers(0, 6), st.integers(0, 6))
+def test_rows_stand_where_the_offsets_say(rows: list[str], start: int, length: int) -> None:
+    column = pa.array(rows, pa.large_string())
+    encoded = [row.encode() for row in rows]
+    assert rows_of(text_buffers(column)) == encoded
+    assert rows_of(text_buffers(column.slice(start, length))) == encoded[start : start + length]
+    assert rows_of(text_buffers(column.slice(start).slice(1))) == encoded[start + 1 :]
+    assert rows_of(text_buffers(pa.array(encoded, pa.large_binary()))) == encoded
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([], pa.large_string()),
+        pa.array(["a"], pa.large_string())[1:],
+        pa.array(["a", "b"], pa.large_string())[2:],
+        pa.Array.from_buffers(pa.large_string(), 0, [None, pa.py_buffer(b""), pa.py_buffer(b"")]),
+        pa.array([""], pa.large_string()),
+    ],
+    ids=["empty", "sliced to its end", "sliced further", "without offsets", "one empty row"],
+)
+def test_there_is_one_offset_more_than_rows(column: pa.Array) -> None:
+    buffers = text_buffers(column)
+    assert len(buffers.offsets) == len(column) + 1
+    assert (buffers.data.dtype, buffers.offsets.dtype) == (np.uint8, np.int64)
+    assert rows_of(buffers) == [b""] * len(column)
+
+
+def test_nothing_is_copied() -> None:
+    column = pa.array(["one", "two", "three"], pa.large_string())
+    for part in (column, column[1:]):
+        buffers = text_buffers(part)
+        assert buffers.data.ctypes.data == column.buffers()[2].address
+        assert buffers.offsets.ctypes.data == column.buffers()[1].address + 8 * part.offset
+        assert not buffers.data.flags.writeable and not buffers.offsets.flags.writeable
 
 
 @pytest.mark.parametrize(
@@ -89,12 +128,3 @@ def test_text_between_the_first_and_the_last_is_looked_at() -> None:
     check_texts(data, np.array([1]), np.array([3]))
     with pytest.raises(InputError, match="must be valid UTF-8"):
         check_texts(data, np.array([1, 3]), np.array([2, 4]))
-
-
-def test_nothing_is_copied() -> None:
-    column = pa.array(["one", "two", "three"], pa.large_string())
-    for part in (column, column[1:]):
-        buffers = text_buffers(part)
-        assert buffers.data.ctypes.data == column.buffers()[2].address
-        assert buffers.offsets.ctypes.data == column.buffers()[1].address + 8 * part.offset
-        assert not buffers.data.flags.writeable and not buffers.offsets.flags.writeable

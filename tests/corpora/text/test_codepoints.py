@@ -5,9 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.text.codepoints import (
+    OTHER,
     character_class,
     character_classes,
     class_at,
+    code_points,
+    holds,
+    pack,
+    packed,
 )
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -27,3 +32,27 @@ def test_the_class_of_each_character_is_told(text: str) -> None:
         assert class_at(data, at, classes) == (character_class(character), width)
         at += width
     assert at == len(data)
+
+
+def test_every_class_occurs_and_the_last_plane_has_none() -> None:
+    assert set(character_classes().tolist()) == set(range(OTHER + 1))
+    far = [chr(code) for code in (0x20000, 0x3FFFF, 0x40000, 0x10FFFF)]
+    classes = [class_at(buffer(one.encode()), 0, character_classes())[0] for one in far]
+    assert classes == [character_class(one) for one in far]
+    assert classes[1] != classes[2]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=10))
+def test_words_are_packed_as_defined_and_told_apart(raw: bytes) -> None:
+    assert pack(buffer(b"x" + raw + b"y"), 1, 1 + len(raw)) % 2**64 == packed(raw)
+    assert 0 < packed(b"A" + raw[:6]) == packed(b"a" + raw[:6].lower()) != packed(b"b" + raw[:6])
+
+
+@settings(deadline=None)
+@given(TEXTS, st.characters())
+def test_a_small_set_holds_its_characters_and_no_other(text: str, other: str) -> None:
+    codes = code_points(text)
+    assert codes.tolist() == sorted(codes.tolist())
+    assert all(holds(codes, ord(character)) for character in text)
+    assert holds(codes, ord(other)) == (other in text)

@@ -7,6 +7,7 @@ checkout of github.com/google-research/bert the script is run again.
 
 import json
 import os
+import random
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from corpora.text.buffers import text_buffers
 from shards.builders.examples import DocumentTokens, Examples
 from shards.builders.google_bert.builder import ScriptSettings, check_masks, google_bert_examples
 from shards.builders.google_bert.plain import google_bert_plain
+from shards.builders.google_bert.python_random import below_of, python_random, random_one, shuffle
 from shards.masks.masking import Masks, MaskSettings, ShardVocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
@@ -264,3 +266,19 @@ def test_masks_that_the_script_does_not_make_are_refused(key: str, value: Any) -
     check_masks(MaskSettings(kind="static", unit="whole-word", rate=0.3, max_predictions=20, seed=1))
     with pytest.raises(InputError, match=rf"shards\.masking\.{key} = .* does not go with shards\.compat"):
         check_masks(MaskSettings(**{"kind": "static", key: value}))
+
+
+@given(st.integers(0, 2**70), st.lists(st.integers(1, 2**32 - 1) | st.just(0), max_size=40))
+@examples(100)
+def test_the_generator_is_pythons(seed: int, bounds: list[int]) -> None:
+    """Numbers below bounds and real numbers (for 0), mixed; a shuffle at the end takes more than one block of words."""
+    state, generator = python_random(seed), random.Random(seed)
+    for bound in bounds:
+        if bound:
+            assert below_of(state, bound) == generator.randrange(bound)
+        else:
+            assert random_one(state) == generator.random()
+    items, expected = np.arange(1500), list(range(1500))
+    shuffle(state, items)
+    generator.shuffle(expected)
+    assert items.tolist() == expected

@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import CLS, FIRST_ID, SEP, documents_of, many_documents, segments
-from text_columns import assert_equal
+from segment_columns import CLS, FIRST_ID, SEP, assert_same, columns_of, deviation, many_documents, segments
 from tiers import examples
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s
 from corpora.store.ledger import Ledger
 from shards.builders.examples import DocumentTokens
 from shards.builders.segments.pairs import PairSettings, build_pairs
@@ -22,6 +22,11 @@ from shards.builders.segments.plan import SegmentPairs
 
 def build(columns: DocumentTokens, config: PairSettings) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     return build_pairs(columns, config, cls_id=CLS, sep_id=SEP)
+
+
+def document_of(columns: DocumentTokens, place: int) -> int:
+    sentence = np.searchsorted(columns.sentences, place, side="right") - 1
+    return int(np.searchsorted(columns.documents, sentence, side="right")) - 1
 
 
 shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size=1, max_size=6)
@@ -39,24 +44,24 @@ shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size
 def test_kernel_equals_the_plain_twin(
     documents: list[list[int]], word_share: float, length: int, short: float, copies: int, seed: int
 ) -> None:
-    columns = documents_of(documents, word_share)
+    columns = columns_of(documents, word_share)
     config = PairSettings(length=length, short_sequence_probability=short, copies=copies, seed=seed)
     pairs, ledgers = build(columns, config)
     plain_pairs, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_equal(pairs, plain_pairs)
+    assert_same(pairs, plain_pairs)
     assert ledgers == plain_ledgers
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
 def test_kernel_equals_the_plain_twin_on_long_sentences(dtype: npt.DTypeLike) -> None:
     """Sentences longer than an example, cut into pieces; both widths of ids."""
-    columns = documents_of([[400, 3, 300], [90, 500], [2, 2, 2]], 0.7)
+    columns = columns_of([[400, 3, 300], [90, 500], [2, 2, 2]])
     columns = columns._replace(ids=columns.ids.astype(dtype))
     config = PairSettings(length=32, copies=4)
     pairs, ledgers = build(columns, config)
     assert pairs.ids.dtype == dtype and len(pairs.label) > 100
     plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_equal(pairs, plain)
+    assert_same(pairs, plain)
     assert ledgers == plain_ledgers
 
 
@@ -68,7 +73,7 @@ def test_kernel_equals_the_plain_twin_where_runs_are_too_many(most: int, monkeyp
     monkeypatch.setattr("shards.builders.segments.partners.MOST_RUNS", most)
     pairs, ledgers = build(columns, config)
     plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_equal(pairs, plain)
+    assert_same(pairs, plain)
     assert ledgers == plain_ledgers
     assert pairs.partner.tolist() != every.partner.tolist()
 
@@ -78,6 +83,26 @@ def test_golden() -> None:
     pairs, _ = build(many_documents(50, 8, 20), PairSettings(length=64, copies=2))
     digest = sha256(b"".join(column.tobytes() for column in pairs)).hexdigest()
     assert (len(pairs.label), digest[:16]) == (229, "b4a499d0d825ec57")
+
+
+@pytest.mark.parametrize("max_sentences", [1, 2, 12])
+def test_labels_are_a_fair_coin_whatever_the_documents(max_sentences: int) -> None:
+    columns = many_documents(4000, max_sentences, 30)
+    _, (ledger,) = build(columns, PairSettings(length=64))
+    num_next, num_random = ledger.figures["next"], ledger.figures["random"]
+    assert num_next + num_random > 3000
+    assert deviation(num_random, num_next) < 3
+
+
+def test_labels_are_fair_among_chunks_of_every_kind() -> None:
+    """Whole documents in one sentence, and documents whose chunks hold several: the same coin for both."""
+    random = np.random.default_rng(3)
+    documents = [[20] if index % 2 else random.integers(2, 15, 30).tolist() for index in range(4000)]
+    pairs, _ = build(columns_of(documents), PairSettings(length=64))
+    for kind in (0, 1):
+        labels = pairs.label[pairs.anchor % 2 == kind]
+        assert len(labels) > 1500
+        assert deviation(int(labels.sum()), int((1 - labels).sum())) < 3
 
 
 def test_ledger_counts_what_stands_in_the_examples() -> None:
@@ -138,9 +163,39 @@ def test_every_token_is_placed_once_or_left_over() -> None:
     assert {0, 1} == set(pairs.label.tolist())
 
 
+@given(shapes, st.sampled_from([0.3, 1.0]), st.integers(5, 40), st.integers(0, 2**64 - 1))
+@examples(100)
+def test_a_random_next_looks_as_the_true_one(
+    documents: list[list[int]], word_share: float, length: int, seed: int
+) -> None:
+    """Fails where the length, the begin or the end of a random B differs from that of the text after A."""
+    columns = columns_of(documents, word_share)
+    pairs, _ = build(columns, PairSettings(length=length, seed=seed, copies=3))
+    for index in range(len(pairs.label)):
+        a, b = segments(pairs, index)
+        true = np.arange(a[-1] + 1, a[-1] + 1 + len(b))
+        assert document_of(columns, true[-1]) == pairs.anchor[index]
+        if pairs.label[index] == 0:
+            assert np.array_equal(b, true) and pairs.partner[index] == pairs.anchor[index]
+        else:
+            assert document_of(columns, b[0]) == document_of(columns, b[-1]) == pairs.partner[index]
+            assert pairs.partner[index] != pairs.anchor[index]
+            assert look_of(columns, b) == look_of(columns, true)
+
+
+def look_of(columns: DocumentTokens, text: Int64s) -> tuple[bool, ...]:
+    """Return whether a text begins and ends at a word, at a sentence, with a document; and whether it is a run."""
+    bounds, ends = set(columns.sentences.tolist()), set(columns.sentences[columns.documents].tolist())
+    words = {*np.flatnonzero(columns.word_starts).tolist(), len(columns.ids)}
+    first, stop = int(text[0]), int(text[-1]) + 1
+    is_whole = first in bounds and stop in bounds
+    inside = is_whole or not bounds & {*range(first + 1, stop)}
+    return first in words, first in bounds, stop in words, stop in bounds, stop in ends, inside
+
+
 def test_every_run_that_fits_is_as_probable() -> None:
     """Fails where partners of whole sentences are not drawn from all runs of their length alike."""
-    columns = documents_of([[5] * 6 for _ in range(40)], 0.7)
+    columns = columns_of([[5] * 6 for _ in range(40)])
     config = PairSettings(length=23, copies=400, short_sequence_probability=0)
     pairs, _ = build(columns, config)
     random = np.flatnonzero((pairs.label == 1) & (pairs.ordinal == 0))  # the first four sentences: B ends no document
@@ -160,7 +215,7 @@ def test_every_run_that_fits_is_as_probable() -> None:
 
 
 def test_a_sentence_is_split_before_a_word() -> None:
-    columns = documents_of([[40]] * 300, word_share=0.3)
+    columns = columns_of([[40]] * 300, word_share=0.3)
     pairs, _ = build(columns, PairSettings(length=64))
     cuts = set()
     for index in np.flatnonzero(pairs.label == 0):
@@ -171,7 +226,7 @@ def test_a_sentence_is_split_before_a_word() -> None:
 
 
 def test_single_words_are_left_over_whatever_their_label() -> None:
-    columns = documents_of([[1]] * 50 + [[6]] * 50, word_share=0.0)
+    columns = columns_of([[1]] * 50 + [[6]] * 50, word_share=0.0)
     pairs, (ledger,) = build(columns, PairSettings())
     assert len(pairs.label) == 0 and pairs.offsets.tolist() == [0]
     assert ledger.account("tokens").outcomes == {"placed": 0, "truncated": 0, "left_over": 350}
@@ -179,16 +234,34 @@ def test_single_words_are_left_over_whatever_their_label() -> None:
 
 
 def test_a_single_document_has_no_partner_and_no_label() -> None:
-    columns = documents_of([[9, 9, 9, 9]], 0.7)
+    columns = columns_of([[9, 9, 9, 9]])
     pairs, (ledger,) = build(columns, PairSettings(length=16, short_sequence_probability=0))
     assert len(pairs.label) == 0
     assert ledger.account("tokens").outcomes["left_over"] == 36
     assert ledger.figures["without_partner"] == 1
 
 
+def test_no_documents_give_no_examples() -> None:
+    pairs, (ledger,) = build(columns_of([]), PairSettings())
+    assert len(pairs.label) == 0 and ledger.account("tokens").total == 0
+
+
+def test_copies_are_built_apart_and_differ() -> None:
+    columns = many_documents(100, 10, 30)
+    alone, _ = build(columns, PairSettings(copies=1))
+    together, _ = build(columns, PairSettings(copies=3))
+    num = len(alone.label)
+    for name in ("boundary", "label", "anchor", "partner", "ordinal", "copy", "example_id"):
+        np.testing.assert_array_equal(getattr(together, name)[:num], getattr(alone, name))
+    np.testing.assert_array_equal(together.ids[: len(alone.ids)], alone.ids)
+    assert len(np.unique(together.example_id)) == len(together.example_id)
+    by_copy = [together.label[together.copy == copy][:50].tolist() for copy in range(3)]
+    assert by_copy[0] != by_copy[1] != by_copy[2] != by_copy[0]
+
+
 def test_another_order_of_documents_changes_only_the_partners() -> None:
     documents = np.random.default_rng(5).integers(1, 20, (60, 7)).tolist()
-    forward, backward = documents_of(documents, word_share=1), documents_of(documents[::-1], word_share=1)
+    forward, backward = columns_of(documents, word_share=1), columns_of(documents[::-1], word_share=1)
     backward = backward._replace(keys=forward.keys[::-1].copy())
     there, back = (build(columns, PairSettings(length=40, short_sequence_probability=0.2))[0]
                    for columns in (forward, backward))  # fmt: skip
@@ -203,7 +276,7 @@ def test_another_order_of_documents_changes_only_the_partners() -> None:
 
 
 def test_the_target_is_drawn_for_every_chunk() -> None:
-    columns = documents_of([[2] * 3000, [2] * 3000], 0.7)
+    columns = columns_of([[2] * 3000, [2] * 3000])
     lengths = {
         share: np.diff(build(columns, PairSettings(length=64, short_sequence_probability=share))[0].offsets)
         for share in (0.0, 0.5, 1.0)
@@ -212,6 +285,20 @@ def test_the_target_is_drawn_for_every_chunk() -> None:
     assert short[0.0] < 0.03  # the ends of the two documents
     assert 0.4 < short[0.5] < 0.5 and short[1.0] > 0.85
     assert len(np.unique(lengths[1.0])) > 25
+
+
+def test_the_seed_counts() -> None:
+    columns = many_documents(50, 10, 30)
+    one, other = (build(columns, PairSettings(seed=seed))[0].label.tolist() for seed in (1, 2))
+    assert one[:40] != other[:40]
+
+
+def test_broken_columns_are_our_fault() -> None:
+    columns = columns_of([[3, 4], [5]])
+    with pytest.raises(AssertionError, match="empty sentence"):
+        build(columns._replace(sentences=np.array([0, 3, 3, 12])), PairSettings())
+    with pytest.raises(AssertionError, match="empty document"):
+        build(columns._replace(documents=np.array([0, 0, 3])), PairSettings())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_columns import assert_equal
 from tiers import examples
 
 from corpora.errors import InputError
@@ -127,7 +126,9 @@ def test_kernel_equals_the_plain_twin(
     )
     epoch = seed % 7
     before = batch.ids.copy()
-    assert_equal(batch.masks(epoch, config), batch.plain(epoch, config))
+    for left, right in zip(batch.masks(epoch, config), batch.plain(epoch, config), strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(batch.ids, before)
 
 
@@ -191,7 +192,9 @@ def test_masks_do_not_depend_on_how_many_are_drawn_at_once(unit: str, monkeypatc
     whole = draw_masks(*columns)
     for at_once in (1, 90, 600):
         monkeypatch.setattr(masking, "TOKENS_AT_ONCE", at_once)
-        assert_equal(draw_masks(*columns), whole)
+        for left, right in zip(draw_masks(*columns), whole, strict=True):
+            assert left.dtype == right.dtype
+            np.testing.assert_array_equal(left, right)
 
 
 def test_the_address_counts() -> None:
@@ -246,6 +249,23 @@ def test_positions_are_ascending_and_never_special(unit: str) -> None:
         assert positions == sorted(set(positions))
     assert not FACTS.is_special[batch.ids[masked_places(batch.offsets, masks)]].any()
     assert len(masks.positions) > 1000
+
+
+def test_every_position_is_masked_equally_often() -> None:
+    batch = batch_of([63] * 20_000, special_share=0)
+    masks = batch.masks(0, MaskSettings())
+    ordinary = FACTS.is_special[batch.ids] == 0
+    for half in (slice(1, 31), slice(31, 62)):
+        rows = np.zeros(63, bool)
+        rows[half] = True
+        share = (ordinary & np.tile(rows, 20_000)).sum() / ordinary.sum()
+        inside = int(rows[masks.positions].sum())
+        assert deviation(inside, len(masks.positions), float(share)) < 3
+    counts = np.bincount(masks.positions, minlength=63)[1:62]
+    chances = np.bincount(np.flatnonzero(ordinary) % 63, minlength=63)[1:62]
+    expected = len(masks.positions) * chances / ordinary.sum()
+    # without replacement the counts scatter less than a multinomial's: 1 - 9/60 of the chi-square
+    assert ((counts - expected) ** 2 / expected).sum() < 60 + 3 * np.sqrt(2 * 60)
 
 
 @pytest.mark.parametrize("shares", [(0.8, 0.1), (0.0, 1.0), (0.5, 0.25)])

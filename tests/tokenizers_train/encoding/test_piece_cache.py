@@ -47,3 +47,23 @@ def test_words_that_differ_in_zeros_alone_are_not_confused() -> None:
     assert found(cache, b"a\0") is None
     remember(cache, *halves(b"a\0"), np.uint64(8), 2)
     assert (found(cache, b"a"), found(cache, b"a\0")) == ((7, 1), (8, 2))
+
+
+def test_the_first_word_of_a_bucket_stays_and_the_second_gives_way() -> None:
+    cache = new_piece_cache(2)
+    for number, word in enumerate((b"first", b"second", b"third")):
+        remember(cache, *halves(word), np.uint64(number), 1)
+    assert [found(cache, word) for word in (b"first", b"second", b"third")] == [(0, 1), None, (2, 1)]
+
+
+def test_most_words_of_a_filled_cache_are_found() -> None:
+    """Fails where words crowd in few buckets: one word for each, thrown at random, has 10.4% find theirs full."""
+    cache, words = new_piece_cache(1 << 12), [f"w{number}".encode() for number in range(1 << 11)]
+    for number, word in enumerate(words):
+        remember(cache, *halves(word), np.uint64(number), 1)
+    known = sum(found(cache, word) is not None for word in words)
+    assert known > 0.85 * len(words)
+
+
+def test_a_bucket_is_one_line_of_the_processors_cache() -> None:
+    assert all(new_piece_cache(1 << bits).entries.ctypes.data % 64 == 0 for bits in range(1, 12))

@@ -56,6 +56,24 @@ def test_roots_have_pieces_of_their_own(groups: list[dict[bytes, int]], text: by
         assert int(value(trie.roots[root])) == group.get(b"", -1)
 
 
+def test_many_pieces_are_all_found_and_others_are_not() -> None:
+    random = np.random.default_rng(1)
+    drawn = (random.integers(0, 256, size=random.integers(1, 12), dtype=np.uint8).tobytes() for _ in range(9000))
+    pieces = sorted(set(drawn))
+    trie, known = make_trie(pieces, range(len(pieces))), set(pieces)
+    for number, piece in enumerate(pieces):
+        assert found(trie, piece)[piece] == number
+        assert found(trie, piece[:-1] + b"\xff\x00").keys() <= known
+    assert np.mean(trie.cells & 511 < 256) > 0.5, "most cells are empty"
+    again = make_trie(pieces[::-1], range(len(pieces))[::-1])
+    assert (again.cells == trie.cells).all(), "the order of the pieces changed the trie"
+
+
+def test_a_trie_without_pieces() -> None:
+    assert found(make_trie([], []), b"\x00a") == {}
+    assert found(make_trie([], [], num_roots=2), b"\x00a", root=1) == {}
+
+
 def test_what_cannot_be_a_trie() -> None:
     with pytest.raises(InputError, match=r"The piece b'a' occurs twice"):
         make_trie([b"a", b"b", b"a"], [0, 1, 2])

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
@@ -59,3 +60,26 @@ def test_the_order_of_adding_does_not_matter(words: list[tuple[str, int]]) -> No
 def test_words_at_the_border_of_short_and_long() -> None:
     words = [("x" * length, length) for length in (1, 7, 8, 9, SHORT - 1, SHORT, SHORT + 1, 24, 25, 100_000)]
     assert listed(added(words[::-1], new_table())) == words
+
+
+def test_many_words_past_many_growths() -> None:
+    words = [(f"word {number % 7919} {'of a long kind' * (number % 2)}", 1) for number in range(30_000)]
+    table = added(words, new_table())
+    assert listed(table) == counted(words)
+    assert int(table.used[0]) > 7000 and int(table.used[1]) > 7000, "one kind of word was hardly there"
+
+
+def test_a_factor_multiplies_counts() -> None:
+    assert listed(added([("a", 2), ("much longer than all that", 3)], new_table(), 5)) == [
+        ("a", 10),
+        ("much longer than all that", 15),
+    ]
+
+
+def test_no_words_are_an_empty_table() -> None:
+    assert word_counts(new_table()).equals(COUNTS.empty_table())
+
+
+def test_slots_are_a_power_of_two() -> None:
+    with pytest.raises(AssertionError, match="power of two"):
+        new_table(3)

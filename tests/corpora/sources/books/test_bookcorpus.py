@@ -289,6 +289,34 @@ def test_the_sample_is_read_whole(shared: Path) -> None:
     assert {"Lewis Carroll", "H. G. Wells", "Robert Louis Stevenson"} <= {record.group for record in records}
 
 
+def test_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path, tmp_path: Path) -> None:
+    """Every twentieth text, and an EPUB."""
+    texts = sorted((shared / "data" / "books" / "txt").glob("*.txt"))[::20]
+    for path in (*texts, min((shared / "data" / "books").rglob("*.epub"))):
+        (tmp_path / path.name).symlink_to(path)
+    records = assert_books_alone(tmp_path, len(texts) + 1)
+    assert sum("gutenberg" in record.raw.lower().decode("latin-1") for record in records) > 3
+
+
+@pytest.mark.long
+def test_all_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path) -> None:
+    records = assert_books_alone(shared / "data" / "books", 91 + 5)
+    assert sum("gutenberg" in record.raw.lower().decode("latin-1") for record in records) >= 77
+    size = sum(len(record.text) for record in records)
+    assert 39_000_000 < size < 43_000_000  # of 41.15 MB of text and five EPUBs, 78 licences of 20 KB cut
+
+
+def assert_books_alone(folder: Path, number: int) -> list[Record]:
+    """The records of a folder: so many, all of prose, without a word of who gave them away."""
+    records = read(BookCorpusSource(path=str(folder)))
+    assert len(records) == number and reasons(records) == [None] * number
+    left = [record.title for record in records for word in ("gutenberg", "smashwords") if word in record.text.lower()]
+    assert left == []
+    paragraphs = [text for record in records for text in record.text.split("\n\n")]
+    assert sum("\n" in text for text in paragraphs) < 0.02 * len(paragraphs)  # verse and titles, no wrapped prose
+    return records
+
+
 def test_an_epub_and_a_text_of_one_book_agree(shared: Path) -> None:
     books = shared / "data" / "books"
     martians = read_path(books / "txt" / "the-war-of-the-worlds_36.txt")
