@@ -173,3 +173,10 @@ def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None
     place = Place(world.recipe().store)
     [record] = [read_run(place, run_id) for run_id in list_runs(place)]
     assert record.state == "failed" and "broken.jsonl.gz cannot be read to its end" in record.error
+
+
+def test_progress_ends_at_100(site: Site, twice: Twice) -> None:
+    """Fails where a person sees a finished run at anything else."""
+    found = ask(site.api, "artifacts", artifacts={"key": {"any_": ["progress-twice"]}})
+    assert [artifact["data"] for artifact in found] == [100.0]
+    assert "| shards/twice |" in latest(site)["lineage-twice"]["data"]

@@ -294,3 +294,14 @@ def test_parts_are_spread_over_the_whole() -> None:
     parts = [Part(name=str(number), fingerprint="", files=(), ledger=Ledger()) for number in range(100)]
     assert [part.name for part in spread(parts, 4)] == ["0", "25", "50", "75"]
     assert spread(parts, 100) == parts
+
+
+def test_ids_are_unique_and_references_point_to_them(html: str) -> None:
+    ids = [attributes["id"] for _, attributes in Page(html).tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 10
+    references = re.findall(r"""(?:url\(|href=["'])#([^)"']+)""", html)
+    assert references and set(references) <= set(ids)
+
+
+def test_the_same_store_and_record_give_the_same_page(store: Run, html: str) -> None:
+    assert build_page(Place(store.place.address), store.record, "text") == html

@@ -347,3 +347,34 @@ def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
         assert readable <= held
         assert len(readable) > len(held) // 2
     assert changes > 3
+
+
+def test_a_third_generation_revises_what_the_second_revived(growing: Grown) -> None:
+    """Fails where a row that came back in a later generation's parts cannot be taken away again."""
+    more = [page(str(n), prose(n)) for n in range(500, 504)]
+    growing.world.put("pages", "pages-91", [page(str(growing.copy), prose(906), revision=2), *more])
+    third = growing.world.run()
+    assert live_texts(third)[page_id(growing.copy)] == prose(906)
+    assert (page_id(growing.copy), 1, 2, "superseded") in deleted(third)
+    live = {
+        (revision, live)
+        for _, live, document, revision in example_documents(third)
+        if document == page_id(growing.copy)
+    }
+    assert live == {(1, False), (2, True)}
+
+
+def test_a_page_that_is_dropped_in_its_new_revision_goes(growing: Grown) -> None:
+    """Fails where the text that a page had before is kept after the page itself became unusable."""
+    growing.world.put("pages", "pages-92", [page("9", "Redirected.", revision=2)])
+    third = growing.world.run()
+    assert page_id(9) not in live_texts(third)
+    assert (page_id(9), 1, 1, "superseded") in deleted(third)
+
+
+def test_a_copy_in_a_new_generation_does_not_enter(grown: Grown) -> None:
+    """Fails where a new document is not compared with the old ones, or wins against them."""
+    row = verdicts(grown.second)[page_id(212), 1]
+    assert (row["reason"], row["survivor"]) == ("near duplicate", page_id(100))
+    assert 0.9 < row["similarity"] < 1
+    assert page_id(212) not in live_texts(grown.second)

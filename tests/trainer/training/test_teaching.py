@@ -18,6 +18,7 @@ from small_training import (
     small_job,
     small_model,
     train_here,
+    train_on_ranks,
 )
 
 from corpora.errors import InputError
@@ -189,3 +190,13 @@ def test_a_teacher_of_another_size_of_vocabulary_is_refused_when_planned(
     other, job = start_of(tmp_path / "teacher"), student_job(store, tmp_path, teacher)
     with pytest.raises(InputError, match="A student reads what its teacher reads"):
         plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training, teacher=other)
+
+
+@pytest.mark.long
+def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+    jobs = [student_job(store, tmp_path / str(count), teacher, processes=count) for count in (1, 2)]
+    train_here(jobs[0])
+    train_on_ranks(jobs[1])
+    one, two = map(exported, jobs)
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
