@@ -171,8 +171,8 @@ REASON = {
         ),
         (
             REASONS,
-            ' if differences else "new"\n',
-            ' if differences else "new"\n    reason = reason or "a second edition"\n',
+            "    if survey.done and not survey.pointed:\n",
+            '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n',
         ),
     ]
 }

@@ -195,7 +195,7 @@ def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
     with WorkerPool(1, BRISK, told.append) as pool:
         assert pool.run(stop_at_first, tmp_path, 1, "abc 0 17") == 1
     [line] = told
-    assert "stood still" in line and "abc 0 17" in line and "workers.stall_seconds" in line
+    assert "hung" in line and "abc 0 17" in line and "workers.stall_seconds" in line
 
 
 def test_workers_that_stand_still_one_after_the_other_end_the_call(tmp_path: Path, brisk: WorkerPool) -> None:
