@@ -67,6 +67,7 @@ class Flow:
     title: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
+    columns: tuple[float, ...] = COLUMNS
 
 
 def document_flow(manifests: Sequence[Manifest]) -> Flow | None:
@@ -137,7 +138,9 @@ def token_flow(manifests: Sequence[Manifest]) -> Flow | None:
         nodes.append(start)
     links = [Link(start=start, end=node.key, count=node.count) for start, node in arrivals]
     nodes += [node for _, node in arrivals]
-    return Flow(title="Tokens and examples", nodes=tuple(nodes), links=tuple(links)) if sets else None
+    # What is placed has long labels, of billions of tokens longer ones.
+    columns = (140.0, 275.0, 430.0)
+    return Flow(title="Tokens and examples", nodes=tuple(nodes), links=tuple(links), columns=columns) if sets else None
 
 
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
@@ -173,9 +176,9 @@ def draw(flow: Flow) -> Markup:
     widths = _widths(flow)
     boxes = _boxes(flow, widths)
     lost = {node.key for node in flow.nodes if node.lost}
-    column = {node.key: COLUMNS[node.column] for node in flow.nodes}
+    column = {node.key: flow.columns[node.column] for node in flow.nodes}
     bands = [_band(link, boxes, column, widths[link], link.end in lost) for link in flow.links if link.count]
-    nodes = [(node, boxes[node.key], COLUMNS[node.column]) for node in flow.nodes]
+    nodes = [(node, boxes[node.key], flow.columns[node.column]) for node in flow.nodes]
     height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
     return Markup(drawings().flow(flow.title, WIDTH, height, bands, nodes, NODE, LETTERS))
 
@@ -194,7 +197,7 @@ def _boxes(flow: Flow, widths: Mapping[Link, float]) -> dict[str, _Box]:
     boxes: dict[str, _Box] = {}
     foot = 6.0
     for column in sorted({node.column for node in flow.nodes}, reverse=True):
-        place, last = 6.0, len(COLUMNS) - 1
+        place, last = 6.0, len(flow.columns) - 1
         for node in (node for node in flow.nodes if node.column == column):
             if node.lost and 0 < column < last:
                 place = max(place, foot)
