@@ -39,6 +39,7 @@ Result = TypeVar("Result")
 PAUSE_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
 ANSWER_SECONDS = 30.0  # for it to answer later
+HANGING = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
 WITHOUT = "The run continues without it; the store lacks nothing."
 
 
@@ -78,14 +79,21 @@ class Recording:
                 if not (self.lost or is_unanswered(error)):
                     raise
                 why = error
+            deadline = deadline or time.monotonic() + ANSWER_SECONDS - waited_for(why)
+            self._wait(deadline, f"The Prefect API {self.shown} does not answer ({why}).")
+        return None
+
+    def _wait(self, deadline: float, why: str) -> None:
+        """Wait until the API answers; it is lost after a deadline, or if its server has ended."""
+        while not self.lost:
             give_way()
-            deadline = deadline or time.monotonic() + ANSWER_SECONDS
             if self._server is not None and self._server.ended:
                 self.lose(f"The embedded Prefect server has ended; its log is {self._server.log_path}.")
-            elif time.monotonic() > deadline:
-                self.lose(f"The Prefect API {self.shown} does not answer ({why}).")
+            elif time.monotonic() >= deadline:
+                self.lose(why)
             time.sleep(PAUSE_SECONDS)
-        return None
+            if answers(self.address):
+                return
 
     def leave_last(self, call: Callable[[], object]) -> None:
         """Call the API at the end of the run, even if it was lost, if it answers again."""
@@ -99,7 +107,7 @@ class Recording:
                 return
             self.lost = True
         self._tell(f"{why} {WITHOUT}")
-        os.environ["PREFECT_LOGGING_TO_API_ENABLED"] = "false"
+        os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
         from prefect.context import refresh_global_settings_context
 
         refresh_global_settings_context()
@@ -171,17 +179,33 @@ def unanswered() -> tuple[type[Exception], ...]:
     return (httpx.HTTPError, RuntimeError)
 
 
-def is_unanswered(error: BaseException | None) -> bool:
+def is_unanswered(error: BaseException) -> bool:
     """Tell whether an error is, or comes from, an API that does not answer, or fails."""
     import httpx
 
+    return any(
+        each.response.status_code >= 500
+        if isinstance(each, httpx.HTTPStatusError)
+        else isinstance(each, httpx.TransportError)
+        for each in causes(error)
+    )
+
+
+def waited_for(error: BaseException) -> float:
+    """Return for how many seconds a request that failed was without an answer: none, unless the server hangs."""
+    import httpx
+
+    if not any(isinstance(each, httpx.TimeoutException) for each in causes(error)):
+        return 0.0
+    seconds, retries = (float(os.environ.get(name, 0)) for name in HANGING)
+    return seconds * (1 + retries) + PAUSE_SECONDS * retries
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it comes from."""
     while error is not None:
-        if isinstance(error, httpx.TransportError):
-            return True
-        if isinstance(error, httpx.HTTPStatusError):
-            return error.response.status_code >= 500
+        yield error
         error = error.__cause__
-    return False
 
 
 def api_of_profile(own_server: bool) -> str | None:

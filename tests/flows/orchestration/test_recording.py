@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -37,6 +37,7 @@ class Api:
         self.up = True
         self.calls = 0
         self.closed: list[str] = []
+        self.hang: Callable[[], None] | None = None
 
     def answers(self, address: str) -> bool:
         return self.up
@@ -44,6 +45,9 @@ class Api:
     def take(self) -> str:
         self.calls += 1
         if not self.up:
+            if self.hang is not None:
+                self.hang()
+                raise httpx.ReadTimeout("timed out")
             raise GONE
         return "taken"
 
@@ -143,17 +147,21 @@ class Clock:
         self._api.up = not self._away[0] <= self._now < self._away[1]
 
 
+@pytest.mark.parametrize("hangs", [False, True])
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize(
     ("lasts", "away", "closed"), [(10, 20, True), (10, 300, False), (60, 300, False), (400, 300, True)]
 )
 def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
-    api: Api, monkeypatch: pytest.MonkeyPatch, lasts: int, away: int, closed: bool, broken: bool
+    api: Api, monkeypatch: pytest.MonkeyPatch, lasts: int, away: int, closed: bool, broken: bool, hangs: bool
 ) -> None:
     """Fails where a run waits for more than half a minute, ends with the server's error, or is not closed there."""
     clock, end, told = Clock(api, 10, 10 + away), FlowEnd(), list[str]()
     for name, value in {"time": clock, "PAUSE_SECONDS": 1.0, "ANSWER_SECONDS": 30.0}.items():
         monkeypatch.setattr(module, name, value)
+    monkeypatch.setenv("PREFECT_API_REQUEST_TIMEOUT", "14")
+    monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "1")
+    api.hang = (lambda: clock.sleep(29)) if hangs else None
 
     def work() -> Any:
         for _ in range(0, lasts, 5):
