@@ -1,7 +1,10 @@
 """Raw dumps in, clean deduplicated documents out. The lowest storey: it imports no other package of the house.
 
-    acquire/ ─► raw files ─► documents ─► signatures ─► verdicts ─► corpus
-    (fetched)   sources/     judging/     duplicates/               build.py
+    1. A source (`sources/`) cuts each `RawFile` into slices and reads them: `Record`s, each with its `Locator`.
+    2. `judging/` cleans and judges a batch of records: rows of `DOCUMENTS`, and rows of `DROPPED` with their reasons.
+    3. `duplicates/` sketches each document (128 minima) and decides over all of them: verdicts, one row a document.
+    4. `build.py` applies the verdicts: a `Corpus`, generation by generation.
+    5. Each of these is a `Stage` of `store/`: built part by part, and complete once it has its `Manifest`.
 
 The rooms, from the ground up:
 
@@ -14,7 +17,7 @@ The rooms, from the ground up:
     acquire/      raw files from their publishers
     samples/      a little of each source, written for Cloze
 
-`build.py` is the page of the stage `corpora`. `schema.py` has the columns of documents; `tombstones.py` keeps what was
-forgotten forgotten; `entry_points.py` loads what other packages add; `errors.py` has the errors that a user can
-fix; `lean_process.py` starts a process without what it does not need.
+`schema.py` has the columns of documents and of drops; `tombstones.py` keeps what was forgotten forgotten;
+`entry_points.py` loads what other packages add; `errors.py` has the errors that a user can fix; `lean_process.py`
+starts a process without what it does not need.
 """

@@ -1,7 +1,12 @@
 """The trainer: shards in, checkpoints and fine-tuned models out; the one package that imports torch.
 
-    shards ─► order, masks ─► batches without padding ─► encoder ─► heads on masked tokens ─► loss
-                 (a step is a fixed set of slots)          └─ FSDP2, one code path for 1 to n processes
+    1. `build.py` plans the stage `models`: a `TrainingJob` (`jobs/`), a file that any machine can carry out.
+    2. `launching/` starts the processes of the training; each builds the model (`model/`) and joins the others.
+    3. `training/feed.py` gives a process its share of a `Step`, in micro-batches: a `Batch` has no padding.
+    4. `training/learner.py` takes the step: encoder, heads on the masked tokens, loss, gradients, weights. FSDP2 is
+       one code path for 1 to n processes.
+    5. `training/loop.py` goes through all steps, resumes from the newest checkpoint, and ends with the folder of a
+       model (`huggingface/`), from which `tasks/` fine-tunes, predicts and embeds.
 
 It runs as a process of its own, which may live on another machine: where torch, numpy, numba, pyarrow, tokenizers,
 safetensors and xxhash are installed, and nothing that orchestrates. It gets everything from a job (`jobs/`) and
