@@ -68,6 +68,8 @@ def test_slots_are_filled_and_figures_told(folder: Path, console: io.StringIO) -
     old, new = load_vocabulary(folder / "bert"), load_vocabulary(folder / "new")
     assert [new.tokens[n] for n in range(5, 8)] == ["borrower", "lender", "encodes"]
     assert new.tokens[8:] == old.tokens[8:] and new.size == old.size
+    with pytest.raises(InputError, match="no unused slots"):
+        command(folder / "new", *corpora, "--fill", "--output", folder / "newer")
 
 
 def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str], console: io.StringIO) -> None:
@@ -108,6 +110,24 @@ def test_personal_data_is_not_counted(folder: Path) -> None:
     assert {"gene", "sequenced", "write"} <= words
     assert not words & {"lee", "genome", "org", "312", "5309"}
     assert (found.texts, found.unreadable) == (1, 1)
+    with pytest.raises(InputError, match="holds a word"):
+        count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"))
+
+
+def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a batch or a merge loses or doubles counts."""
+    (folder / "a.jsonl").write_text("".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99)))
+    for name, value in (("BATCH_CHARACTERS", 10), ("MOST_TABLES", 3)):
+        monkeypatch.setattr(f"flows.command.vocabulary.domain_counts.{name}", value)
+    counts = count_domain([str(folder / "a.jsonl")], load_vocabulary(folder / "bert")).together.to_pylist()
+    assert counts == [{"word": word, "count": count} for word, count in (("a", 50), ("b", 49), ("lender", 99))]
+
+
+def test_words_of_texts_act_on_nothing(folder: Path, console: io.StringIO) -> None:
+    """Fails where markup of a text reaches the terminal."""
+    (folder / "evil.txt").write_text("[red] lender [/red] \x1b[2J borrower\u202e " * 9)
+    assert command(folder / "bert", "--corpus", folder / "evil.txt", "--tokens", 4, "--output", folder / "new") == 0
+    assert "lender" in console.getvalue() and not {"\x1b", "\u202e"} & {*console.getvalue()}
 
 
 def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_path: Path, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """`cloze diff`: which runs are meant by what is typed, and what is said of them. The figures are made up."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from flows.command.cli import run_command_line
 from flows.command.diff import find_run
 from flows.recipes.lock import Lock
 from flows.run.record.figures import COUNT, SHARE, Figure, keep_figures
-from flows.run.record.run_record import RunRecord, write_run
+from flows.run.record.run_record import RunRecord, StageRecord, write_run
 
 
 def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunRecord:
@@ -91,3 +92,13 @@ def test_runs_are_named_by_folder_and_store_too(store: Place, tmp_path: Path) ->
 def test_what_names_no_run_is_refused_with_what_does(store: Place, arguments: tuple[str, ...], told: str) -> None:
     with pytest.raises(InputError, match=told):
         run_command_line(["diff", *arguments], Path())
+
+
+def test_a_run_that_kept_no_figures_and_has_lost_its_artifacts_is_refused(store: Place) -> None:
+    run_id = "20260106T120000000000-notes"
+    stage = StageRecord(kind="documents", name="notes", folder="documents/notes/gone", state="built", reason="new",
+                        seconds=1.0, parts=1, parts_built=1)  # fmt: skip
+    write_run(store, replace(record(store, run_id, 1), stages=(stage,)), Lock())
+    store.write(f"runs/{run_id}/figures.json", b"{}")
+    with pytest.raises(InputError, match=r"has kept no figures, and its artifacts are not all in"):
+        run_command_line(["diff", "20260106"], Path())

@@ -25,6 +25,7 @@ from flows.command.terminal.display import (
     show_preview,
     show_trace,
 )
+from flows.report.drawing.examples import stored_masks
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
@@ -60,6 +61,7 @@ def test_ledger_in_a_few_lines(store: Run) -> None:
         ["removed:", "near", "duplicate", "1"],
     ]
     assert lines[-1] == "✓ nothing is unaccounted for (8 balances checked)"
+    assert "0 balances" in shown(show_ledger([]))
 
 
 def test_ledger_that_does_not_balance_is_told(store: Run) -> None:
@@ -77,6 +79,10 @@ def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
         assert fact in text
     assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
     assert re.search(r"rules.gopher.min_words +20 *\n", text)
+    cut = shown(show_manifest(replace(manifest, settings={f"key{n}": EVIL for n in range(500)})))
+    assert "… 440 more settings" in cut and "[red]not markup[/red] \ufffd[2J\ufffd" in cut and "\x1b" not in cut
+    lines = [shown(show_manifest(manifest)).splitlines() for manifest in store.manifests]
+    assert max(map(len, lines)) < 100 and max(len(line) for each in lines for line in each) <= 120
 
 
 def test_example_without_colour_still_tells_everything(store: Run) -> None:
@@ -94,6 +100,9 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
         for place, token in guessed.items():
             assert words.tokens[example.ids[place]] == (split[place][1] if token == "=" else token)
         texts |= {token == "=" for token in guessed.values()}
+        bare = replace(example, mask_positions=example.mask_positions[:0], mask_ids=example.mask_ids[:0])
+        assert " 0 to guess" in shown(show_example(bare, words))
+        assert shown(show_example(bare, words, stored_masks(example))) == shown(show_example(example, words))
     assert texts == {True, False}
 
 

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,12 +36,23 @@ def executable(path: Path, script: str) -> None:
 # The whole
 
 
+def test_it_needs_no_package() -> None:
+    """Fails where the module imports what may be missing."""
+    subprocess.run([sys.executable, "-I", "-S", doctor.__file__], check=True)
+
+
+def test_without_more_it_judges_what_the_process_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where what the launcher sets is judged, or a store that is not chosen yet."""
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", "none")
+    findings = {finding.name: finding for finding in doctor.examine(tmp_path, None)}
+    assert "write: store" not in findings and "none" not in findings["server port"].fact
+
+
 def test_every_finding_that_is_not_ok_has_a_remedy_of_one_line(tmp_path: Path, listening: int) -> None:
     (tmp_path / "file").write_text("")
-    environ = {
-        "PREFECT_SERVER_API_PORT": str(listening),
-        "TMPDIR": str(tmp_path / "file"),
-    }
+    environ = {"PREFECT_SERVER_API_PORT": str(listening), "TMPDIR": str(tmp_path / "file")}
     findings = doctor.examine(tmp_path / "file" / "home", tmp_path / "file" / "store", environ)
     troubled = [finding for finding in findings if finding.ok != "ok"]
     assert {"server port", "write: temporary files", "write: store"} <= {finding.name for finding in troubled}
@@ -81,6 +94,11 @@ def test_python_versions(version: tuple[int, ...], verdict: str) -> None:
     assert doctor.python_version(version).ok == verdict
 
 
+def test_platforms() -> None:
+    machines = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"))
+    assert [doctor.machine(*one).ok for one in machines] == ["ok", "fail", "fail"]
+
+
 @pytest.mark.parametrize(
     ("limit", "verdict", "fact"), [(None, "ok", "8.2"), ("max\n", "ok", "8.2"), ("1000000000\n", "warn", "1.0")]
 )
@@ -108,14 +126,17 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
 
     monkeypatch.setattr("flows.command.machine.doctor.shutil.disk_usage", usage)
     assert doctor.disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
-    assert asked == [tmp_path]
+    doctor.disk_space("store", Path("store"))
+    assert asked == [tmp_path, Path()] or asked == [tmp_path, Path.cwd()]
 
 
 # The folders
 
 
-def test_a_folder_is_writable_when_a_file_can_be_written_there(tmp_path: Path) -> None:
+def test_a_folder_is_writable_when_a_file_can_be_written_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
+    assert doctor.writable("home", Path("store")).ok == "ok"
     assert doctor.writable("home", tmp_path).ok == "ok"
     assert doctor.writable("home", tmp_path / "a" / "b").ok == "ok"
     refused = doctor.writable("home", tmp_path / "file" / "b")
@@ -162,3 +183,9 @@ def test_the_gpu_is_what_the_drivers_tool_tells(tmp_path: Path) -> None:
     assert doctor.gpu(environ) == doctor.Finding(name="gpu", ok="ok", fact="Fast One, 1 MiB, 1.0; Fast Two, 1 MiB, 1.0")
     executable(tmp_path / "nvidia-smi", "exit 9")
     assert doctor.gpu(environ).ok == "warn"
+
+
+def test_the_pins_of_the_checkout_are_exact_and_name_each_package_once() -> None:
+    lines = doctor.CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    assert len({line.partition("==")[0].lower().replace("_", "-") for line in lines}) == len(lines) > 100
+    assert all("==" in line and "+" not in line and "@" not in line for line in lines)

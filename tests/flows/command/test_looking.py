@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from corpora.sources.contract import StatCache
+from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
 from flows.command.preview import look_at
 from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.inputs.unread_files import looked_json
+from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
 SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."
@@ -55,6 +56,10 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     resolved = resolve(recipe, Lock(), StatCache())
     assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt."]
     assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
+    looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.looked, "text"))))
+    assert looked_lines(looked, "text") == [SAID]
+    many = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
+    assert groups_in_words(many, False).endswith(".7, 24 of 12 other kinds")
 
 
 def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:

@@ -89,6 +89,10 @@ def test_no_message_is_torn() -> None:
                 torn[where] = (found, said)
     assert torn == {}
     assert checked > 300
+    for said in ("In  it.", "At ..", "It is (None).", "Source '' is it.", "Set `path to it.", "The file (x is gone."):
+        assert faults(said), "nothing would be torn"
+    slot = ast.parse("f'There is no run {run or \"\"} in {place}.'", mode="eval").body
+    assert faults(rendered(slot, True) or "") and not faults(rendered(slot, False) or "")
 
 
 def test_messages_to_users_end_as_sentences() -> None:

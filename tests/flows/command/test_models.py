@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.tasks.finetune import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predict import predict_file
 from flows.command.trainer_process import model_folder, relay
+from flows.run.inputs.start_model import model_files
 from trainer.launching.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 
@@ -75,6 +78,24 @@ def test_addresses_without_a_model_are_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError, match="There is no models artifact at"), model_folder(str(tmp_path)):
         pass
+
+
+def test_the_parts_of_a_model_keep_their_folders() -> None:
+    """Fails where the configuration of ELECTRA's generator is taken for that of the model."""
+    paths = [f"part-0/{name}" for name in ("generator/config.json", "config.json", "model.safetensors")]
+    manifest: Any = SimpleNamespace(parts=[SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths])])
+    assert {f"part-0/{name}": file.path for name, file in model_files(manifest).items()} == {p: p for p in paths}
+
+
+def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
+    files = TaskFiles(FileSettings(path="rows.tsv"), FileSettings(path="rows.tsv"))
+    for overrides, message in (
+        ({"epoch": "3"}, "finetune has no key 'epoch': did you mean 'epochs'"),
+        ({"epochs": "three"}, "epochs = 'three' is of the wrong type"),
+        ({"learning_rate": "11"}, "learning_rate = 11"),
+    ):
+        with pytest.raises(InputError, match=message):
+            finetune_model("classes", str(tmp_path), files, tmp_path / "out", overrides, print)
 
 
 def test_events_become_lines() -> None:

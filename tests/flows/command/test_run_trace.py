@@ -116,6 +116,12 @@ def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Art
         document, examples = trace_document(shards, id_hex)
         assert document.id.hex() == id_hex
         assert {split: set(numbers) for split, numbers in examples.items()} == expected
+    [new] = [document for document in run.corpus.documents() if document.title == "Page 3"]
+    document, examples = trace_document(shards, new.id.hex())
+    assert (document.text, document.revision) == (prose(503), 2), "it is shown as it was"
+    traces = [t.trace for split, found in examples.items() for n in found for t in trace_number(shards, n, split)[1]]
+    own = {trace.generation: trace.document.text for trace in traces if trace.document.id == new.id}
+    assert own == {1: prose(3), 2: prose(503)}
 
 
 def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> None:

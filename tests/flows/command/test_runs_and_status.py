@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from small_recipe import World, new_world
 
+from corpora.store.damage import seal
 from corpora.store.leases.active_runs import read_presence, this_process
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.terminal.output import console
 from flows.recipes.lock import Lock
-from flows.run.record.heartbeat import Pulse, running_path
+from flows.run.record.heartbeat import Pulse, StageProgress, running_path
 from flows.run.record.run_record import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
 
 BUILT = StageRecord(
@@ -99,6 +100,25 @@ def test_a_run_is_running_while_its_process_lives_and_lost_after(
     assert "is lost" in said(capsys, bare, "status", bare.place.address)
     record(bare, 5, run_id="20260103T000000000000-small")
     assert "is lost" not in said(capsys, bare, "status", bare.place.address)
+
+
+def test_time_is_left_once_a_rate_is_known() -> None:
+    """Fails where parts that were there before make a rate, or a time is told before there is one."""
+    progress = StageProgress(parts=100, built=40, first=40, begun=0.0)
+    assert progress.said(10.0) == {"built": 40, "parts": 100, "rate": None, "seconds_left": None}
+    progress.built = 60
+    assert progress.said(10.0) == {"built": 60, "parts": 100, "rate": 2.0, "seconds_left": 20}
+    assert progress.said(1.0)["rate"] is None
+
+
+def test_a_record_of_an_earlier_version_is_read(bare: World) -> None:
+    """Fails where a record without names and cost is taken for damaged."""
+    made = record(bare, 1, stages=(BUILT,))
+    old = asdict(made)
+    del old["names"], old["cost"], old["stages"][0]["bytes_built"]
+    bare.place.write(f"runs/{made.run_id}/run.json", seal(json.dumps(old).encode()))
+    read = read_run(bare.place, made.run_id)
+    assert read.cost is None and read.names == () and read.stages == (BUILT,)
 
 
 def test_a_store_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def test_text_acts_on_nothing(tmp_path: Path, console: io.StringIO) -> None:
     assert command("show", saved(tmp_path / "small", SMALL), EVIL) == 0
     text = console.getvalue()
     assert "\x1b" not in text and "\u202e" not in text and "red" in text
+    assert command("show", str(tmp_path / "small"), "ab " * 5_000) == 0
+    assert "4,488 more pieces" in console.getvalue() and len(console.getvalue()) < 20_000
 
 
 def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,9 +133,26 @@ def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
         (folder / "tokenizer.json").unlink()
     address = {"folder": folder, "tokenizer.json": folder / "tokenizer.json", "vocab.txt": folder}
     assert find_vocabulary(str(address.get(form, folder / "vocab.txt"))) == SMALL
+    if form == "lines":  # a cased list is known by its capitals
+        (folder / "vocab.txt").write_bytes("\r\n".join(OTHER.tokens).encode() + b"\r\n")
+        assert find_vocabulary(str(folder / "vocab.txt")) == OTHER
 
 
-def test_names_in_a_store(store: Place) -> None:
+def test_files_of_gpt2_s_form_are_read_together(tmp_path: Path, store: Place) -> None:
+    """Fails where its ids are not those of the file, or a vocabulary without its merges is read."""
+    made = find_vocabulary("bytes", store.address)
+    tokens = {token: id for id, token in enumerate(["<|endoftext|>", *(t for t in made.tokens if t[0] != "<"), "<"])}
+    (tmp_path / "x-encoder.json").write_text(json.dumps(tokens))
+    merges = "".join(f"{left} {right}\n" for left, right in made.merges)
+    (tmp_path / "x-vocab.bpe").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+    vocabulary = find_vocabulary(str(tmp_path / "x-encoder.json"))
+    assert vocabulary.tokens == tuple(tokens) and vocabulary.merges == made.merges
+    (tmp_path / "x-vocab.bpe").unlink()
+    with pytest.raises(InputError, match=r"its merges are missing.*x-vocab\.bpe"):
+        find_vocabulary(str(tmp_path / "x-encoder.json"))
+
+
+def test_names_in_a_store(store: Place, console: io.StringIO) -> None:
     assert names_in(store.address) == ["bytes", "pieces"]
     found = find_vocabulary("bytes", store.address)
     assert found.algorithm == "byte-bpe" and found == find_vocabulary(f"{store.address}/vocabularies/bytes")
@@ -141,6 +160,8 @@ def test_names_in_a_store(store: Place) -> None:
         find_vocabulary(store.address)
     with pytest.raises(InputError, match=r"no vocabulary 'letters' in the store .*, which has bytes, pieces\."):
         find_vocabulary("letters", store.address)
+    assert command("compare", "pieces", "bytes", "--store", store.address) == 0
+    assert "words cut in other places:" in console.getvalue(), "there is a text to compare by"
 
 
 @pytest.mark.parametrize(

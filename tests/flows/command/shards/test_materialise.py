@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_shards import put_shards
@@ -16,7 +17,7 @@ from shards.masks.masking import MaskSettings
 from shards.masks.schedule import RateSchedule
 from shards.reading import materialised
 from shards.reading.files.shard_set import ShardSet
-from shards.reading.loader import GatheredExamples, Loader
+from shards.reading.loader import GatheredExamples, Loader, gather_plain
 from shards.settings import ShardSettings
 
 STEPS = RateSchedule(points=((2, 0.5), (9, 0.1)), by="step", batch=11, shape="linear")
@@ -97,3 +98,25 @@ def test_what_cannot_be_written_is_refused(artifacts: dict[str, Artifact], tmp_p
         with pytest.raises(InputError, match=said):
             write_epoch(*arguments)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_rate_by_the_step_is_that_of_the_definition(artifacts: dict[str, Artifact]) -> None:
+    """Fails where the rate is not that of the slot's step, for whoever reads it; held-out examples have the last."""
+    shares = {}
+    for split in ("train", "held-out"):
+        shard_set = ShardSet(artifacts["by-step"].place, artifacts["by-step"].manifest, split)
+        slots = range(2 * len(shard_set))
+        rows = rows_of(Loader(shard_set, 5).gather(slots))
+        assert rows == rows_of(gather_plain(shard_set, 5, slots))
+        shares[split] = [len(row["mask_positions"]) / len(row["ids"]) for row in rows]
+    assert min(shares["train"][22:33]) > 0.3 > 0.2 > max(*shares["train"][99:110], *shares["held-out"])
+
+
+def test_a_split_that_has_nothing_left_is_an_empty_file(
+    artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where there is no file, or no schema in it."""
+    monkeypatch.setattr(ShardSet, "live", property(lambda shard_set: np.zeros(len(shard_set), bool)))
+    write_epoch(artifacts["dynamic"], 0, str(tmp_path / "rows"), "train", None)
+    [file] = (tmp_path / "rows").iterdir()
+    assert written(tmp_path / "rows") == [] and "targets" in pa.ipc.open_file(file).schema.names
