@@ -69,39 +69,6 @@ length = 64
 copies = 2
 """
 
-LETTERS = """
-name = "small"
-store = "store"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw/notes"
-fields = { text = "body", key = "id", title = "title", url = "url", license = "license" }
-
-[[source]]
-kind = "files"
-name = "letters"
-path = "raw/letters"
-
-[documents]
-max_damaged_share = 0.1
-
-[rules]
-repetition.enabled = false
-gopher.min_words = 20
-
-[held_out]
-share = 0.2
-
-[vocabulary]
-size = 300
-
-[shards]
-length = 64
-masking = { kind = "dynamic" }
-"""
-
 NOTES_AND_LETTERS = """
 name = "small"
 store = "store"
@@ -121,6 +88,24 @@ path = "raw/letters"
 repetition.enabled = false
 gopher.min_words = 20
 """  # what the recipes of `letters_world` begin with
+
+LETTERS = (
+    NOTES_AND_LETTERS.replace('"title" }', '"title", url = "url", license = "license" }')
+    + """
+[documents]
+max_damaged_share = 0.1
+
+[held_out]
+share = 0.2
+
+[vocabulary]
+size = 300
+
+[shards]
+length = 64
+masking = { kind = "dynamic" }
+"""
+)
 
 KINDS = stages_without("fits", "models")
 SHARED_KINDS = stages_without("fits", "documents", "signatures", "models")  # one artifact each, of all sources
@@ -184,15 +169,9 @@ class StageRun:
     def record(self, seconds: float) -> StageRecord:
         """The stage on record, as if this run had built all of it."""
         return StageRecord(
-            kind=self.stage.kind,
-            name=self.stage.name,
-            folder=self.manifest.folder,
-            state="built",
-            reason=self.reason,
-            seconds=seconds,
-            parts=len(self.manifest.parts),
-            parts_built=len(self.manifest.parts),
-        )
+            kind=self.stage.kind, name=self.stage.name, folder=self.manifest.folder, state="built", reason=self.reason,
+            seconds=seconds, parts=len(self.manifest.parts), parts_built=len(self.manifest.parts),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,18 +210,12 @@ class Run:
     def record(self) -> RunRecord:
         """The run on record, as of one worker that built everything; the times are made up."""
         return RunRecord(
-            run_id=f"20260101T000000000000-{self.recipe.name}",
-            recipe=self.recipe.name,
-            recipe_path=str(self.recipe.path),
-            recipe_toml=self.recipe.text,
-            started="2026-01-01T00:00:00+00:00",
-            seconds=4.2,
-            workers=1,
-            state="completed",
+            run_id=f"20260101T000000000000-{self.recipe.name}", recipe=self.recipe.name,
+            recipe_path=str(self.recipe.path), recipe_toml=self.recipe.text, started="2026-01-01T00:00:00+00:00",
+            seconds=4.2, workers=1, state="completed",
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
-            versions={"python": "3.11"},
-            overrides=self.recipe.overrides,
-        )
+            versions={"python": "3.11"}, overrides=self.recipe.overrides,
+        )  # fmt: skip
 
     def built(self, kind: str) -> list[str]:
         """The parts of one kind that this run built, as source-or-recipe/part."""

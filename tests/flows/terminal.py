@@ -99,14 +99,9 @@ def terminal(home: Path, *arguments: str, api: str | None = None) -> Iterator[Te
             signal.signal(number, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.main", *arguments],
-        cwd=home,
-        env={**environment(home, api), "TERM": "xterm"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        preexec_fn=own_terminal,
-    )
+        [sys.executable, "-m", "flows.main", *arguments], cwd=home, env={**environment(home, api), "TERM": "xterm"},
+        stdin=slave, stdout=slave, stderr=slave, preexec_fn=own_terminal,
+    )  # fmt: skip
     os.close(slave)
     shown = Terminal(process, master)
     try:

@@ -174,3 +174,34 @@ def test_a_process_can_stop_itself() -> None:
         assert told.end() == (141, "")
     with program(f'with last_word(partial(say, "a last word"), "Promised."): {text}') as told:
         assert told.end() == (141, "cloze: stopped as nobody reads what it prints. Promised.\na last word\n")
+
+
+def test_the_main_thread_need_not_come_back() -> None:
+    """Fails where a library that does not return to Python keeps the process."""
+    text = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = ctypes.create_string_buffer(64)"
+    with program(f"{text}; lock(mutex); ready(); lock(mutex)") as told:
+        told.tell(signal.SIGINT)
+        assert told.end()[0] == 130
+
+
+def test_a_block_that_has_ended_has_no_last_word() -> None:
+    """Fails where what is over is still undone."""
+    with program('with last_word(partial(say, "a last word"), "Promised."): pass\n' + SLEEPS) as told:
+        told.tell(signal.SIGINT)
+        assert told.end() == (130, "cloze: stopped by Ctrl-C.\n")
+
+
+def test_an_echo_is_no_second_signal() -> None:
+    """Fails where `timeout`, which tells a process and then its group, cuts off what is saved."""
+    with program(PATIENT.replace("time.sleep(600)\nwith", 'time.sleep(1); say("saved")\nwith')) as told:
+        told.tell(signal.SIGTERM, signal.SIGTERM, pause=0.05)
+        assert told.end()[1].endswith("saved\n")
+
+
+def test_a_scratch_folder_goes(tmp_path: Path) -> None:
+    """Fails where what is of no use to anybody stays on the disk."""
+    text = f"with scratch_folder(__import__('pathlib').Path({str(tmp_path)!r})) as folder:\n"
+    with program(text + "    (folder / 'large').write_text('text'); ready(); time.sleep(600)") as told:
+        assert len(list(tmp_path.glob("*/large"))) == 1
+        told.tell(signal.SIGINT)
+        assert told.end()[0] == 130 and not list(tmp_path.iterdir())

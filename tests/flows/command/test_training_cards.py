@@ -8,19 +8,13 @@ from trainer.auto_settings import Hardware
 
 RECIPE = """
 store = "store"
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw"
-[vocabulary]
-size = 500
-[shards]
-[model]
-size = "tiny"
+source = [{{ kind = "files", name = "notes", path = "raw" }}]
+vocabulary.size = 500
+shards = {{}}
+model.size = "tiny"
 [training]
+phase = [{{ steps = 1 }}]
 {training}
-[[training.phase]]
-steps = 1
 """
 
 

@@ -9,19 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launched import wait_until
-from small_cluster import (
-    PATHS,
-    DaskCluster,
-    await_gone,
-    die_over,
-    own_pid,
-    raise_one,
-    sleep_in,
-    started_in,
-)
+from small_cluster import PATHS, DaskCluster, await_gone, die_over, own_pid, raise_one, sleep_in, spin_over, started_in
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.contract import RawFile
@@ -102,11 +94,12 @@ def test_errors_come_back_as_themselves(client: Cluster) -> None:
     assert "On the worker tcp://" in str(other.value.__notes__)
 
 
+@pytest.mark.parametrize(("function", "said"), [(die_over, "SIGSEGV"), (spin_over, "1 s of processor time")])
 @pytest.mark.long
-def test_a_call_that_ends_its_process_names_the_record(client: Cluster) -> None:
+def test_limits_hold_on_a_worker_and_name_the_record(client: Cluster, function: Any, said: str) -> None:
     """Quarantine counts deaths by the record; without its name one bad record ends every run."""
-    with pytest.raises(WorkerDied, match="SIGSEGV") as died:
-        client.run(die_over, "ab12 -1 300")
+    with pytest.raises(WorkerDied, match=said) as died:
+        client.run(function, "ab12 -1 300")
     assert died.value.reading == "ab12 -1 300"
 
 

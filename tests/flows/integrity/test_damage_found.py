@@ -1,5 +1,6 @@
 """Every kind of file that a store holds is checked, and what is damaged is named by its path."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -7,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from harm import HARMS, contents, harm, paths_of, reseal
+from rich.console import Console
 
 from corpora.errors import InputError
 from corpora.store.manifest import read_part, read_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
+from flows.command.verify import repair_store
 from flows.integrity.inventory import Fault, find_faults, read_holdings
 from flows.run.record.figures import kept_figures
 from flows.run.record.releases import read_release
@@ -92,6 +95,16 @@ def test_damaged_manifests_do_not_end_a_check(store: Place, how: str) -> None:
     assert sorted(fault.path for fault in faults(store)) == sorted([*manifests, table])
 
 
+def test_documents_of_a_run_are_checked_each(store: Place) -> None:
+    """Fails where one document of a run is not read, or what is lost with it is not said."""
+    run = paths_of(store, "/run.json")[1].rsplit("/", 1)[0]
+    lost = {"raw.json": "where the raw files", "recipe.lock": "which raw files", "run.json": "the recipe of the run"}
+    for name in lost:
+        harm(store, f"{run}/{name}", "cut")
+    for fault, (name, what) in zip(sorted(faults(store), key=lambda fault: fault.path), lost.items(), strict=True):
+        assert fault.path == f"{run}/{name}" and f"cannot be made again, and this is lost: {what}" in fault.what
+
+
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
     """Fails where a file is read once for each manifest that names it, and told as often."""
     path = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")
@@ -105,7 +118,8 @@ def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
 
 @pytest.mark.parametrize("lie", ["rows", "digests", "keys", "tail"])
 def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
-    """Fails where a record is believed because it is sealed and its manifest names it."""
+    """Fails where a record is believed because it is sealed and its manifest names it, or is not made again."""
+    before = contents(store)
     record = paths_of(store, "tokens/small/a713", "/parts/g001-pages-00000.json")[0]
 
     def tell_a_lie(fields: dict[str, object]) -> None:
@@ -128,6 +142,8 @@ def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
         reseal(store, path, name_the_lie)
     [fault] = faults(store)
     assert fault.path == record and "what is not so" in fault.what
+    assert repair_store(Console(file=io.StringIO()), store.address)
+    assert contents(store) == before
 
 
 def test_another_record_is_not_the_one_that_is_named(store: Place) -> None:
@@ -167,13 +183,8 @@ def test_no_document_passes_for_another(store: Place) -> None:
     for path, read in readers.items():
         read()
         for data in (
-            b"[1]",
-            b"7",
-            b"null",
-            b"\xff",
-            100_000 * b"[",
-            *(whole[other] for other in whole if other != path),
-        ):
+            b"[1]", b"7", b"null", b"\xff", 100_000 * b"[", *(whole[other] for other in whole if other != path),
+        ):  # fmt: skip
             store.write(path, data)
             with pytest.raises(InputError):
                 read()

@@ -4,24 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from small_recipe import RECIPE, fill, new_world
 
 from corpora.errors import InputError
+from corpora.store.stage import list_manifests
+from flows.command.tasks.grid import grid_of, table_lines
 from flows.recipes.grids import read_grid, shipped_grids
 from flows.recipes.recipe import parse_recipe
-
-BASE = """
-name = "base"
-store = "store"
-[[source]]
-kind = "files"
-name = "text"
-path = "text"
-[vocabulary]
-algorithm = "wordpiece"
-size = 1000
-[shards]
-length = 64
-"""
 
 CELLS = """
 title = "Lengths"
@@ -43,7 +32,7 @@ def test_the_grids_that_come_with_the_program_are_recipes(tmp_path: Path) -> Non
     assert shipped_grids() == ["masking", "sentence-loss"]
     for name in shipped_grids():
         grid = read_grid(name)
-        found = [parse_recipe(BASE, tmp_path / "base.toml", cell.set).shards for cell in grid.cell]
+        found = [parse_recipe(RECIPE, tmp_path / "base.toml", cell.set).shards for cell in grid.cell]
         assert len({str(shards) for shards in found}) == len(grid.cell) and grid.source and grid.caveat
         assert all(cell.published for cell in grid.cell)
 
@@ -65,16 +54,30 @@ def test_a_grid_that_is_none_is_told(tmp_path: Path, text: str, told: str) -> No
         read_grid("nowhere")
 
 
+def test_a_recipe_without_a_model_is_told(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(RECIPE)
+    asked = ("masking", str(tmp_path / "base.toml"), (), None, None, tmp_path / "out", tmp_path, None)
+    with pytest.raises(InputError, match=r"The recipe 'small' has no \[model\]: a grid compares models"):
+        grid_of(*asked, print)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_table_stands_over_its_caveat(tmp_path: Path) -> None:
+    (tmp_path / "lengths.toml").write_text(CELLS)
+    rows = [{"cell": "short", "loss": "3.1"}, {"cell": "as it comes", "loss": "3", "published average": "79"}]
+    assert table_lines(read_grid(str(tmp_path / "lengths.toml")), rows) == [
+        *("# Lengths", "", "| cell | loss | published average |", "|---|---|---|", "| short | 3.1 |  |"),
+        *("| as it comes | 3 | 79 |", "", "Published: nobody.", "", "Small."),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_cells_of_a_grid_are_runs(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Fails where a cell trains the model of another, or builds again what both share."""
     pytest.importorskip("torch", reason="the trainer is not installed")
     from launched import cloze
-    from small_recipe import RECIPE, fill, new_world
     from test_run_training import MODEL
-
-    from corpora.store.stage import list_manifests
 
     site = request.getfixturevalue("site")
     world = fill(new_world(tmp_path / "world", RECIPE + MODEL.replace("steps = 60", "steps = 4")))

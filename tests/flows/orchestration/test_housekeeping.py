@@ -1,5 +1,6 @@
 """The orchestrator's history keeps its size; what is due and what waits for a person is told in the store."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,10 @@ def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> No
     assert server.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}
     assert server.services.db_vacuum.retention_period == timedelta(days=30)
     assert server.events.retention_period == timedelta(hours=2)
+    monkeypatch.delenv(f"PREFECT_SERVER_SERVICES_{names[1]}")
+    monkeypatch.setenv(OF_THE_USER[0], "postgresql+asyncpg://somewhere/prefect")
+    keep_history(30.0)
+    assert f"PREFECT_SERVER_SERVICES_{names[1]}" not in os.environ, "a database of the user is theirs"
 
 
 def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 from corpora.store.places.place import Place
 from flows.orchestration.pages import report_server as reports
-from flows.orchestration.pages.report_server import keep_store, report_of
+from flows.orchestration.pages.report_server import add_reports, keep_store, report_of, report_path
 
 
 def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path) -> None:
@@ -23,6 +25,13 @@ def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path)
         assert report_of(home, known, run) is None
     for flow_run in (str(uuid4()), f"../reports/{known}", ""):
         assert report_of(home, flow_run, "2026-small (new)") is None
+    app = FastAPI()
+    add_reports(app, home)
+    asked = TestClient(app).get
+    answer = asked(report_path(known, "2026-small (new)"))
+    assert answer.content == b"the page" and answer.headers["content-security-policy"].startswith("default-src 'none'")
+    for path in (f"{known}/..%2f..%2fx", f"{known}/..", f"{known}/..%2f", f"{known}/1", "1/1"):
+        assert asked(f"/cloze/report/{path}/report.html").status_code == 404
     [file] = (home / "reports").iterdir()
     for damaged in ("[]", "{", '{"store": 1}', '{"store": "s3://"}'):
         file.write_text(damaged)

@@ -16,6 +16,7 @@ from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
+from corpora.store.stage import list_manifests
 from flows.orchestration.runs.unchanged_run import SERVERLESS
 from flows.run.record.run_record import list_runs, read_run
 
@@ -105,6 +106,10 @@ def test_the_second_run_is_reused(twice: Twice) -> None:
     records = [read_run(place, run_id) for run_id in list_runs(place)]
     assert [{stage.state for stage in record.stages} for record in records] == [{"built"}, {"reused"}]
     assert {stage.reason for stage in records[1].stages} == {"nothing it depends on has changed"}
+    files = {"kind": ".ppt", "number": 1, "names": ["scan.ppt"]}
+    assert [record.inputs["pages"]["passed_over"] for record in records] == [[files]] * 2
+    for run_id in list_runs(place):
+        assert "pages: not read: 1 .ppt (scan.ppt)." in place.read(f"runs/{run_id}/report.html").decode()
 
 
 def latest(site: Site) -> dict[str, dict[str, Any]]:
@@ -117,17 +122,26 @@ def test_dropped_samples_are_shown(site: Site, twice: Twice) -> None:
     wanted = {
         "dropped-documents-pages": {"rules: gopher.min_words"},
         "dropped-documents-notes": {"parse: damaged"},
-        "removed-corpora-twice": {
-            "duplicates: exact duplicate",
-            "duplicates: near duplicate",
-            "revisions: superseded",
-        },
+        "removed-corpora-twice": {"duplicates: exact duplicate", "duplicates: near duplicate", "revisions: superseded"},
     }
     for key, reasons in wanted.items():
         rows = json.loads(artifacts[key]["data"])
         assert {row["reason"] for row in rows} == reasons
         assert all("bytes" in row["where"] for row in rows)
     assert "Too short to stay." in artifacts["dropped-documents-pages"]["data"]
+
+
+def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
+    """Fails where a number that a person sees in the UI is not the manifest's."""
+    artifacts = latest(site)
+    for stage in STAGES:
+        [manifest] = list_manifests(twice.world.place, *stage.split("/"))
+        shown = json.loads(artifacts[f"ledger-{stage.replace('/', '-')}"]["data"])
+        rows = {(row["unit"], row["outcome"]): row["count"] for row in shown}
+        wanted = {(name, ""): count for name, count in manifest.ledger.figures.items()}
+        for account in manifest.ledger.accounts:
+            wanted |= {(account.unit, name): n for name, n in [("in", account.total), *account.outcomes.items()]}
+        assert rows and {key: f"{count:,}" for key, count in wanted.items()}.items() <= rows.items()
 
 
 def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) -> None:
@@ -167,7 +181,8 @@ def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None
     assert "Traceback" not in done.stdout
     assert "broken.jsonl.gz cannot be read to its end" in done.stdout
     [recorded] = flow_runs(site, "mistaken")
-    assert recorded.flow_run["state"]["type"] == "FAILED"
+    said = recorded.flow_run["state"]
+    assert said["type"] == "FAILED" and f"cloze: {said['message']}" in done.stdout
     failed = [task for task in recorded.tasks if task["state"]["type"] == "FAILED"]
     assert [(task["name"], task["run_count"]) for task in failed] == [("documents/pages: 00000", 1)]
     place = Place(world.recipe().store)

@@ -89,30 +89,14 @@ class FragileStep:
 '''
 
 RECIPE = """
-[[source]]
-kind = "fragile"
-name = "lines"
-path = "lines.txt"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "notes"
-on_damage = "skip"
-
-[[step]]
-kind = "fragile"
-after = "clean"
-
-[workers]
-record_cpu_seconds = 3.0
-stall_seconds = 5.0
-
-[rules]
-repetition.enabled = false
-
-[vocabulary]
-size = 300
+source = [
+    { kind = "fragile", name = "lines", path = "lines.txt" },
+    { kind = "files", name = "notes", path = "notes", on_damage = "skip" },
+]
+step = [{ kind = "fragile", after = "clean" }]
+workers = { record_cpu_seconds = 3.0, stall_seconds = 5.0 }
+rules.repetition.enabled = false
+vocabulary.size = 300
 """
 
 ENTRY_POINTS = "[cloze.sources]\nfragile = fragile:FragileSource\n[cloze.steps]\nfragile = fragile:FragileStep\n"

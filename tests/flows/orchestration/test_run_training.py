@@ -20,6 +20,7 @@ import pytest
 pytest.importorskip("torch", reason="the trainer is not installed")
 from launched import LONG, Site, cloze, left, start, wait_until
 from small_recipe import RECIPE, World, fill, new_world
+from small_training import flip_tokens, trained_shard
 from terminal import CTRL_C, terminal
 
 from corpora.store.manifest import Manifest
@@ -155,6 +156,21 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] == step
     assert model_of(tried.place).to_bytes() == model_of(trained.world.place).to_bytes()
+
+
+@pytest.mark.long
+def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
+    site: Site, trained: Trained, tmp_path: Path
+) -> None:
+    """Fails where a flipped bit is learnt, stops the run for good, or the model is another than without it."""
+    world = trained.copy(tmp_path / "world", without=("models",))
+    [shards] = list_manifests(world.place, "shards", "small")
+    flip_tokens(Path(world.place.full_path(trained_shard(shards))))
+    done = run(site, world)
+    assert done.returncode == 0, done.stdout
+    damaged = f"{trained_shard(shards)} is damaged: its bytes are not those that were written. It is built again."
+    assert damaged in " ".join(done.stdout.split())
+    assert model_of(world.place).to_bytes() == model_of(trained.world.place).to_bytes()
 
 
 @pytest.mark.long

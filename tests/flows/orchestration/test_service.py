@@ -88,6 +88,12 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
     runner.stdout.close()
 
 
+def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
+    """Fails where the runs of all recipes on schedules are of one flow, or two of a recipe run at once."""
+    made = service.deployment_of("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60)
+    assert (made.name, made.flow_name, made.tags, made.concurrency_limit) == ("R%D", "R-D", ["recipe: R%D"], 1)
+
+
 def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
     """Fails where two services of one name take turns at its deployment, or the message does not say who has it."""
     home, recipe = new_home(tmp_path), world.recipe()

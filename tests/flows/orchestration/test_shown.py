@@ -1,7 +1,9 @@
 """The orchestrator's pages are given these values to show: no server, no browser."""
 
 import json
+import re
 from base64 import b64decode
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
 from corpora.store.places.place import Place
+from flows.orchestration.pages import markdown
 from flows.orchestration.pages.markdown import JOINER, in_alt, in_row, plain
-from flows.orchestration.pages.page_artifacts import arrows, lineage, report_command
+from flows.orchestration.pages.page_artifacts import arrows, lineage, report_command, run_tags
 from flows.orchestration.pages.page_artifacts import picture as lineage_picture
 from flows.orchestration.runs.training_task import (
     curves,
@@ -21,6 +24,7 @@ from flows.orchestration.runs.training_task import (
     metric_rows,
     picture,
     standing,
+    thinned,
 )
 from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
 
@@ -42,6 +46,21 @@ def test_the_table_of_metrics_has_one_set_of_columns() -> None:
     assert [(row["step"], row["of"]) for row in rows] == [("2", "training"), ("1", "held out"), ("1", "training")]
     assert {tuple(row) for row in rows} == {("step", "of", "loss", "masked loss", "unigram loss", "learning rate")}
     assert [row["learning rate"] for row in rows] == ["0.5", "", ""]
+
+
+def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
+    """Fails where a run of a week fills the memory or the page, or loses an evaluation or its newest step."""
+    events = [event for n in range(1, 5001) for event in ([step(n), evaluation(n)] if n % 100 == 0 else [step(n)])]
+    of = Counter(row["of"] for row in metric_rows(events))
+    assert of["held out"] == 50 and 100 <= of["training"] <= 102 and metric_rows(events)[1]["step"] == "5000"
+    assert Counter(event["event"] for event in thinned(events)) == {"evaluation": 50, "step": 2500}
+
+
+def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
+    """Fails where another module makes artifacts, with text that is not made plain."""
+    made = re.compile(r"create_\w+_artifact|\.update_artifact\(|/artifacts/")
+    modules = Path(markdown.__file__).parents[1].rglob("*.py")
+    assert [path.name for path in modules if made.search(path.read_text())] == ["markdown.py"]
 
 
 def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
@@ -82,12 +101,8 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
     assert "Loss of the next token" in curves([other], "m") and "Order loss." in curves([other], "m")
     assert standing([other], 10) == "step 1 of 10, next loss 8.5"
     assert metric_rows([other])[0] == {
-        "step": "1",
-        "of": "training",
-        "loss": "9",
-        "next loss": "8.5",
-        "order loss": "0.5",
-    }
+        "step": "1", "of": "training", "loss": "9", "next loss": "8.5", "order loss": "0.5",
+    }  # fmt: skip
 
 
 def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
@@ -114,6 +129,8 @@ def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
     assert report_command(Place("/a store"), "2026-small") == command.replace("'a", "'/a")
     told = lineage(finished.manifests, command)
     assert f"| shards/small | `{finished.outcome.shards.fingerprint}` |" in told and f"\n    {command}\n" in told
+    assert lineage_picture([*finished.manifests] * 2) == lineage_picture(finished.manifests), "a box a generation"
+    assert run_tags(finished.recipe, "builds") == ["recipe: small", "builds", "source: pages", "source: notes"]
 
 
 def drawn_in(address: str) -> str:

@@ -215,12 +215,8 @@ def failed_by(message: str) -> dict[str, str]:
 
 def log_line(run_id: str, message: str) -> dict[str, Any]:
     return {
-        "name": "cloze",
-        "level": 20,
-        "flow_run_id": run_id,
-        "message": message,
-        "timestamp": "2026-01-01T00:00:00Z",
-    }
+        "name": "cloze", "level": 20, "flow_run_id": run_id, "message": message, "timestamp": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
 
 
 def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
@@ -270,13 +266,18 @@ def test_a_run_is_found_by_its_recipe_and_tags(site: Site, page: Page) -> None:
 
 
 def test_the_loss_curve_is_drawn(site: Site, page: Page) -> None:
-    """Fails where the picture is not shown, or shown without the line of the training."""
+    """Fails where the picture, the newest figures or the trainer's lines are not on the pages of the run."""
     open_run(page, site.address, site.completed["id"], "Artifacts")
     follow(page, site, "loss-models-seen")
     image = page.get_by_role("img", name="loss curve of models/seen", exact=True)
     expect(image).to_be_visible()
     assert wait_until(lambda: image.evaluate("image => image.complete && image.naturalWidth") > 300)
     expect(page.get_by_text(f"models/seen: step {STEPS} of {STEPS}, masked loss")).to_be_visible()
+    open_artifact(page, site.address, artifact_ids(site)["metrics-models-seen"])
+    newest, before, *_ = rows(page)
+    assert newest[:2] == [str(STEPS), "held out"] and before[:2] == [str(STEPS), "training"]
+    newest_lines(page, site.address, site.completed["id"])
+    expect(page.get_by_text(re.compile(rf"^evaluation {STEPS}/{STEPS}: loss [\d.]+, masked loss"))).to_be_attached()
 
 
 def test_a_failed_run_says_why(site: Site, page: Page) -> None:

@@ -66,6 +66,9 @@ def test_what_was_found_is_what_a_recipe_says_with_the_same_name(world: World) -
     assert all(stage.reused for stage in written.of("documents"))
     assert world.run(source__fields__text="title", rules__gopher__min_words="0", **ANY).of("documents")[0].built
     assert world.run().of("documents")[0].reused and guessed(world) == [("body", 1)]
+    world.put("notes", "a", [{"text": prose(n), "body": prose(n, 30)} for n in range(12)])
+    world.recipe_path.with_suffix(".lock").unlink()
+    assert world.run().of("documents")[0].stage.settings["source"]["fields"] == {"text": "text"}, "as ever"
 
 
 ANY = {"rules.c4.min_sentences": "0", "documents.max_rule_share": "1.0", "rules.gopher.enabled": "false"}

@@ -16,16 +16,9 @@ DEFAULTS = """
     depth: int"""
 RECIPE = """
 name = "mine"
+source = [{ kind = "good", name = "theirs", path = "raw" }, { kind = "files", name = "other", path = "raw" }]
 [rules.gopher]
 max_words = 70
-[[source]]
-kind = "good"
-name = "theirs"
-path = "raw"
-[[source]]
-kind = "files"
-name = "other"
-path = "raw"
 """
 
 

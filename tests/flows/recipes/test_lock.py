@@ -116,15 +116,19 @@ def test_a_source_that_leaves_the_recipe(small: World) -> None:
     small.put("pages", "b", [page("2", prose(3))])
     two = keep(small)
     start = small.text.index('[[source]]\nkind = "files"\nname = "notes"')
-    without_pages = World(
-        folder=small.folder,
-        text=small.text[: small.text.index("[[source]]")] + small.text[start:],
-    )
+    without_pages = World(folder=small.folder, text=small.text[: small.text.index("[[source]]")] + small.text[start:])
     recipe = without_pages.recipe()
     assert names(resolve(recipe, two, StatCache()).lock) == [{"notes": ["n.jsonl"]}]
     only_pages = Lock(generations=(two.generations[1], {"notes": two.generations[0]["notes"]}), vocabulary_generation=2)
     left = resolve(recipe, only_pages, StatCache()).lock
     assert (names(left), left.vocabulary_generation) == ([{"notes": ["n.jsonl"]}], 1)
+
+
+def test_a_renamed_source_starts_again(small: World) -> None:
+    """Fails where a run with a lock of other sources' names breaks."""
+    keep(small)
+    text = small.text.replace('name = "pages"', 'name = "articles"').replace('name = "notes"', 'name = "cards"')
+    assert names(replace(small, text=text).run().lock) == [{"articles": ["a.jsonl"], "cards": ["n.jsonl"]}]
 
 
 LOCK: dict[str, Any] = {"version": 2, "vocabulary_generation": 1, "quarantine": [], "generations": []}
@@ -134,17 +138,9 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b"[]",
-        b"3",
-        b"{}",
-        json.dumps({**LOCK, "version": 1}).encode(),
-        json.dumps({**LOCK, "version": 3}).encode(),
-        json.dumps({**LOCK, "digest": "77"}).encode(),
-        json.dumps({**LOCK, "quarantime": []}).encode(),
-        json.dumps({**LOCK, "generations": 3}).encode(),
+        b"", b"{", b"\xff\xfe", b"[]", b"3", b"{}", json.dumps({**LOCK, "version": 1}).encode(),
+        json.dumps({**LOCK, "version": 3}).encode(), json.dumps({**LOCK, "digest": "77"}).encode(),
+        json.dumps({**LOCK, "quarantime": []}).encode(), json.dumps({**LOCK, "generations": 3}).encode(),
         json.dumps({**LOCK, "generations": [3]}).encode(),
         json.dumps({**LOCK, "generations": [{"a": [{"name": "x"}]}]}).encode(),
         json.dumps({**LOCK, "generations": [{"a": [{**FILE, "size_bytes": "1"}]}]}).encode(),
@@ -153,12 +149,14 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
         json.dumps({**LOCK, "vocabulary_generation": 2, "generations": [{"a": [FILE]}]}).encode(),
         json.dumps({**LOCK, "quarantine": [1]}).encode(),
     ],
-)
+)  # fmt: skip
 def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> None:
     """Fails where a lock that was cut, edited or garbled is read as something, or ends in a traceback."""
     (tmp_path / "r.lock").write_bytes(data)
     with pytest.raises(InputError, match=r"r\.lock is not a lock .* Restore it, or delete it to start again"):
         read_lock(tmp_path / "r.lock")
+    (tmp_path / "r.lock").write_text(json.dumps({**LOCK, "generations": [{"a": [FILE]}]}))
+    assert read_lock(tmp_path / "r.lock").generations == ({"a": (RawFile(path="", **FILE),)},)
 
 
 @given(st.data())

@@ -113,3 +113,9 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
     assert [row["unknown"] for row in rows] == [0.1, 0.05]
     bare = replace(parts[0], ledger=replace(parts[0].ledger, figures={"train tokens": 5}))
     assert drift_rows(None) == drift_rows(tokens.with_parts((bare,))) == []
+
+
+def test_without_measures_a_page_is_as_before(plain: Run) -> None:
+    stages = tuple(stage for stage in plain.record.stages if stage.kind != "measures")
+    views = vocabulary_views(RunView(plain.place, replace(plain.record, stages=stages), Privacy("text")))
+    assert [view["measured"] for view in views] == [None, None] and views[0]["by_source"]

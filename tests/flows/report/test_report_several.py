@@ -83,16 +83,10 @@ max_length = 64
 [training]
 warmup_steps = 3
 learning_rate = 0.002
-
-[[training.phase]]
-shards = "first"
-steps = 6
-batch = 4
-
-[[training.phase]]
-mixture = { second = 0.75, first = 0.25 }
-steps = 14
-batch = 8
+phase = [
+    { shards = "first", steps = 6, batch = 4 },
+    { mixture = { second = 0.75, first = 0.25 }, steps = 14, batch = 8 },
+]
 """
 
 SECRET = "Zanzibarquux"
@@ -130,12 +124,8 @@ def metric(event: str, step: int, phase: int, loss: float) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(METRICS_TABLE.names)
     counts = {"masked_tokens": 31, "tokens": 200, "sequences": 5, "deleted": 0}
     losses = {
-        "loss": loss + 0.69,
-        "masked_loss": loss,
-        "masked_accuracy": 0.125,
-        "pair_loss": 0.69,
-        "pair_accuracy": 0.75,
-    }
+        "loss": loss + 0.69, "masked_loss": loss, "masked_accuracy": 0.125, "pair_loss": 0.69, "pair_accuracy": 0.75,
+    }  # fmt: skip
     by_frequency = {"unigram_entropy": 4.5 + phase, "unigram_loss": 4.75 + phase}
     judged = {**by_frequency, "rare_word_accuracy": 0.0625} if event == "evaluation" else {}
     rates = {"learning_rate": 0.002 * step / 20, "gradient_norm": 1.5} if event == "step" else {}
@@ -209,6 +199,14 @@ def test_the_page_is_whole_html_with_ids_that_are_unique(html: str) -> None:
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids) and len(page.links) > 10
     outside = re.findall(r"(?:src|href|url\(|@import)[\s\"'=(]*(https?:|//|data:)", html)
     assert not outside and "<script" not in html
+
+
+def test_a_run_that_stopped_at_any_stage_has_a_page(store: Run) -> None:
+    for kind in ("verdicts", "vocabularies", "tokens", "shards"):
+        number = 1 + [stage.kind for stage in store.record.stages].index(kind)
+        Nesting(
+            build_page(store.place, replace(store.record, state="failed", stages=store.record.stages[:number]), "none")
+        )
 
 
 def test_every_shard_set_stands_there_with_its_numbers(store: Run, html: str) -> None:

@@ -86,8 +86,10 @@ def test_where_no_store_is_the_address_is_that_of_one(tmp_path: Path) -> None:
         assert found(f"{tmp_path}/{inside}") == (f"{tmp_path}/{inside}", "")
 
 
-def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path) -> None:
-    """Fails where a name is taken for a folder of the store's own, as `parts` was, or for markup or a format."""
+def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a name is taken for a folder of the store's own, as `parts` was, or for markup or a format; or where
+    a command does not find the store in one of the ways in which its folder can be typed.
+    """
     text = RECIPE.replace('"pages"', '"parts"').replace('"notes"', '"documents"', 1)
     long = "ü" * 75
     text = text.replace('name = "small"', f'name = "{long}"').replace("raw/documents", "raw/notes")
@@ -97,6 +99,16 @@ def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path) -> No
     store = run.place.full_path("")
     assert {a.manifest.folder for a in find_artifacts(store)} == {m.folder for m in run.manifests}
     assert run_command_line(["verify", store], tmp_path) == 0
+    monkeypatch.chdir(run.place.full_path("").rpartition("/")[0])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "link").symlink_to(store)
+    inside = (run.outcome.shards.folder, f"{run.outcome.corpus.folder}/manifest.json")
+    for typed in (f"{store}/", "./store", f"file://{quote(store)}", f"{tmp_path}/link", f"~/{ODD}/store"):
+        commands = [["inspect", f"{typed.rstrip('/')}/{path}"] for path in inside]
+        commands += [["verify", typed], ["inspect", typed], ["trace", typed, "0"]]
+        commands += [["vocabulary", "show", run.outcome.vocabulary.name, "--store", typed]]
+        commands += [["vocabulary", "show", f"{typed.rstrip('/')}/{run.outcome.vocabulary.folder}"]]
+        assert [command for command in commands if run_command_line(command, tmp_path)] == []
     again = new_world(tmp_path / ODD, text.replace(f'"{long}"', json.dumps(ODD, ensure_ascii=False))).run(
         place=Place(store)
     )

@@ -132,6 +132,6 @@ def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None
     bit = data.draw(st.integers(0, 8 * len(changed) - 1))
     changed[bit // 8] ^= 1 << bit % 8
     place.write(path, bytes(changed))
-    with pytest.raises(DamagedRun):
+    with pytest.raises(DamagedRun, match=f"{name} is damaged: .* Nothing makes the record of a run again"):
         (read_run if name == "run.json" else recorded_lock)(place, run)
     place.write(path, whole)

@@ -19,18 +19,13 @@ from flows.run.pipeline import run_recipe
 
 RECIPE = """
 name = "golden"
+documents.part_bytes = 20000
+held_out.share = 0.1
+vocabulary.size = 2000
+shards = { copies = 2, masking = { kind = "static", unit = "whole-word" } }
 [[source]]
 kind = "wikipedia"
 path = "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"
-[documents]
-part_bytes = 20000
-[held_out]
-share = 0.1
-[vocabulary]
-size = 2000
-[shards]
-copies = 2
-masking = { kind = "static", unit = "whole-word" }
 """
 
 # By kind, the build version and the content of each table.

@@ -24,16 +24,14 @@ from flows.run.record.ledger_balance import accounts_of
 RECIPE = """
 name = "mine"
 store = "store"
+rules.repetition.enabled = false
+vocabulary.size = 300
 [[source]]
 kind = "files"
 name = "notes"
 path = "raw/notes"
 fields = { text = "body", title = "title" }
 on_damage = "skip"
-[rules]
-repetition.enabled = false
-[vocabulary]
-size = 300
 """
 NOTES = "".join(json.dumps(note(number, prose(number))) + "\n" for number in range(6)).encode()
 MORE = "".join(json.dumps(note(number, prose(number))) + "\n" for number in range(10, 400)).encode()

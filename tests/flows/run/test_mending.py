@@ -62,13 +62,10 @@ def table_file(run: Run, kind: str, table: str) -> tuple[str, str]:
 
 
 READ = (
-    ("documents", "documents", "signatures"),
-    ("signatures", "signatures", "verdicts"),
-    ("verdicts", "verdicts", "corpora"),
-    ("corpora", "documents", "tokens"),
-    ("counts", "counts", "vocabularies"),
+    ("documents", "documents", "signatures"), ("signatures", "signatures", "verdicts"),
+    ("verdicts", "verdicts", "corpora"), ("corpora", "documents", "tokens"), ("counts", "counts", "vocabularies"),
     ("tokens", "tokens", "shards"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "table", "reader"), READ)
@@ -95,18 +92,45 @@ def finished_bytes(run: Run, path: str) -> bytes:
     return Place(run.recipe.store).read(path)
 
 
-def test_a_flipped_bit_of_a_part_record(whole: Run) -> None:
+@pytest.mark.parametrize("how", ["as it is", "next to a lost part"])
+def test_a_flipped_bit_of_a_part_record(whole: Run, how: str) -> None:
     """Fails where what a record says is believed, or the record is not written again."""
-    part = whole.of("tokens")[0].manifest.parts[1]
+    other, part = whole.of("tokens")[0].manifest.parts[:2]
     assert part.record is not None
     path = f"tokens/small/{part.record.path}"
     forget(whole, "shards")
+    if how != "as it is":
+        whole.place.delete(f"tokens/small/{other.files[0].path}")
     flip(whole.place, path)
     mended, told = again(whole)
     [line] = told
     assert line.startswith(f"{path} is damaged: it") and line.endswith("It is built again.")
-    assert built(mended)["tokens/small"] == [part.name]
+    assert built(mended)["tokens/small"] == ([part.name] if how == "as it is" else [other.name, part.name])
     assert mended.bytes() == whole.bytes() and mended.place.read(path) == finished_bytes(whole, path)
+
+
+def test_a_flipped_bit_of_the_vocabulary(whole: Run) -> None:
+    """Fails where a file that is no table is read unchecked, or its stage is not found by its path."""
+    manifest = whole.outcome.vocabulary
+    path = f"{manifest.folder}/tokenizer.json"
+    flip(whole.place, path)
+    mended, told = again(whole)
+    assert told == [f"{path} is damaged: its bytes are not those that were written. It is built again."]
+    assert built(mended) == {manifest.stage_folder: [part.name for part in manifest.parts]}
+    assert mended.bytes() == whole.bytes() and mended.place.read(path) == finished_bytes(whole, path)
+
+
+def test_a_manifest_and_a_record_are_damaged_together(whole: Run) -> None:
+    """Fails where the record's part is taken from what cannot be believed, or the raw files are not asked."""
+    manifest = whole.of("documents")[0].manifest
+    record = manifest.parts[2].record
+    assert record is not None
+    paths = {f"{manifest.folder}/{MANIFEST}", f"{manifest.stage_folder}/{record.path}"}
+    for path in paths:
+        flip(whole.place, path)
+    mended, told = again(whole)
+    assert {line.split(" is damaged: ")[0] for line in told} == paths
+    assert built(mended) == {manifest.stage_folder: [manifest.parts[2].name]} and mended.bytes() == whole.bytes()
 
 
 @pytest.mark.parametrize("kind", ["documents", "verdicts", "vocabularies", "tokens"])

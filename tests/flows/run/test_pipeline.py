@@ -101,6 +101,14 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     assert all(len(example.ids) for example in shard_set.examples())
 
 
+def test_everything_may_be_held_out_but_not_all(small: World) -> None:
+    """Fails where a share of one half, or of nothing, breaks a stage."""
+    none, half = small.run(held_out__share="0.0"), small.run(held_out__share="0.5")
+    splits = [{part.labels["split"] for part in run.outcome.shards.parts} for run in (none, half)]
+    assert splits == [{"train"}, {"train", "held-out"}]
+    assert len(ShardSet(none.place, none.outcome.shards, "held-out")) == 0
+
+
 @pytest.mark.parametrize("empty", ["", "\n\n", '{"body": "short", "title": "x"}\n'])
 def test_a_source_without_a_document(small: World, empty: str) -> None:
     """Fails where an empty file, or one of which nothing stays, breaks a later stage."""

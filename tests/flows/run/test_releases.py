@@ -21,6 +21,7 @@ from flows.run.record.releases import (
     current_release,
     history,
     names_of_releases,
+    release_address,
     released_folders,
     roll_back,
     this_user,
@@ -101,6 +102,10 @@ def test_two_with_one_number_are_both_kept(place: Place, finished: Run, monkeypa
     assert {one.reason for one in both} == {"mine", "yours"}
     assert current_release(place, "prod") == both[-1]
     assert add_release(place, made).number == 2
+    folder = Path(place.address) / "releases" / "prod"  # and then what was killed in the middle is no entry
+    (folder / ".000003-aaaaaaaa.json.7-8.unfinished").write_bytes(b"{")
+    (folder / ".turn").touch()
+    assert add_release(place, made).number == 3
 
 
 def cut(path: Path) -> None:
@@ -157,6 +162,13 @@ def test_names_that_no_address_could_say_are_refused(name: str) -> None:
     """Fails where something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
         check_release_name(name)
+
+
+def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
+    """Fails where a store that is called like an address of a release cannot be named any more."""
+    (tmp_path / "me@home").mkdir()
+    assert release_address(str(tmp_path / "me@home")) is None
+    assert release_address(str(tmp_path / "me@home@prod")) is not None
 
 
 @pytest.mark.server

@@ -56,10 +56,7 @@ def test_a_source_has_a_bound_of_its_own(short_world: World, bound: str) -> None
         short_world.run()
 
 
-@pytest.mark.parametrize(
-    ("short", "of", "said"),
-    [(1, 3, True), (11, 50, True), (20, 100, False)],
-)
+@pytest.mark.parametrize(("short", "of", "said"), [(1, 3, True), (11, 50, True), (20, 100, False)])
 def test_a_small_source_is_warned_of_and_goes_on(tmp_path: Path, short: int, of: int, said: bool) -> None:
     """Fails where a source is too small to be told of, or a share within the bound is told."""
     told = " ".join(run_notes(tmp_path, [prose(n) for n in range(of - short)], short))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
@@ -25,8 +26,10 @@ def faults(run: Run) -> list[tuple[str, str]]:
 
 
 def test_a_second_run_builds_nothing(world: World) -> None:
-    """Fails where a stage's identity holds something that two runs do not share."""
-    first, second = world.run(), world.run()
+    """Fails where a stage's identity holds something that two runs do not share, as the name of a raw file."""
+    first = world.run()
+    (world.folder / "raw/pages/pages-0.jsonl").rename(world.folder / "raw/pages/zz-moved.jsonl")
+    second = world.run()
     assert all(stage.built for stage in first.stages)
     assert all(stage.reused and not stage.built for stage in second.stages)
     assert second.bytes() == first.bytes()
@@ -89,9 +92,25 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
     assert notes[1] < notes[0]
 
 
-def test_a_bound_that_decides_no_byte_builds_nothing(built: World) -> None:
-    """Fails where a limit enters a fingerprint."""
-    assert built_kinds(built.run(documents__max_damaged_share="0.5")) == {}
+@pytest.mark.parametrize(
+    ("key", "value", "kinds"),
+    [
+        ("documents__max_damaged_share", "0.5", ()),  # a limit that decides no byte
+        ("shards__length", "96", ("shards",)),
+        ("shards__copies", "3", ("shards",)),
+        ("vocabulary__size", "350", ("vocabularies", "measures", "tokens", "shards")),
+    ],
+)
+def test_a_change_builds_what_follows_alone(built: World, key: str, value: str, kinds: tuple[str, ...]) -> None:
+    """Fails where a stage knows settings of another, or where what follows does not know them."""
+    changes: dict[str, Any] = {key: value}
+    assert set(built_kinds(built.run(**changes))) == {*kinds}
+
+
+def test_a_changed_sketch_parses_nothing(built: World) -> None:
+    """Fails where documents know how they are sketched."""
+    again = built.run(duplicates__shingle_words="6")
+    assert not again.built("documents") and len(again.built("signatures")) == PAGE_FILES + 1
 
 
 def test_an_interrupted_build_goes_on_where_it_stopped(world: World, finished: Run) -> None:

@@ -116,3 +116,4 @@ def test_the_report_says_what_steps_changed(world: World) -> None:
     run = replace(world, text=text).run()
     told = [edits_of(manifest) for manifest in (stage.manifest for stage in run.of("documents"))]
     assert told == [[("lines removed: repeated", 40)], [("masked: email", 1)]]
+    assert not any("ada.byron" in text for text in live_texts(run).values())

@@ -378,3 +378,15 @@ def test_a_copy_in_a_new_generation_does_not_enter(grown: Grown) -> None:
     assert (row["reason"], row["survivor"]) == ("near duplicate", page_id(100))
     assert 0.9 < row["similarity"] < 1
     assert page_id(212) not in live_texts(grown.second)
+
+
+def test_a_deleted_lock_starts_again_with_one_generation(world: World) -> None:
+    """Fails where live text depends on how it was spread over generations (here nothing copies across them)."""
+    world.run()
+    new = [page(str(n), prose(n)) for n in range(200, 206)]
+    world.put("pages", "pages-9", [page("3", prose(903), revision=2), *new])
+    second = world.run()
+    world.recipe_path.with_suffix(".lock").unlink()
+    fresh = world.run()
+    assert (len(second.lock.generations), len(fresh.lock.generations)) == (2, 1)
+    assert live_texts(fresh) == live_texts(second) and fresh.outcome.corpus.rows("deleted") == 0

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.errors import InputError
 from corpora.store.tables import open_table
+from flows.report.vocabularies import drift_rows
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
 
@@ -140,3 +141,14 @@ def test_a_wrong_vocabulary_is_refused(world: World, tmp_path: Path, keys: str, 
     with pytest.raises(InputError, match=message):
         world.run()
     assert not (tmp_path / "store").exists(), "it was found out late"
+
+
+def test_the_drift_of_a_pinned_vocabulary_is_told(world: World) -> None:
+    """Later generations reuse the first one's vocabulary; the ledger says how well it still fits, for each."""
+    first = world.run()
+    ills = " the glomerulonephritis and the thrombocytopenia "
+    world.put("notes", "later", [note(5000 + n, prose(5000 + n).replace(" the ", ills)) for n in range(10)])
+    second = world.run()
+    assert second.outcome.vocabulary.fingerprint == first.outcome.vocabulary.fingerprint
+    before, after = (row["tokens_a_word"] for row in drift_rows(second.manifest("tokens")))
+    assert after > 1.5 * before > 1.5

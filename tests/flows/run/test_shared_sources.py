@@ -32,36 +32,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 RECIPE = """
 store = "{store}"
-[[source]]
-kind = "wikipedia"
-path = "{sample}/wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2"
-[[source]]
-kind = "bookcorpus"
-path = "{sample}/books"
-[[source]]
-kind = "cc-news"
-path = "{sample}/cc-news/warc"
-[[source]]
-kind = "openwebtext"
-path = "{sample}/openwebtext/openwebtext.tar.xz"
-[[source]]
-kind = "stories"
-path = "{sample}/stories/common-crawl-text/*.jsonl*"
-[[vocabulary]]
-name = "wordpiece"
-size = 4000
-[[vocabulary]]
-name = "byte-bpe"
-algorithm = "byte-bpe"
-size = 4000
-[[shards]]
-name = "bert"
-vocabulary = "wordpiece"
-[[shards]]
-name = "roberta"
-vocabulary = "byte-bpe"
-input = "full-sentences"
-length = 512
+source = [
+    {{ kind = "wikipedia", path = "{sample}/wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2" }},
+    {{ kind = "bookcorpus", path = "{sample}/books" }},
+    {{ kind = "cc-news", path = "{sample}/cc-news/warc" }},
+    {{ kind = "openwebtext", path = "{sample}/openwebtext/openwebtext.tar.xz" }},
+    {{ kind = "stories", path = "{sample}/stories/common-crawl-text/*.jsonl*" }},
+]
+vocabulary = [
+    {{ name = "wordpiece", size = 4000 }},
+    {{ name = "byte-bpe", algorithm = "byte-bpe", size = 4000 }},
+]
+shards = [
+    {{ name = "bert", vocabulary = "wordpiece" }},
+    {{ name = "roberta", vocabulary = "byte-bpe", input = "full-sentences", length = 512 }},
+]
 """
 
 Finished = tuple[Place, Outcome, list[Manifest]]
@@ -116,12 +101,9 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: F
     assert (types["response"], types["warcinfo"], len(pages)) == (68 + 6, 2, 240)
     assert Counter(path.suffix for path in books) == {".txt": 12, ".epub": 1}
     counted = {
-        "wikipedia": dump.count(b"<page>"),
-        "bookcorpus": len(books),
-        "cc-news": types.total(),
-        "openwebtext": len(pages),
-        "stories": sum(map(lines_of, stories)),
-    }
+        "wikipedia": dump.count(b"<page>"), "bookcorpus": len(books), "cc-news": types.total(),
+        "openwebtext": len(pages), "stories": sum(map(lines_of, stories)),
+    }  # fmt: skip
     ledgers = {manifest.name: manifest.ledger for manifest in finished[1].documents}
     assert {name: ledger.account("records").total for name, ledger in ledgers.items()} == counted
     assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2

@@ -36,37 +36,21 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features th
 RECIPE = """
 name = "retrained"
 store = "store"
-
-[[source]]
-kind = "files"
-name = "papers"
-path = "raw/papers"
-
-[[source]]
-kind = "files"
-name = "prose"
-path = "raw/prose"
-
-[language]
-keep = ["en"]
+source = [
+    { kind = "files", name = "papers", path = "raw/papers" },
+    { kind = "files", name = "prose", path = "raw/prose" },
+]
+language.keep = ["en"]
+held_out.share = 0.3
+shards = [
+    { name = "domain", sources = ["papers"], length = 32 },
+    { name = "general", sources = ["prose"], length = 32 },
+]
 
 # The prose made here has few words, so it says the same things again and again.
 [rules]
 repetition.enabled = false
 gopher.min_words = 20
-
-[held_out]
-share = 0.3
-
-[[shards]]
-name = "domain"
-sources = ["papers"]
-length = 32
-
-[[shards]]
-name = "general"
-sources = ["prose"]
-length = 32
 
 [model]
 start = "start"

@@ -295,6 +295,22 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
     assert s3_store.sizes("") == whole.place.sizes("")
 
 
+def test_a_release_waits_for_a_clearing(history: History) -> None:
+    """Fails where an artifact is released that is being taken away."""
+    corpus = history.runs[0].manifest("corpora")
+    entry = Release(
+        name="prod", number=0, action="release", recipe="small", run="r", artifacts=(released(corpus),), who="me",
+        when="2026-01-01",
+    )  # fmt: skip
+    adding = threading.Thread(target=add_release, args=(history.place, entry), daemon=True)
+    with clearing(history.place):
+        adding.start()
+        adding.join(1.0)
+        assert adding.is_alive() and not history.place.sizes("releases")
+    adding.join(60)
+    assert not adding.is_alive() and history.place.sizes("releases")
+
+
 def test_days_count_from_when_a_run_was_followed(made: History) -> None:
     """Fails where the age of a run decides, and not since when nobody new has read what it built."""
     states = run_states(made.place)
