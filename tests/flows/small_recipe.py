@@ -72,17 +72,10 @@ copies = 2
 NOTES_AND_LETTERS = """
 name = "small"
 store = "store"
-
-[[source]]
-kind = "files"
-name = "notes"
-path = "raw/notes"
-fields = { text = "body", key = "id", title = "title" }
-
-[[source]]
-kind = "files"
-name = "letters"
-path = "raw/letters"
+source = [
+    { kind = "files", name = "notes", path = "raw/notes", fields = { text = "body", key = "id", title = "title" } },
+    { kind = "files", name = "letters", path = "raw/letters" },
+]
 
 [rules]
 repetition.enabled = false

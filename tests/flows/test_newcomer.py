@@ -146,48 +146,21 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
 }  # fmt: skip
 REASON = {
     "a reason to rebuild a stage": [
-        (
-            STAGE,
-            "            settings=self.settings,\n            parents",
-            '            settings={**self.settings, "edition": 2},\n            parents',
-        ),
-        (
-            REASONS,
-            "    if survey.done and not survey.pointed:\n",
-            '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n',
-        ),
+        (STAGE, "            settings=self.settings,\n            parents",
+         '            settings={**self.settings, "edition": 2},\n            parents'),
+        (REASONS, "    if survey.done and not survey.pointed:\n",
+         '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n'),
     ]
-}
+}  # fmt: skip
 RECIPE = """
 name = "small"
-
-[[source]]
-kind = "cards"
-name = "cards"
-path = "cards.txt"
-
-[rules]
-repetition.enabled = false
-gopher.enabled = false
-c4 = { min_sentences = 1, drop_tags = true }
-
-[privacy]
-contact = "the librarian"
-
-[vocabulary]
-size = 300
-
-[shards]
-length = 32
-
-[model]
-family = "slim"
-size = "tiny"
-max_length = 32
-
-[[training.phase]]
-steps = 3
-batch = 4
+source = [{ kind = "cards", name = "cards", path = "cards.txt" }]
+rules = { repetition.enabled = false, gopher.enabled = false, c4 = { min_sentences = 1, drop_tags = true } }
+privacy.contact = "the librarian"
+vocabulary.size = 300
+shards.length = 32
+model = { family = "slim", size = "tiny", max_length = 32 }
+training.phase = [{ steps = 3, batch = 4 }]
 """
 
 

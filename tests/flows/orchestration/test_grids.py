@@ -80,7 +80,7 @@ def test_the_cells_of_a_grid_are_runs(tmp_path: Path, request: pytest.FixtureReq
     from test_run_training import MODEL
 
     site = request.getfixturevalue("site")
-    world = fill(new_world(tmp_path / "world", RECIPE + MODEL.replace("steps = 60", "steps = 4")))
+    world = fill(new_world(tmp_path / "world", MODEL.replace("steps = 60", "steps = 4") + RECIPE))
     (tmp_path / "lengths.toml").write_text(CELLS)
     command = ["grid", str(tmp_path / "lengths.toml"), str(world.recipe_path), "--output", str(tmp_path / "out")]
     done = cloze(site.home, *command, "--workers", "1", api=site.api)

@@ -33,21 +33,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 STEPS = 60
 MODEL = f"""
-[model]
-layers = 1
-hidden_size = 32
-heads = 2
-feed_forward_size = 64
-max_length = 64
-
-[training]
-learning_rate = 1e-3
-checkpoint_every = 10
-evaluate_every = 20
-
-[[training.phase]]
-steps = {STEPS}
-batch = 8
+model = {{ layers = 1, hidden_size = 32, heads = 2, feed_forward_size = 64, max_length = 64 }}
+training.learning_rate = 1e-3
+training.checkpoint_every = 10
+training.evaluate_every = 20
+training.phase = [{{ steps = {STEPS}, batch = 8 }}]
 """
 
 
@@ -95,7 +85,7 @@ class Trained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    world = fill(new_world(tmp_path_factory.mktemp("trained") / "world", RECIPE + MODEL))
+    world = fill(new_world(tmp_path_factory.mktemp("trained") / "world", MODEL + RECIPE))
     done = run(site, world)
     assert done.returncode == 0, done.stdout
     return Trained(world, done.stdout)

@@ -17,15 +17,8 @@ from flows.orchestration.pages import markdown
 from flows.orchestration.pages.markdown import JOINER, in_alt, in_row, plain
 from flows.orchestration.pages.page_artifacts import arrows, lineage, report_command, run_tags
 from flows.orchestration.pages.page_artifacts import picture as lineage_picture
-from flows.orchestration.runs.training_task import (
-    curves,
-    earlier_events,
-    event_line,
-    metric_rows,
-    picture,
-    standing,
-    thinned,
-)
+from flows.orchestration.runs import training_task
+from flows.orchestration.runs.training_task import curves, earlier_events, event_line, metric_rows, picture, standing
 from flows.report.drawing.lineage import ACROSS, WIDTH, Box, draw_lineage
 
 
@@ -53,7 +46,7 @@ def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
     events = [event for n in range(1, 5001) for event in ([step(n), evaluation(n)] if n % 100 == 0 else [step(n)])]
     of = Counter(row["of"] for row in metric_rows(events))
     assert of["held out"] == 50 and 100 <= of["training"] <= 102 and metric_rows(events)[1]["step"] == "5000"
-    assert Counter(event["event"] for event in thinned(events)) == {"evaluation": 50, "step": 2500}
+    assert Counter(event["event"] for event in training_task.thinned(events)) == {"evaluation": 50, "step": 2500}
 
 
 def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:

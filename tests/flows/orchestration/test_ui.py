@@ -36,19 +36,8 @@ pytestmark = [
 
 STEPS = 30
 MODEL = f"""
-[model]
-layers = 1
-hidden_size = 32
-heads = 2
-feed_forward_size = 64
-max_length = 64
-
-[training]
-learning_rate = 1e-2
-
-[[training.phase]]
-steps = {STEPS}
-batch = 8
+model = {{ layers = 1, hidden_size = 32, heads = 2, feed_forward_size = 64, max_length = 64 }}
+training = {{ learning_rate = 1e-2, phase = [{{ steps = {STEPS}, batch = 8 }}] }}
 """
 # Each step multiplies the weights by nine.
 DIVERGING = ("training.learning_rate=10", "training.weight_decay=1", "training.clip_norm=0")
@@ -70,7 +59,7 @@ class Site(NamedTuple):
 
 def make_world(folder: Path) -> World:
     """Some pages, one of them too short to stay and one a copy of another, and two notes."""
-    world = new_world(folder, RECIPE.replace('"small"', '"seen"') + MODEL)
+    world = new_world(folder, MODEL + RECIPE.replace('"small"', '"seen"'))
     pages = [wiki_page(str(number), prose(number)) for number in range(24)]
     short = [wiki_page("short", "Too short to stay."), {**wiki_page("odd", HOSTILE[3]), "title": HOSTILE[0]}]
     world.put("pages", "pages", [*pages, wiki_page("copy", prose(5)), *short])

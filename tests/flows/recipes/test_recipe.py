@@ -8,15 +8,8 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.sources.files.source import FilesSource
-from flows.recipes.recipe import (
-    Recipe,
-    folder_recipe,
-    parse_recipe,
-    read_recipe,
-    settle_recipe,
-    shipped_recipe,
-    shipped_recipes,
-)
+from flows.recipes import recipe as module
+from flows.recipes.recipe import Recipe, parse_recipe, read_recipe, shipped_recipe, shipped_recipes
 from flows.run.estimates.work import tokens_of
 from shards.builders.segments.pairs import SegmentPairInput
 
@@ -52,6 +45,14 @@ def test_everything_arrives(tmp_path: Path) -> None:
     name = "mine"
     store = "s3://bucket/prefix"
     seed = 7
+    rules = {{ gopher.min_words = 20, gopher.max_words = 99, c4.enabled = false }}
+    clean.profile = "uncased"
+    documents.max_document_bytes = 1000
+    duplicates.threshold = 0.9
+    held_out.share = 0.5
+    vocabulary.size = 900
+    shards = {{ length = 64, masking = {{ kind = "static", rate = 0.2 }} }}
+    privacy.samples = "none"
     {SOURCE}
     priority = 5
     weight = 3
@@ -61,25 +62,6 @@ def test_everything_arrives(tmp_path: Path) -> None:
     kind = "files"
     name = "other"
     path = "/abs"
-    [rules]
-    gopher.min_words = 20
-    gopher.max_words = 99
-    c4.enabled = false
-    [clean]
-    profile = "uncased"
-    [documents]
-    max_document_bytes = 1000
-    [duplicates]
-    threshold = 0.9
-    [held_out]
-    share = 0.5
-    [vocabulary]
-    size = 900
-    [shards]
-    length = 64
-    masking = {{ kind = "static", rate = 0.2 }}
-    [privacy]
-    samples = "none"
     """
     recipe = parse(text, tmp_path)
     own, other = recipe.sources
@@ -112,45 +94,26 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
     """Fails where a named table is bound to another, or the names in the store are not the recipe's."""
     recipe = parse(
         f"""
-    {TWO}
-    [[shards]]
-    name = "one"
-    vocabulary = "b"
-    sources = ["own"]
-    [[shards]]
-    name = "two"
-    vocabulary = "a"
-    input = "full-sentences"
-    length = 256
-    [model]
-    family = "roberta"
-    size = "tiny"
-    layers = 3
+    shards = [
+        {{ name = "one", vocabulary = "b", sources = ["own"] }},
+        {{ name = "two", vocabulary = "a", input = "full-sentences", length = 256 }},
+    ]
+    model = {{ family = "roberta", size = "tiny", layers = 3 }}
     [training]
     learning_rate = 1
-    [[training.phase]]
-    shards = "two"
-    steps = 5
-    [[training.phase]]
-    shards = "two"
-    steps = 7
-    batch = 8
+    phase = [{{ shards = "two", steps = 5 }}, {{ shards = "two", steps = 7, batch = 8 }}]
+    {TWO}
     {SOURCE}""",
         **{"shards__two__length": "64"},
     )
     assert [recipe.artifact_name(entry.name) for entry in recipe.vocabularies] == ["r-a", "r-b"]
-    assert [(e.name, e.vocabulary, e.settings.sources) for e in recipe.shards] == [
-        ("one", "b", ("own",)),
-        ("two", "a", ()),
-    ]
+    sets = [(entry.name, entry.vocabulary, entry.settings.sources) for entry in recipe.shards]
+    assert sets == [("one", "b", ("own",)), ("two", "a", ())]
     assert recipe.shards[1].settings.length == 64
     assert recipe.model is not None
     assert (recipe.model.phases, recipe.model.settings.shape) == ((("two",), ("two",)), (3, 128, 2, 512))
-    assert (recipe.model.training.steps, recipe.model.training.learning_rate, recipe.model.training.seed) == (
-        12,
-        1.0,
-        42,
-    )
+    training = recipe.model.training
+    assert (training.steps, training.learning_rate, training.seed) == (12, 1.0, 42)
 
 
 def test_a_phase_reads_a_mixture() -> None:
@@ -284,10 +247,8 @@ def test_set_goes_over_the_recipe() -> None:
     assert recipe.held_out.seed == 9
     assert recipe.overrides == {"vocabulary.size": "800", "clean.profile": "uncased", "seed": "9"}
     assert parse(SOURCE, language__keep='["de", "fr"]').sources[0].documents.language.keep == ("de", "fr")
-    assert [parse(SOURCE, **{key: "2"}).sources[0].weight for key in ("source__own__weight", "source__1__weight")] == [
-        2.0,
-        2.0,
-    ]
+    for key in ("source__own__weight", "source__1__weight"):
+        assert parse(SOURCE, **{key: "2"}).sources[0].weight == 2.0
 
 
 @pytest.mark.parametrize(
@@ -331,12 +292,12 @@ def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) 
     """Fails where looking at a recipe writes it, or running one overwrites what the user made of it."""
     recipe = shipped_recipe("demo", tmp_path, {})
     assert list(tmp_path.iterdir()) == []
-    settle_recipe(recipe)
+    module.settle_recipe(recipe)
     path = tmp_path / "demo.toml"
     assert path.read_text() == shipped_recipes()["demo"]
     path.write_text(path.read_text().replace("seed = 42", "seed = 7"))
     edited = shipped_recipe("demo", tmp_path, {})
-    settle_recipe(edited)
+    module.settle_recipe(edited)
     assert edited.seed == 7 and "seed = 7" in path.read_text()
 
 
@@ -344,7 +305,7 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     """Fails where a folder's name cannot be a source's name, or its path is lost."""
     folder = tmp_path / "my notes & letters"
     folder.mkdir()
-    recipe = parse_recipe(folder_recipe(folder, "there"), tmp_path / "r.toml", {})
+    recipe = parse_recipe(module.folder_recipe(folder, "there"), tmp_path / "r.toml", {})
     [entry] = recipe.sources
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)

@@ -5,16 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.report.drawing.differences import (
-    COMPARED_WORDS,
-    CONTEXT_WORDS,
-    OWN_WORDS,
-    READ_CHARACTERS,
-    SHOWN_WORDS,
-    Piece,
-    TextDifferences,
-    compare,
-)
+from flows.report.drawing import differences
+from flows.report.drawing.differences import COMPARED_WORDS, Piece, TextDifferences, compare
 
 few_words = st.lists(st.sampled_from(["a", "grey", "stone", "by", "the", "river,", "Seven"]), max_size=40).map(" ".join)
 
@@ -48,8 +40,8 @@ def test_a_difference_far_inside_is_shown_with_its_neighbourhood() -> None:
     words = [f"w{number}" for number in range(500)]
     changed = [*words[:300], "other", *words[301:]]
     compared = compare(" ".join(words), " ".join(changed))
-    around = [Piece("gap"), Piece("both", " ".join(words[300 - CONTEXT_WORDS : 300]))]
-    after = [Piece("both", " ".join(words[301 : 301 + CONTEXT_WORDS])), Piece("gap")]
+    around = [Piece("gap"), Piece("both", " ".join(words[300 - differences.CONTEXT_WORDS : 300]))]
+    after = [Piece("both", " ".join(words[301 : 301 + differences.CONTEXT_WORDS])), Piece("gap")]
     assert list(compared.left) == [*around, Piece("own", "w300"), *after]
     assert list(compared.right) == [*around, Piece("own", "other"), *after]
     assert compared.own == (1, 1)
@@ -60,7 +52,7 @@ def test_equal_texts_show_their_beginning() -> None:
     compared = compare(text, text)
     assert compared.is_same and compared.left == compared.right
     assert [piece.kind for piece in compared.left] == ["both", "gap"]
-    assert compared.left[0].text.split() == text.split()[: SHOWN_WORDS // 2]
+    assert compared.left[0].text.split() == text.split()[: differences.SHOWN_WORDS // 2]
 
 
 def test_huge_texts_are_bounded_and_say_so() -> None:
@@ -69,14 +61,14 @@ def test_huge_texts_are_bounded_and_say_so() -> None:
     compared = compare(left, right)
     assert compared.partial and not compared.is_same
     for pieces in (compared.left, compared.right):
-        assert 0 < len(shown(pieces, "both", "own")) <= SHOWN_WORDS and pieces[-1] == Piece("gap")
-    endless = compare("same " * READ_CHARACTERS, "same " * READ_CHARACTERS + "but longer")
+        assert 0 < len(shown(pieces, "both", "own")) <= differences.SHOWN_WORDS and pieces[-1] == Piece("gap")
+    endless = compare("same " * differences.READ_CHARACTERS, "same " * differences.READ_CHARACTERS + "but longer")
     assert endless.partial and not endless.is_same
 
 
 def test_a_long_difference_is_cut_and_a_word_without_end_is_several() -> None:
     compared = compare("begin end", "begin " + "new " * 100 + "end")
-    assert compared.right[1:3] == (Piece("own", " ".join(["new"] * OWN_WORDS)), Piece("gap"))
+    assert compared.right[1:3] == (Piece("own", " ".join(["new"] * differences.OWN_WORDS)), Piece("gap"))
     assert compared.own == (0, 100)
     assert compare("x" * 1_000, "y").own == (25, 1)
 

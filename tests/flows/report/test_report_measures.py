@@ -14,21 +14,10 @@ from flows.report.vocabularies import drift_rows, vocabulary_views
 from tokenizers_train.build import read_vocabulary
 
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
-RECIPE = f"""{NOTES_AND_LETTERS}
-[[vocabulary]]
-name = "pieces"
-size = 90
-
-[[vocabulary]]
-name = "bytes"
-algorithm = "byte-bpe"
-size = 330
-
-[[shards]]
-name = "only"
-vocabulary = "pieces"
-length = 64
-"""
+RECIPE = f"""
+vocabulary = [{{ name = "pieces", size = 90 }}, {{ name = "bytes", algorithm = "byte-bpe", size = 330 }}]
+shards = [{{ name = "only", vocabulary = "pieces", length = 64 }}]
+{NOTES_AND_LETTERS}"""
 
 
 def raw() -> tuple[list[dict[str, object]], list[str]]:
@@ -118,4 +107,4 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
 def test_without_measures_a_page_is_as_before(plain: Run) -> None:
     stages = tuple(stage for stage in plain.record.stages if stage.kind != "measures")
     views = vocabulary_views(RunView(plain.place, replace(plain.record, stages=stages), Privacy("text")))
-    assert [view["measured"] for view in views] == [None, None] and views[0]["by_source"]
+    assert [view["measured"] for view in views] == [None, None]

@@ -11,17 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import small_recipe
 from rich.console import Console
-from small_recipe import (
-    NOTES_AND_LETTERS,
-    Run,
-    build_here,
-    keyed_note,
-    letters_world,
-    notes_and_letters,
-    prose,
-    text_of,
-)
+from small_recipe import NOTES_AND_LETTERS, Run, keyed_note, letters_world, notes_and_letters, prose, text_of
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
@@ -39,41 +31,15 @@ from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 from trainer.build import METRICS_TABLE
 
-RECIPE = (
-    NOTES_AND_LETTERS
-    + """
-[held_out]
-share = 0.2
-
-[[vocabulary]]
-name = "pieces"
-size = 300
-
-[[vocabulary]]
-name = "bytes"
-algorithm = "byte-bpe"
-size = 400
-
-[[shards]]
-name = "first"
-vocabulary = "pieces"
-sources = ["letters"]
-length = 64
-masking = { kind = "static" }
-
-[[shards]]
-name = "second"
-vocabulary = "pieces"
-length = 64
-
-[[shards]]
-name = "packed"
-vocabulary = "bytes"
-input = "full-sentences"
-length = 96
-copies = 2
-"""
-)
+RECIPE = f"""
+held_out.share = 0.2
+vocabulary = [{{ name = "pieces", size = 300 }}, {{ name = "bytes", algorithm = "byte-bpe", size = 400 }}]
+shards = [
+    {{ name = "first", vocabulary = "pieces", sources = ["letters"], length = 64, masking = {{ kind = "static" }} }},
+    {{ name = "second", vocabulary = "pieces", length = 64 }},
+    {{ name = "packed", vocabulary = "bytes", input = "full-sentences", length = 96, copies = 2 }},
+]
+{NOTES_AND_LETTERS}"""
 
 MODEL = """
 [model]
@@ -164,7 +130,7 @@ def train(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 def build_or_train(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
     """Build parts here, those of a model without a training."""
-    build_here(place, replace(stage, build=train) if stage.kind == "models" else stage, plans)
+    small_recipe.build_here(place, replace(stage, build=train) if stage.kind == "models" else stage, plans)
 
 
 def raw() -> tuple[list[dict[str, Any]], list[str]]:

@@ -15,17 +15,14 @@ from corpora.store.places.place import Place
 from flows.command.inspect import write_report
 from flows.integrity.repair import find_stage
 from flows.recipes.lock import Lock
+from flows.run.record import run_record
 from flows.run.record.run_record import (
     DamagedRun,
     RunRecord,
-    StageRecord,
     find_raw_file,
-    list_runs,
     new_run_id,
     newest_runs,
     read_run,
-    recipe_file,
-    recorded_lock,
     write_run,
 )
 from flows.run.store_address import Artifact, newest
@@ -72,7 +69,7 @@ def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -
 def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where one damaged record keeps a person from the artifacts and the report of the others."""
     damage(kept.place, f"runs/{NEW}/run.json")
-    assert list_runs(kept.place) == [OLD, NEW]
+    assert run_record.list_runs(kept.place) == [OLD, NEW]
     assert [record.run_id for record in newest_runs(kept.place)] == [OLD]
     artifacts = [Artifact(place=kept.place, manifest=manifest) for manifest in kept.manifests]
     assert newest(artifacts).manifest == kept.manifests[-1]
@@ -97,7 +94,7 @@ def test_no_clock_makes_a_later_run_the_older_one(kept: Run, capsys: pytest.Capt
     write_run(place, replace(kept.record, run_id=ahead, started="2046-01-01T00:00:00+00:00"), kept.lock)
     assert next(newest_runs(place)).run_id == ahead
     assert "yet to come by this machine's clock: it is taken for newer" in capsys.readouterr().err
-    place.write(recipe_file(new_run_id(place, "small")), b"a run that is lost")
+    place.write(run_record.recipe_file(new_run_id(place, "small")), b"a run that is lost")
     assert new_run_id(place, "small").partition("T")[2] > "000002"
     write_run(place, replace(kept.record, run_id=new_run_id(place, "small")), kept.lock)
     assert next(newest_runs(place)).started == kept.record.started and capsys.readouterr().err == ""
@@ -108,7 +105,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A store that holds the record of one small run."""
     place = Place(str(tmp_path_factory.mktemp("small")))
     file = RawFile(name="a.jsonl", sha256="01" * 32, size_bytes=7, path="/raw/a.jsonl")
-    stage = StageRecord(
+    stage = run_record.StageRecord(
         kind="tokens", name="small", folder="tokens/small/77", state="built", reason="new", seconds=0.1, parts=1,
         parts_built=1,
     )  # fmt: skip
@@ -133,5 +130,5 @@ def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None
     changed[bit // 8] ^= 1 << bit % 8
     place.write(path, bytes(changed))
     with pytest.raises(DamagedRun, match=f"{name} is damaged: .* Nothing makes the record of a run again"):
-        (read_run if name == "run.json" else recorded_lock)(place, run)
+        (read_run if name == "run.json" else run_record.recorded_lock)(place, run)
     place.write(path, whole)

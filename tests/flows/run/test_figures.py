@@ -11,22 +11,8 @@ from small_recipe import Run, World, note, prose
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
-from flows.run.record.figures import (
-    COUNT,
-    FILE,
-    MEAN,
-    SHARE,
-    Change,
-    Figure,
-    compare,
-    figures_at_end,
-    figures_before,
-    figures_of,
-    figures_of_run,
-    figures_to_bytes,
-    keep_figures,
-    run_before,
-)
+from flows.run.record import figures as module
+from flows.run.record.figures import COUNT, FILE, Change, Figure, compare, figures_of, figures_of_run, keep_figures
 from flows.run.record.run_record import RunRecord, write_run
 from shards.reading.files.shard_set import ShardSet
 
@@ -63,7 +49,7 @@ def test_figures_are_kept_and_read_as_they_were(finished: Run, tmp_path: Path) -
 
 def test_kept_figures_that_are_damaged_are_counted_again(finished: Run, tmp_path: Path) -> None:
     place, record = Place(str(tmp_path)), finished.record
-    damaged = figures_to_bytes(figures_of(finished.place, finished.manifests)).replace(b": 56,", b": 57,")
+    damaged = module.figures_to_bytes(figures_of(finished.place, finished.manifests)).replace(b": 56,", b": 57,")
     place.write(f"runs/{record.run_id}/{FILE}", damaged)
     assert figures_of_run(place, record) is None, "the artifacts are not in this store"
 
@@ -71,7 +57,7 @@ def test_kept_figures_that_are_damaged_are_counted_again(finished: Run, tmp_path
 NUMBERS = st.one_of(st.integers(0, 1 << 40), st.floats(0, 1e12))
 TABLES = st.dictionaries(
     st.sampled_from([f"{name}{detail}" for name in ("documents", "length") for detail in ("", ": a", ": b")]),
-    st.builds(Figure, value=NUMBERS, unit=st.just("things"), kind=st.sampled_from([COUNT, SHARE, MEAN])),
+    st.builds(Figure, value=NUMBERS, unit=st.just("things"), kind=st.sampled_from([COUNT, module.SHARE, module.MEAN])),
 )
 
 
@@ -90,7 +76,7 @@ def test_a_reason_that_did_not_occur_is_none_of_it() -> None:
     """A reason of drops that one run does not have is 0 there; a mean of what is not there is nothing."""
     counted = {"dropped": Figure(value=4, unit="records", kind=COUNT)}
     more = {**counted, "dropped: empty": Figure(value=4, unit="records", kind=COUNT)}
-    longer = {**more, "length: notes": Figure(value=2.5, unit="tokens", kind=MEAN)}
+    longer = {**more, "length: notes": Figure(value=2.5, unit="tokens", kind=module.MEAN)}
     assert [(c.before, c.after, c.change, c.relative) for c in compare(longer, counted)] == [
         (4, 4, 0, 0.0),
         (4, 0, -4, -1.0),
@@ -112,10 +98,10 @@ def test_the_run_before_is_the_newest_completed_one_of_the_recipe(finished: Run,
     recorded(place, finished, 3, state="failed")
     recorded(place, finished, 4, recipe="not-small")
     last = recorded(place, finished, 5)
-    assert run_before(place, last, heard.append) == second and run_before(place, second) == first
-    assert run_before(place, first) is None and not heard
+    assert module.run_before(place, last, heard.append) == second and module.run_before(place, second) == first
+    assert module.run_before(place, first) is None and not heard
     place.write(f"runs/{second.run_id}/run.json", b"{}")
-    assert run_before(place, last, heard.append) == first
+    assert module.run_before(place, last, heard.append) == first
     assert len(heard) == 1 and heard[0].startswith(f"runs/{second.run_id}/run.json is damaged")
 
 
@@ -124,8 +110,8 @@ def test_a_run_of_the_same_artifacts_takes_the_figures_of_the_one_before(finishe
     first, second = recorded(place, finished, 1), recorded(place, finished, 2)
     told = {"documents": Figure(value=7, unit="documents", kind=COUNT)}
     keep_figures(place, first, told)
-    assert figures_at_end(place, second) == told  # the artifacts themselves are not in this store
-    assert figures_before(place, second) == (first, told)
+    assert module.figures_at_end(place, second) == told  # the artifacts themselves are not in this store
+    assert module.figures_before(place, second) == (first, told)
 
 
 def test_figures_say_what_a_new_generation_brought(built: World, first: Run) -> None:
@@ -148,5 +134,5 @@ def test_damage_of_the_run_before_is_told(finished: Run, tmp_path: Path, monkeyp
         raise Damaged("documents/notes/x.arrow", "its digest is of other bytes")
 
     monkeypatch.setattr("flows.run.record.figures.figures_of_run", damaged)
-    assert figures_before(place, last, heard.append) is None
+    assert module.figures_before(place, last, heard.append) is None
     assert heard[0].startswith("documents/notes/x.arrow is damaged")

@@ -12,20 +12,7 @@ from small_recipe import Run
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.record import releases as module
-from flows.run.record.releases import (
-    DamagedRelease,
-    Release,
-    add_release,
-    artifacts_of_run,
-    check_release_name,
-    current_release,
-    history,
-    names_of_releases,
-    release_address,
-    released_folders,
-    roll_back,
-    this_user,
-)
+from flows.run.record.releases import Release, add_release, artifacts_of_run, current_release, history, roll_back
 from flows.run.store_address import find_artifacts
 
 
@@ -34,7 +21,7 @@ def entry(place: Place, run: Run, name: str = "prod", kinds: tuple[str, ...] = m
     chosen = tuple(artifact for artifact in artifacts_of_run(run.place, run.record) if artifact.kind in kinds)
     return Release(
         name=name, number=0, action="release", recipe=run.recipe.name, run=run.record.run_id, artifacts=chosen,
-        who=this_user(), when="2026-01-01T00:00:00+00:00", reason="it is good",
+        who=module.this_user(), when="2026-01-01T00:00:00+00:00", reason="it is good",
     )  # fmt: skip
 
 
@@ -77,7 +64,7 @@ def test_going_back_adds_to_the_history(place: Place, finished: Run) -> None:
         roll_back(place, "prod", None, "")
     assert roll_back(place, "prod", 3, "").artifacts == history(place, "prod")[2].artifacts
     assert [one.number for one in history(place, "prod")] == [1, 2, 3, 4, 5, 6]
-    assert released_folders(place) == {finished.manifest(kind).folder for [kind] in kinds}
+    assert module.released_folders(place) == {finished.manifest(kind).folder for [kind] in kinds}
 
 
 def test_two_release_at_once(place: Place, finished: Run) -> None:
@@ -135,9 +122,9 @@ def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm:
         lambda: find_artifacts(f"{place.address}@prod"),
         lambda: add_release(place, entry(place, finished)),
         lambda: roll_back(place, "prod", 1, ""),
-        lambda: released_folders(place),
+        lambda: module.released_folders(place),
     ):
-        with pytest.raises(DamagedRelease, match=r"releases/prod/00000[23]-.*is damaged: .*the release 'prod'"):
+        with pytest.raises(module.DamagedRelease, match=r"releases/prod/00000[23]-.*is damaged: .*the release 'prod'"):
             use()
     for left in first.parent.glob("0*.json"):
         if left != first:
@@ -161,14 +148,14 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
 def test_names_that_no_address_could_say_are_refused(name: str) -> None:
     """Fails where something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
-        check_release_name(name)
+        module.check_release_name(name)
 
 
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
     """Fails where a store that is called like an address of a release cannot be named any more."""
     (tmp_path / "me@home").mkdir()
-    assert release_address(str(tmp_path / "me@home")) is None
-    assert release_address(str(tmp_path / "me@home@prod")) is not None
+    assert module.release_address(str(tmp_path / "me@home")) is None
+    assert module.release_address(str(tmp_path / "me@home@prod")) is not None
 
 
 @pytest.mark.server
@@ -179,7 +166,7 @@ def test_releases_on_an_object_store(s3_store: Place, finished: Run) -> None:
         s3_store.write(f"{manifest.folder}/manifest.json", manifest.to_bytes())
     made = entry(finished.place, finished, kinds=("corpora", "shards"))
     assert [add_release(s3_store, made).number for _ in range(2)] == [1, 2]
-    assert names_of_releases(s3_store) == ["prod"]
+    assert module.names_of_releases(s3_store) == ["prod"]
     [found] = find_artifacts(f"{s3_store.address}@prod", "shards")
     assert found.manifest == finished.outcome.shards
     assert roll_back(s3_store, "prod", 1, "back").number == 3

@@ -10,14 +10,9 @@ from small_recipe import World, build_here, new_world, page, prose, run_lock
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.recipes.lock import ResolvedLock
+from flows.run.estimates import room
 from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.room import (
-    keep_for_run,
-    left_by_plan,
-    refuse_plainly_without_room,
-    refuse_what_does_not_fit,
-    refuse_without_room,
-)
+from flows.run.estimates.room import keep_for_run, left_by_plan, refuse_what_does_not_fit, refuse_without_room
 from flows.run.estimates.whole import estimate_run
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import size_bytes
@@ -150,11 +145,11 @@ def test_a_run_without_a_plan_is_refused_by_what_is_known_at_no_cost(few: World)
     """Fails where such a run is refused that may fit, or a hopeless one begins."""
     recipe, lock = few.resolved()
     [file, *_] = lock.generations[0]["pages"]
-    refuse_plainly_without_room(recipe, [file], 1)
+    room.refuse_plainly_without_room(recipe, [file], 1)
     with pytest.raises(InputError, match="would come to at least"):
-        refuse_plainly_without_room(recipe, [replace(file, size_bytes=10**17)], 1)
+        room.refuse_plainly_without_room(recipe, [replace(file, size_bytes=10**17)], 1)
     with pytest.raises(InputError, match=r"Run with --workers \d+\.$"):
-        refuse_plainly_without_room(recipe, [file], 100_000)
+        room.refuse_plainly_without_room(recipe, [file], 100_000)
 
 
 def test_a_plan_leaves_its_estimates_to_the_run_after_it_alone(few: World, tmp_path: Path) -> None:
