@@ -214,13 +214,16 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
     monkeypatch.setattr(EmbeddedServer, "has_address", lambda self: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
-    told: list[str] = []
-    done = execute(world.recipe(), home, told.append, workers=1, own_server=True)
+    told, steps = list[str](), list[tuple[str, int, int]]()
+    done = execute(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
     slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
     assert [line for line in told if "server" in line][1:] == [module.goes_without(slow)]
     assert contents(done.place) == sorted(manifest.content for manifest in finished.manifests)
     assert done.record.state == "completed" and {stage.state for stage in done.record.stages} == {"built"}
     assert done.record.flow_run is None
+    for stage in done.record.stages:  # its progress is told part by part, to the number of its parts
+        advances = [(built, parts) for name, built, parts in steps if name == f"{stage.kind}/{stage.name}"]
+        assert advances == sorted(advances) and advances[-1] == (stage.parts, stage.parts), stage.name
 
 
 @pytest.mark.slow

@@ -101,6 +101,7 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
     assert all(len(example.ids) for example in shard_set.examples())
 
 
+@pytest.mark.long
 def test_everything_may_be_held_out_but_not_all(small: World) -> None:
     """Fails where a share of one half, or of nothing, breaks a stage."""
     none, half = small.run(held_out__share="0.0"), small.run(held_out__share="0.5")

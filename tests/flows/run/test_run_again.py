@@ -97,7 +97,6 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
     [
         ("documents__max_damaged_share", "0.5", ()),  # a limit that decides no byte
         ("shards__length", "96", ("shards",)),
-        ("shards__copies", "3", ("shards",)),
         ("vocabulary__size", "350", ("vocabularies", "measures", "tokens", "shards")),
     ],
 )
