@@ -77,9 +77,12 @@ def parent() -> "tuple[subprocess.Popen[bytes], socket.socket]":
 
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, __file__, str(there.fileno())], env=environment(kernel_folder().parents[1]),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[there.fileno()],
-    )  # fmt: skip
+        [sys.executable, __file__, str(there.fileno())],
+        env=environment(kernel_folder().parents[1]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[there.fileno()],
+    )
     there.close()
     return process, here
 

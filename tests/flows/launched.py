@@ -45,10 +45,13 @@ def new_home(folder: Path, database: Path | None = None) -> Path:
 def environment(home: Path, api: str | None = None) -> dict[str, str]:
     """The environment of a run: this home, and the Prefect API of a user's profile where one is given."""
     plain = {
-        "OMP_NUM_THREADS": "1", "PATH": os.environ["PATH"], "HOME": str(home), "CLOZE_HOME": str(home),
+        "OMP_NUM_THREADS": "1",
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CLOZE_HOME": str(home),
         "PYTHONPATH": f"{ROOT / 'tests' / 'started'}{os.pathsep}{ROOT}",
         **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
-    }  # fmt: skip
+    }
     return {**plain, "PREFECT_API_URL": api} if api else plain
 
 
@@ -147,10 +150,14 @@ def server(home: Path) -> Iterator[str]:
     """A Prefect server of this home, as a user may have one running; gives the address of its API."""
     log = (home / "own-server.log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.orchestration.server.embedded"], cwd=home,
+        [sys.executable, "-m", "flows.orchestration.server.embedded"],
+        cwd=home,
         env={**environment(home), "PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
     assert process.stdin is not None and process.stdout is not None
     try:
         address = f"http://127.0.0.1:{int(process.stdout.readline())}/api"

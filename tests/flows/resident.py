@@ -41,10 +41,13 @@ Command = Callable[..., Done]
 def resident(site: Site, here: bool = False, more: Mapping[str, str] | None = None) -> Iterator[Command]:
     """A process that runs commands in this home, for the time of the block. more: of its environment"""
     with subprocess.Popen(
-        [sys.executable, __file__, *([HERE] if here else [])], cwd=site.home,
-        env={**environment(site.home, site.api), **(more or {})}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, __file__, *([HERE] if here else [])],
+        cwd=site.home,
+        env={**environment(site.home, site.api), **(more or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-    ) as process:  # fmt: skip
+    ) as process:
         questions, answers = process.stdin, process.stdout
         assert questions is not None and answers is not None
 

@@ -162,9 +162,15 @@ class StageRun:
     def record(self, seconds: float) -> StageRecord:
         """The stage on record, as if this run had built all of it."""
         return StageRecord(
-            kind=self.stage.kind, name=self.stage.name, folder=self.manifest.folder, state="built", reason=self.reason,
-            seconds=seconds, parts=len(self.manifest.parts), parts_built=len(self.manifest.parts),
-        )  # fmt: skip
+            kind=self.stage.kind,
+            name=self.stage.name,
+            folder=self.manifest.folder,
+            state="built",
+            reason=self.reason,
+            seconds=seconds,
+            parts=len(self.manifest.parts),
+            parts_built=len(self.manifest.parts),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +209,18 @@ class Run:
     def record(self) -> RunRecord:
         """The run on record, as of one worker that built everything; the times are made up."""
         return RunRecord(
-            run_id=f"20260101T000000000000-{self.recipe.name}", recipe=self.recipe.name,
-            recipe_path=str(self.recipe.path), recipe_toml=self.recipe.text, started="2026-01-01T00:00:00+00:00",
-            seconds=4.2, workers=1, state="completed",
+            run_id=f"20260101T000000000000-{self.recipe.name}",
+            recipe=self.recipe.name,
+            recipe_path=str(self.recipe.path),
+            recipe_toml=self.recipe.text,
+            started="2026-01-01T00:00:00+00:00",
+            seconds=4.2,
+            workers=1,
+            state="completed",
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
-            versions={"python": "3.11"}, overrides=self.recipe.overrides,
-        )  # fmt: skip
+            versions={"python": "3.11"},
+            overrides=self.recipe.overrides,
+        )
 
     def built(self, kind: str) -> list[str]:
         """The parts of one kind that this run built, as source-or-recipe/part."""

@@ -99,9 +99,14 @@ def terminal(home: Path, *arguments: str, api: str | None = None) -> Iterator[Te
             signal.signal(number, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.main", *arguments], cwd=home, env={**environment(home, api), "TERM": "xterm"},
-        stdin=slave, stdout=slave, stderr=slave, preexec_fn=own_terminal,
-    )  # fmt: skip
+        [sys.executable, "-m", "flows.main", *arguments],
+        cwd=home,
+        env={**environment(home, api), "TERM": "xterm"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        preexec_fn=own_terminal,
+    )
     os.close(slave)
     shown = Terminal(process, master)
     try:

@@ -104,22 +104,34 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         (REGISTRY, '    "cc-news"', '    "cards": "corpora.sources.cards:CardsSource",\n    "cc-news"'),
     ],
     "a quality rule": [
-        (RULES, "    min_sentences: int = 3\n",
-         "    min_sentences: int = 3\n    drop_tags: bool = added(neutral=False)\n"),
+        (
+            RULES,
+            "    min_sentences: int = 3\n",
+            "    min_sentences: int = 3\n    drop_tags: bool = added(neutral=False)\n",
+        ),
         (RULES, '    "c4.min_sentences"', '    "c4.drop_tags": "{hash_marks} hash marks",\n    "c4.min_sentences"'),
-        (RULES, 'yield "c4.min_sentences"',
-         'yield "c4.drop_tags", (counts.hash_marks > 0) & settings.c4.drop_tags\n        yield "c4.min_sentences"'),
+        (
+            RULES,
+            'yield "c4.min_sentences"',
+            'yield "c4.drop_tags", (counts.hash_marks > 0) & settings.c4.drop_tags\n        yield "c4.min_sentences"',
+        ),
     ],
     "a family of encoders": [
         ("trainer/families/slim.py", "", SLIM),
-        (FAMILIES, "from trainer.objectives.contract",
-         "from trainer.families.slim import SLIM\nfrom trainer.objectives.contract"),
+        (
+            FAMILIES,
+            "from trainer.objectives.contract",
+            "from trainer.families.slim import SLIM\nfrom trainer.objectives.contract",
+        ),
         (FAMILIES, "in (BERT,", "in (BERT, SLIM,"),
     ],
     "a kind of task": [
         ("trainer/tasks/kinds/tone.py", "", TONE),
-        (TASKS, "from trainer.tasks.settings",
-         "from trainer.tasks.kinds.tone import ToneTask\nfrom trainer.tasks.settings"),
+        (
+            TASKS,
+            "from trainer.tasks.settings",
+            "from trainer.tasks.kinds.tone import ToneTask\nfrom trainer.tasks.settings",
+        ),
         (TASKS, "_OURS = (", "_OURS = (ToneTask, "),
     ],
     "a score": [(SCORES, "\ndef confusion", ERRORS + "\n\ndef confusion")],
@@ -134,24 +146,36 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         (PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n{% call part("in"'),
     ],
     "a line that a run prints": [
-        (STATE, "        self.figures = ",
-         '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n        self.figures = '),
+        (
+            STATE,
+            "        self.figures = ",
+            '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n        self.figures = ',
+        ),
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),
-        (CLI, "from flows.command.operations",
-         "from flows.command.greet import greeting_app\nfrom flows.command.operations"),
+        (
+            CLI,
+            "from flows.command.operations",
+            "from flows.command.greet import greeting_app\nfrom flows.command.operations",
+        ),
         (CLI, "app.command(tasks_app", 'app.command(greeting_app, name="*")\napp.command(tasks_app'),
     ],
-}  # fmt: skip
+}
 REASON = {
     "a reason to rebuild a stage": [
-        (STAGE, "            settings=self.settings,\n            parents",
-         '            settings={**self.settings, "edition": 2},\n            parents'),
-        (REASONS, "    if survey.done and not survey.pointed:\n",
-         '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n'),
+        (
+            STAGE,
+            "            settings=self.settings,\n            parents",
+            '            settings={**self.settings, "edition": 2},\n            parents',
+        ),
+        (
+            REASONS,
+            "    if survey.done and not survey.pointed:\n",
+            '    reason = reason or "a second edition"\n    if survey.done and not survey.pointed:\n',
+        ),
     ]
-}  # fmt: skip
+}
 RECIPE = """
 name = "small"
 source = [{ kind = "cards", name = "cards", path = "cards.txt" }]

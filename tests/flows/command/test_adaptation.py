@@ -172,16 +172,20 @@ def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--fill", "--tokens", 3), "--tokens N, or --fill"), ((), "--tokens N, or --fill"),
-        (("--fill", "--output", "/proc/new"), "give another folder"), (("--tokens", 0), "--tokens 0: ask for one"),
-        (("--fill", "--append"), "give one of the two"), (("--fill", "--min-count", 0), "min_count is 0"),
+        (("--fill", "--tokens", 3), "--tokens N, or --fill"),
+        ((), "--tokens N, or --fill"),
+        (("--fill", "--output", "/proc/new"), "give another folder"),
+        (("--tokens", 0), "--tokens 0: ask for one"),
+        (("--fill", "--append"), "give one of the two"),
+        (("--fill", "--min-count", 0), "min_count is 0"),
         (("--fill", "--min-count", 1000), "occurs 1000 times"),
         (("--fill", "--corpus", "nowhere"), "--corpus nowhere: there is no such file or folder"),
         (("--fill", "--checkpoint", "nowhere"), "no folder nowhere"),
-        (("--fill", "--output", "courts.txt"), "is not a folder"), (("--fill", "--output", "genes"), "is not empty"),
+        (("--fill", "--output", "courts.txt"), "is not a folder"),
+        (("--fill", "--output", "genes"), "is not empty"),
         (("--fill", "--output", "courts.txt/new"), "a file is where a folder is needed"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_and_nothing_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, console: io.StringIO, arguments: tuple[object, ...], message: str
 ) -> None:

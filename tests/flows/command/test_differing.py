@@ -96,8 +96,16 @@ def test_what_names_no_run_is_refused_with_what_does(store: Place, arguments: tu
 
 def test_a_run_that_kept_no_figures_and_has_lost_its_artifacts_is_refused(store: Place) -> None:
     run_id = "20260106T120000000000-notes"
-    stage = StageRecord(kind="documents", name="notes", folder="documents/notes/gone", state="built", reason="new",
-                        seconds=1.0, parts=1, parts_built=1)  # fmt: skip
+    stage = StageRecord(
+        kind="documents",
+        name="notes",
+        folder="documents/notes/gone",
+        state="built",
+        reason="new",
+        seconds=1.0,
+        parts=1,
+        parts_built=1,
+    )
     write_run(store, replace(record(store, run_id, 1), stages=(stage,)), Lock())
     store.write(f"runs/{run_id}/figures.json", b"{}")
     with pytest.raises(InputError, match=r"has kept no figures, and its artifacts are not all in"):

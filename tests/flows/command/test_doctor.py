@@ -69,8 +69,11 @@ def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts(
         ]
     )
     assert page.splitlines() == [
-        "ok    python  3.11.7", "fail  gpu     broken", "              -> mend it", "1 ok, 0 to know about, 1 to fix",
-    ]  # fmt: skip
+        "ok    python  3.11.7",
+        "fail  gpu     broken",
+        "              -> mend it",
+        "1 ok, 0 to know about, 1 to fix",
+    ]
 
 
 # The machine
@@ -79,10 +82,14 @@ def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts(
 @pytest.mark.parametrize(
     ("version", "verdict"),
     [
-        ((3, 10, 4), "fail"), ((3, 11, 2), "fail"), ((3, 11, 5), "ok"), ((3, 12, 0), "ok"), ((3, 13, 9), "ok"),
+        ((3, 10, 4), "fail"),
+        ((3, 11, 2), "fail"),
+        ((3, 11, 5), "ok"),
+        ((3, 12, 0), "ok"),
+        ((3, 13, 9), "ok"),
         ((3, 14, 0), "fail"),
     ],
-)  # fmt: skip
+)
 def test_python_versions(version: tuple[int, ...], verdict: str) -> None:
     assert doctor.python_version(version).ok == verdict
 

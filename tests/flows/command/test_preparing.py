@@ -30,9 +30,13 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     """Fails where the help waits for a library that only a command needs."""
     done = subprocess.run(
-        [sys.executable, "-c", HELP], env={"CLOZE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        cwd=Path(preparing.__file__).parents[2], capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", HELP],
+        env={"CLOZE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        cwd=Path(preparing.__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 

@@ -22,10 +22,17 @@ def record_run(world: World, run: Run, number: int) -> Artifact:
     """Put the run on record, as a run under the orchestrator does; its shards."""
     recipe = world.recipe()
     record = RunRecord(
-        run_id=f"2026010{number}T000000000000-small", recipe=recipe.name, recipe_path=str(recipe.path),
-        recipe_toml=recipe.text, started="2026-01-01T00:00:00+00:00", seconds=1.0, workers=1, state="completed",
-        stages=(), overrides=recipe.overrides,
-    )  # fmt: skip
+        run_id=f"2026010{number}T000000000000-small",
+        recipe=recipe.name,
+        recipe_path=str(recipe.path),
+        recipe_toml=recipe.text,
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.0,
+        workers=1,
+        state="completed",
+        stages=(),
+        overrides=recipe.overrides,
+    )
     write_run(run.place, record, run.lock)
     return Artifact(place=run.place, manifest=run.outcome.shards)
 

@@ -37,10 +37,16 @@ def record(world: World, second: int, **more: Any) -> RunRecord:
     """Put a run of a second of the year 2026 on record."""
     recipe = world.recipe()
     fields: dict[str, Any] = {
-        "run_id": f"20260101T0000{second:02}000000-small", "recipe": "small", "recipe_path": str(recipe.path),
-        "recipe_toml": recipe.text, "started": f"2026-01-01T00:00:{second:02}+00:00", "seconds": 4.2, "workers": 2,
-        "state": "completed", "stages": (),
-    }  # fmt: skip
+        "run_id": f"20260101T0000{second:02}000000-small",
+        "recipe": "small",
+        "recipe_path": str(recipe.path),
+        "recipe_toml": recipe.text,
+        "started": f"2026-01-01T00:00:{second:02}+00:00",
+        "seconds": 4.2,
+        "workers": 2,
+        "state": "completed",
+        "stages": (),
+    }
     made = RunRecord(**{**fields, **more})
     begin_run(world.place, made.run_id, recipe)
     write_run(world.place, made, Lock())

@@ -14,9 +14,14 @@ JOB = SearchJob(corpus=FileSettings(path="c"), queries=FileSettings(path="q"), o
 def test_a_search_is_told_in_lines() -> None:
     """Fails where queries that are not judged are hidden, or scores before reranking are taken for those after."""
     event = {
-        "event": "done", "queries": 3, "documents": 1_400, "indexed": True, "unjudged": 1, "scores": {"ndcg@10": 0.5},
+        "event": "done",
+        "queries": 3,
+        "documents": 1_400,
+        "indexed": True,
+        "unjudged": 1,
+        "scores": {"ndcg@10": 0.5},
         "before": {"ndcg@10": 0.25},
-    }  # fmt: skip
+    }
     assert [*event_lines(event, JOB)] == [
         "3 queries in 1,400 documents, by an index, which may miss some",
         "1 query without judgements, which are not scored",

@@ -73,9 +73,13 @@ def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_pat
     (tmp_path / "missing.json").write_text(json.dumps(missing))
     (tmp_path / "sitecustomize.py").write_text(ONLY_THESE)
     told = subprocess.run(
-        [sys.executable, "-m", "flows.main", "train", "job.json", "--store", "store"], cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "flows.main", "train", "job.json", "--store", "store"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert told.returncode == 0, told.stderr
     assert "step 2: loss" in told.stdout and told.stdout.splitlines()[-1] == f"small: {job.export}"
     facts = job.read_export()

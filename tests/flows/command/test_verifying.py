@@ -49,11 +49,16 @@ def test_from_a_damaged_to_a_repaired_store(world: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     "command",
     [
-        ["plan", "small.toml"], ["inspect", "store"], ["trace", "store", "0"], ["report", "store"],
-        ["fill", "store", "[MASK]"], ["vocabulary", "show", "store"], ["verify", "store"],
+        ["plan", "small.toml"],
+        ["inspect", "store"],
+        ["trace", "store", "0"],
+        ["report", "store"],
+        ["fill", "store", "[MASK]"],
+        ["vocabulary", "show", "store"],
+        ["verify", "store"],
         ["verify", "--repair", "store"],
     ],
-)  # fmt: skip
+)
 def test_a_store_of_format_1_is_refused(world: Path, command: list[str]) -> None:
     """Fails where a command shows a traceback, or builds over what it cannot read. In format 1 nothing was sealed."""
     for path in [*Path("store").glob("*/*/*/manifest.json"), *Path("store").glob("*/*/*/parts/*.json")]:

@@ -169,10 +169,13 @@ def test_what_is_no_vocabulary_is_refused_in_one_paragraph(tmp_path: Path) -> No
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "x-encoder.json").write_text("{}")
     for name, said in (
-        ("note.md", "is no vocabulary"), ("list.txt", "lacks"), ("latin.txt", "is not UTF-8"),
+        ("note.md", "is no vocabulary"),
+        ("list.txt", "lacks"),
+        ("latin.txt", "is not UTF-8"),
         ("x-encoder.json", r"its merges are missing.*x-vocab\.bpe"),
-        ("nowhere/at/all", "There is no vocabularies artifact"), (".", "There is no vocabularies artifact"),
-    ):  # fmt: skip
+        ("nowhere/at/all", "There is no vocabularies artifact"),
+        (".", "There is no vocabularies artifact"),
+    ):
         with pytest.raises(InputError, match=said) as caught:
             find_vocabulary(str(tmp_path / name))
         assert "\n" not in str(caught.value)

@@ -25,9 +25,17 @@ CONFIG = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_siz
 
 def row(task: str, split: str, metric: str, *scores: float, majority: float | None = None) -> SuiteRow:
     return SuiteRow(
-        task=task, split=split, metric=metric, scores=scores, run=1, interval=(scores[0] - 0.1, scores[0] + 0.1),
-        majority=majority, examples=10, overlap=CorpusOverlap(items=10, sought=8, met=2), averaged=True,
-    )  # fmt: skip
+        task=task,
+        split=split,
+        metric=metric,
+        scores=scores,
+        run=1,
+        interval=(scores[0] - 0.1, scores[0] + 0.1),
+        majority=majority,
+        examples=10,
+        overlap=CorpusOverlap(items=10, sought=8, met=2),
+        averaged=True,
+    )
 
 
 RESULT = SuiteResult(
@@ -57,11 +65,15 @@ def publish_model(place: Place, parents: Sequence[Manifest]) -> None:
         return Ledger(accounts=(account,), figures=figures)
 
     stage = Stage(
-        kind="models", name="small", build_version=1,
+        kind="models",
+        name="small",
+        build_version=1,
         settings={"model": {"family": "bert", "layers": 2}, "training": {"learning_rate": 0.001, "schedule": ""}},
-        libraries={}, parents=tuple(manifest.as_parent() for manifest in parents),
-        parts=(PartPlan(name="model", key=["small"], job=None),), build=build,
-    )  # fmt: skip
+        libraries={},
+        parents=tuple(manifest.as_parent() for manifest in parents),
+        parts=(PartPlan(name="model", key=["small"], job=None),),
+        build=build,
+    )
     build_stage(place, stage)
 
 

@@ -19,11 +19,14 @@ from flows.run.record.run_record import RunRecord, begin_run, write_run
 
 # What the object model 2-0-2 and the facets' own definitions require, by the name of the definition.
 REQUIRED = {
-    "NominalTimeRunFacet": {"nominalStartTime": str}, "ParentRunFacet": {"run": dict, "job": dict},
-    "ErrorMessageRunFacet": {"message": str, "programmingLanguage": str}, "ProcessingEngineRunFacet": {"version": str},
+    "NominalTimeRunFacet": {"nominalStartTime": str},
+    "ParentRunFacet": {"run": dict, "job": dict},
+    "ErrorMessageRunFacet": {"message": str, "programmingLanguage": str},
+    "ProcessingEngineRunFacet": {"version": str},
     "JobTypeJobFacet": {"processingType": str, "integration": str},
-    "DatasetVersionDatasetFacet": {"datasetVersion": str}, "OutputStatisticsOutputDatasetFacet": {"rowCount": int},
-}  # fmt: skip
+    "DatasetVersionDatasetFacet": {"datasetVersion": str},
+    "OutputStatisticsOutputDatasetFacet": {"rowCount": int},
+}
 GROUPS = {"inputs": ("facets", "inputFacets"), "outputs": ("facets", "outputFacets")}
 
 

@@ -183,8 +183,13 @@ def test_no_document_passes_for_another(store: Place) -> None:
     for path, read in readers.items():
         read()
         for data in (
-            b"[1]", b"7", b"null", b"\xff", 100_000 * b"[", *(whole[other] for other in whole if other != path),
-        ):  # fmt: skip
+            b"[1]",
+            b"7",
+            b"null",
+            b"\xff",
+            100_000 * b"[",
+            *(whole[other] for other in whole if other != path),
+        ):
             store.write(path, data)
             with pytest.raises(InputError):
                 read()

@@ -128,11 +128,22 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         [going] = third.runs("Running")
         ends.append(ended(third, signal.SIGINT))
     return Story(
-        world=world, other=other, said=[service.said for service in (first, second, third)], runs=runs,
-        all_runs=all_runs, tasks=tasks, records=recorded, heard=heard(), first=first_files, last=last_files, ui=ui,
-        refused=refused, ends=ends, left_open=left_open,
+        world=world,
+        other=other,
+        said=[service.said for service in (first, second, third)],
+        runs=runs,
+        all_runs=all_runs,
+        tasks=tasks,
+        records=recorded,
+        heard=heard(),
+        first=first_files,
+        last=last_files,
+        ui=ui,
+        refused=refused,
+        ends=ends,
+        left_open=left_open,
         interrupted=of_state(database_of(home / "prefect"), going["id"]),
-    )  # fmt: skip
+    )
 
 
 def killed_run(service: Serving) -> dict[str, Any]:

@@ -94,8 +94,12 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
     assert "Loss of the next token" in curves([other], "m") and "Order loss." in curves([other], "m")
     assert standing([other], 10) == "step 1 of 10, next loss 8.5"
     assert metric_rows([other])[0] == {
-        "step": "1", "of": "training", "loss": "9", "next loss": "8.5", "order loss": "0.5",
-    }  # fmt: skip
+        "step": "1",
+        "of": "training",
+        "loss": "9",
+        "next loss": "8.5",
+        "order loss": "0.5",
+    }
 
 
 def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:

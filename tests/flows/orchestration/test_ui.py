@@ -204,8 +204,12 @@ def failed_by(message: str) -> dict[str, str]:
 
 def log_line(run_id: str, message: str) -> dict[str, Any]:
     return {
-        "name": "cloze", "level": 20, "flow_run_id": run_id, "message": message, "timestamp": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
+        "name": "cloze",
+        "level": 20,
+        "flow_run_id": run_id,
+        "message": message,
+        "timestamp": "2026-01-01T00:00:00Z",
+    }
 
 
 def test_the_lineage_is_drawn(site: Site, page: Page) -> None:

@@ -15,12 +15,15 @@ CLAUSES = (
     ("texts", "fits"),
     [
         ([f"Printer {n} is broken again, please help." for n in range(9)], "tickets"),
-        ([CLAUSES + prose(n, 30) for n in range(9)], "legal"), ([CLAUSES for n in range(9)], "legal"),
-        ([prose(1, 60) * 40 for n in range(3)], "books"), ([prose(n, 20) for n in range(9)], None),
-        (["Printer is broken.", "Thanks."], None), (["", " ", "\n"], None),
+        ([CLAUSES + prose(n, 30) for n in range(9)], "legal"),
+        ([CLAUSES for n in range(9)], "legal"),
+        ([prose(1, 60) * 40 for n in range(3)], "books"),
+        ([prose(n, 20) for n in range(9)], None),
+        (["Printer is broken.", "Thanks."], None),
+        (["", " ", "\n"], None),
         ([prose(n, 20) for n in range(9)] + ["Thanks."] * 4, None),
     ],
-)  # fmt: skip
+)
 def test_a_template_is_offered_by_its_signs(texts: list[str], fits: str | None) -> None:
     """Fails where a kind is not seen, or prose, or too little of it, is taken for one."""
     found = fitting_template(texts)

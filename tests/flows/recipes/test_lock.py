@@ -138,9 +138,17 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"{", b"\xff\xfe", b"[]", b"3", b"{}", json.dumps({**LOCK, "version": 1}).encode(),
-        json.dumps({**LOCK, "version": 3}).encode(), json.dumps({**LOCK, "digest": "77"}).encode(),
-        json.dumps({**LOCK, "quarantime": []}).encode(), json.dumps({**LOCK, "generations": 3}).encode(),
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b"{}",
+        json.dumps({**LOCK, "version": 1}).encode(),
+        json.dumps({**LOCK, "version": 3}).encode(),
+        json.dumps({**LOCK, "digest": "77"}).encode(),
+        json.dumps({**LOCK, "quarantime": []}).encode(),
+        json.dumps({**LOCK, "generations": 3}).encode(),
         json.dumps({**LOCK, "generations": [3]}).encode(),
         json.dumps({**LOCK, "generations": [{"a": [{"name": "x"}]}]}).encode(),
         json.dumps({**LOCK, "generations": [{"a": [{**FILE, "size_bytes": "1"}]}]}).encode(),
@@ -149,7 +157,7 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
         json.dumps({**LOCK, "vocabulary_generation": 2, "generations": [{"a": [FILE]}]}).encode(),
         json.dumps({**LOCK, "quarantine": [1]}).encode(),
     ],
-)  # fmt: skip
+)
 def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> None:
     """Fails where a lock that was cut, edited or garbled is read as something, or ends in a traceback."""
     (tmp_path / "r.lock").write_bytes(data)

@@ -114,10 +114,15 @@ def test_figures_by_source_are_of_the_first_vocabulary() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "kind", "told"),
     [
-        (None, 3.0, MEAN, "new"), (3.0, None, MEAN, "gone"), (3.0, 3.0, MEAN, "same"), (485.0, 488.0, MEAN, "+3 (+1%)"),
-        (1.25, 1.0, MEAN, "-0.250 (-20%)"), (0.0, 0.00002, SHARE, "+0.002 points"), (0.5, 0.25, SHARE, "-25.0 points"),
+        (None, 3.0, MEAN, "new"),
+        (3.0, None, MEAN, "gone"),
+        (3.0, 3.0, MEAN, "same"),
+        (485.0, 488.0, MEAN, "+3 (+1%)"),
+        (1.25, 1.0, MEAN, "-0.250 (-20%)"),
+        (0.0, 0.00002, SHARE, "+0.002 points"),
+        (0.5, 0.25, SHARE, "-25.0 points"),
     ],
-)  # fmt: skip
+)
 def test_a_change_in_words(before: float | None, after: float | None, kind: str, told: str) -> None:
     assert change_text(Change(name="a", unit="tokens", kind=kind, before=before, after=after)) == told
 

@@ -90,8 +90,12 @@ def metric(event: str, step: int, phase: int, loss: float) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(METRICS_TABLE.names)
     counts = {"masked_tokens": 31, "tokens": 200, "sequences": 5, "deleted": 0}
     losses = {
-        "loss": loss + 0.69, "masked_loss": loss, "masked_accuracy": 0.125, "pair_loss": 0.69, "pair_accuracy": 0.75,
-    }  # fmt: skip
+        "loss": loss + 0.69,
+        "masked_loss": loss,
+        "masked_accuracy": 0.125,
+        "pair_loss": 0.69,
+        "pair_accuracy": 0.75,
+    }
     by_frequency = {"unigram_entropy": 4.5 + phase, "unigram_loss": 4.75 + phase}
     judged = {**by_frequency, "rare_word_accuracy": 0.0625} if event == "evaluation" else {}
     rates = {"learning_rate": 0.002 * step / 20, "gradient_norm": 1.5} if event == "step" else {}

@@ -49,13 +49,16 @@ def run(recipe: Recipe) -> int:
     ("texts", "said"),
     [
         (TICKETS, "short texts (half of them have 14 words or fewer): rules of the template `tickets`"),
-        (GERMAN, "languages: de 100%: all languages are kept"), (JAPANESE, "gopher.max_mean_word_length"),
+        (GERMAN, "languages: de 100%: all languages are kept"),
+        (JAPANESE, "gopher.max_mean_word_length"),
         (HINDI, "languages: hi 100%"),
         (LOG_LINES, "rules switched off that would drop much: gopher.min_stop_words (100% of them)"),
-        (LISTS, "gopher.max_bullet_lines (100% of them)"), (TICKETS[:5], "template `tickets`"),
-        (TICKETS[:1], "rules switched off"), ([prose(n, 20) for n in range(20)], ""),
+        (LISTS, "gopher.max_bullet_lines (100% of them)"),
+        (TICKETS[:5], "template `tickets`"),
+        (TICKETS[:1], "rules switched off"),
+        ([prose(n, 20) for n in range(20)], ""),
     ],
-)  # fmt: skip
+)
 def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
     """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)

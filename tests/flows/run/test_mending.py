@@ -62,10 +62,13 @@ def table_file(run: Run, kind: str, table: str) -> tuple[str, str]:
 
 
 READ = (
-    ("documents", "documents", "signatures"), ("signatures", "signatures", "verdicts"),
-    ("verdicts", "verdicts", "corpora"), ("corpora", "documents", "tokens"), ("counts", "counts", "vocabularies"),
+    ("documents", "documents", "signatures"),
+    ("signatures", "signatures", "verdicts"),
+    ("verdicts", "verdicts", "corpora"),
+    ("corpora", "documents", "tokens"),
+    ("counts", "counts", "vocabularies"),
     ("tokens", "tokens", "shards"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("kind", "table", "reader"), READ)

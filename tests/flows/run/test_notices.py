@@ -90,10 +90,13 @@ def test_a_webhook_hears_it_once(receiver: Receiver, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answers", "heard", "said"),
     [
-        ([500, 503, 204], 3, ""), ([500], 3, "it answers 500"), ([429, 200], 2, ""), ([404], 3, "it answers 404"),
+        ([500, 503, 204], 3, ""),
+        ([500], 3, "it answers 500"),
+        ([429, 200], 2, ""),
+        ([404], 3, "it answers 404"),
         ([307], 3, "it answers 307"),
     ],
-)  # fmt: skip
+)
 def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[int], heard: int, said: str) -> None:
     """Fails where it gives up too soon, follows a redirect, or shows the address."""
     receiver.answers = answers
@@ -116,10 +119,15 @@ def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "address",
     [
-        "", "ftp://a.example/x", "nowhere at all", "http://", "file:///etc/passwd", "http://[",
+        "",
+        "ftp://a.example/x",
+        "nowhere at all",
+        "http://",
+        "file:///etc/passwd",
+        "http://[",
         "http://127.0.0.1:9/s3cr3t",
     ],
-)  # fmt: skip
+)
 def test_an_address_that_is_none(
     receiver: Receiver, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

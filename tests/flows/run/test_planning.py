@@ -62,11 +62,14 @@ def test_a_plan_of_a_whole_store(built: World) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "first"),
     [
-        ("rules__gopher__min_words", "55", "documents"), ("duplicates__permutations", "130", "signatures"),
-        ("duplicates__threshold", "0.9", "verdicts"), ("vocabulary__lowercase", "false", "counts"),
-        ("vocabulary__size", "300", "vocabularies"), ("shards__copies", "1", "shards"),
+        ("rules__gopher__min_words", "55", "documents"),
+        ("duplicates__permutations", "130", "signatures"),
+        ("duplicates__threshold", "0.9", "verdicts"),
+        ("vocabulary__lowercase", "false", "counts"),
+        ("vocabulary__size", "300", "vocabularies"),
+        ("shards__copies", "1", "shards"),
     ],
-)  # fmt: skip
+)
 def test_a_changed_setting(built: World, key: str, value: str, first: str) -> None:
     """Fails where the plan stops too early or too late, or gives another reason than the run."""
     changes: dict[str, Any] = {key: value}

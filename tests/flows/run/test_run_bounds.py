@@ -10,10 +10,13 @@ from flows.run.record.bounds import crossings
 from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, figures_of
 
 BEFORE = {
-    "documents": (1_000, "documents", COUNT), "documents: wiki": (600, "documents", COUNT),
-    "dropped share": (0.10, "records", SHARE), "dropped share: rules: gopher.min_words": (0.02, "records", SHARE),
-    "language share: en": (0.9, "documents", SHARE), "held-out loss": (3.0, "nats a token", MEAN),
-}  # fmt: skip
+    "documents": (1_000, "documents", COUNT),
+    "documents: wiki": (600, "documents", COUNT),
+    "dropped share": (0.10, "records", SHARE),
+    "dropped share: rules: gopher.min_words": (0.02, "records", SHARE),
+    "language share: en": (0.9, "documents", SHARE),
+    "held-out loss": (3.0, "nats a token", MEAN),
+}
 
 
 def figures(**changed: float | None) -> Figures:

@@ -102,10 +102,16 @@ def test_other_dumps(shared: Path, name: str, tmp_path: Path) -> None:
     pages = pages_of(dump)
     _, outcome = run(
         recipe_of(
-            dump, tmp_path / "store", "[language]", "keep = []", "[rules]", "gopher.min_stop_words = 0", "[documents]",
+            dump,
+            tmp_path / "store",
+            "[language]",
+            "keep = []",
+            "[rules]",
+            "gopher.min_stop_words = 0",
+            "[documents]",
             "max_rule_share = 1.0",
         )
-    )  # fmt: skip
+    )
     account = outcome.documents[0].ledger.account("records")
     outside = [page for page in pages if re.search(rb"<ns>(?!0<)", page)]
     redirects = [p for p in pages if p not in outside and re.search(rb"<redirect[ />]", p)]

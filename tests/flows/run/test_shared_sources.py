@@ -101,9 +101,12 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: F
     assert (types["response"], types["warcinfo"], len(pages)) == (68 + 6, 2, 240)
     assert Counter(path.suffix for path in books) == {".txt": 12, ".epub": 1}
     counted = {
-        "wikipedia": dump.count(b"<page>"), "bookcorpus": len(books), "cc-news": types.total(),
-        "openwebtext": len(pages), "stories": sum(map(lines_of, stories)),
-    }  # fmt: skip
+        "wikipedia": dump.count(b"<page>"),
+        "bookcorpus": len(books),
+        "cc-news": types.total(),
+        "openwebtext": len(pages),
+        "stories": sum(map(lines_of, stories)),
+    }
     ledgers = {manifest.name: manifest.ledger for manifest in finished[1].documents}
     assert {name: ledger.account("records").total for name, ledger in ledgers.items()} == counted
     assert ledgers["cc-news"].account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2

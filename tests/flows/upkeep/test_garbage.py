@@ -299,9 +299,15 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
     """Fails where an artifact is released that is being taken away."""
     corpus = history.runs[0].manifest("corpora")
     entry = Release(
-        name="prod", number=0, action="release", recipe="small", run="r", artifacts=(released(corpus),), who="me",
+        name="prod",
+        number=0,
+        action="release",
+        recipe="small",
+        run="r",
+        artifacts=(released(corpus),),
+        who="me",
         when="2026-01-01",
-    )  # fmt: skip
+    )
     adding = threading.Thread(target=add_release, args=(history.place, entry), daemon=True)
     with clearing(history.place):
         adding.start()

@@ -7,10 +7,14 @@ from typing import Any
 from raw_files import DUMP, NEWS
 
 PATHS = {
-    "bookcorpus": "sample:books", "wikipedia": f"sample:wikipedia/{DUMP}.xml.bz2", "cc-news": f"sample:cc_news/{NEWS}",
-    "openwebtext": "sample:openwebtext/openwebtext.tar.xz", "stories": "sample:stories/stories.txt",
-    "files": "raw/texts", "xml": "raw/xml/pubmed26n0001.xml",
-}  # fmt: skip
+    "bookcorpus": "sample:books",
+    "wikipedia": f"sample:wikipedia/{DUMP}.xml.bz2",
+    "cc-news": f"sample:cc_news/{NEWS}",
+    "openwebtext": "sample:openwebtext/openwebtext.tar.xz",
+    "stories": "sample:stories/stories.txt",
+    "files": "raw/texts",
+    "xml": "raw/xml/pubmed26n0001.xml",
+}
 FETCHES = {"wikipedia": {"dump": "samplewiki-20260101"}, "cc-news": {"months": ["2026-01"]}}
 SIZES = {"layers": 1, "hidden_size": 16, "heads": 2, "feed_forward_size": 32, "max_length": 64}
 OF_LENGTH = ("tokens", "epochs", "batch_ramp")  # what a phase has in place of steps
