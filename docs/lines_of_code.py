@@ -25,7 +25,7 @@ BUDGETS = {
     "flows": 16_100,
     "flows/orchestration": 2_500,
     "benchmarks": 3_700,
-    "tests": 48_300,
+    "tests": 48_400,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
