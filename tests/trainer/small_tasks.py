@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_models import WORDS, write_model
 
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning.course import TaskCourse

@@ -26,9 +26,8 @@ from torch.distributed.fsdp import fully_shard
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import export, load
+from trainer.huggingface.checkpoints import Pretrained, export, load
 from trainer.huggingface.config import read_config, settings_of
-from trainer.huggingface.pretrained import Pretrained
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings

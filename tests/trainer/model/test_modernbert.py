@@ -20,8 +20,7 @@ from small_batches import (
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import export, load
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained, export, load
 from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings, encoder_shape
 from trainer.tasks.heads.task_model import build_task_model

@@ -14,13 +14,12 @@ from small_models import write_model
 from small_tasks import encoded_for, kept_of, new_job, predict, run, scattered, write_json_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import FAMILIES, encoder_shape
 from trainer.tasks.data import named_file, read_file
-from trainer.tasks.encoding.batching import EXAMPLES, batch_of_items
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.task_model import EXAMPLES, batch_of_items, build_task_model
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.saving import load_task, write_task
 from trainer.training.parallel import joined

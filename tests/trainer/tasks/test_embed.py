@@ -15,10 +15,9 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
+from trainer.complete_folders import alone
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
-from trainer.tasks.outputs import alone
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.saving import RECORD, task_json
 from trainer.tasks.vectors import embed, parts
 from trainer.tasks.vectors.embed import Embedder, embed_file

@@ -14,12 +14,11 @@ from small_tags import tags_job
 from small_tasks import encoded_for, exported_model, kept_of, predict, run
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.model.batches import Batch
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.heads.tagging.chains import Chains
-from trainer.tasks.heads.tagging.features import LAYERS, LayerFeatures, SentenceLSTM
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.tag_chains import Chains
+from trainer.tasks.heads.tags import LAYERS, LayerFeatures, SentenceLSTM
+from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.tags import FEATURES, TagsTask
 from trainer.tasks.saving import RECORD, load_task, task_json
 from trainer.training.parallel import joined

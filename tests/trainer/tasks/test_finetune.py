@@ -15,14 +15,11 @@ from small_tasks import LABELS, encoded_for, exported_model, judged_as, kept_of,
 from small_training import on_ranks
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import load
-from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.encoding.batching import batch_of_items
+from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.classes import class_scores
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.scores.texts import class_scores, correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
 
@@ -363,3 +360,14 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
         torch.testing.assert_close(second[name], tensor, atol=1e-5, rtol=1e-4)
     learnt = [name for name in first.keys() & begun.keys() if not torch.equal(begun[name], first[name])]
     assert len(learnt) > 30, learnt
+
+
+def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
+    """RoBERTa drops before the dense layer too: with everything dropped its pooled vector is tanh of the bias."""
+    for family, drops_first in (("bert", False), ("roberta", True)):
+        model: Any = exported_model(THREE, write_model(tmp_path / family, family), tmp_path / f"{family}-out")
+        head, pooled = model.class_head.train(), list[torch.Tensor]()
+        head.dropout.p = 1.0
+        head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
+        assert torch.equal(head(torch.ones(2, 32)), head.decision.bias.expand(2, -1))
+        assert torch.equal(pooled[0][0], head.pooler.dense.bias.tanh()) == drops_first

@@ -17,10 +17,10 @@ from small_tasks import end_after, exported_model, judged_as, new_job, run, sent
 from small_training import flip
 
 from corpora.errors import InputError
+from trainer.complete_folders import alone
 from trainer.metrics import MetricsLog
 from trainer.tasks.finetuning import finetune
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.outputs import alone
 from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
@@ -153,6 +153,15 @@ def ended_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, step: int) ->
         with pytest.raises(KeyboardInterrupt):
             run(job)
     assert (Path(job.output).with_name(".out.tmp") / "checkpoints" / f"step-{step:08d}").is_dir(), "nothing is there"
+
+
+def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a teacher makes each run another one."""
+    new_job(tmp_path)
+    job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
+    ended_after(monkeypatch, job, 2)
+    run(job)
+    assert begun_how(tmp_path / "out") == (True, [])
 
 
 @pytest.mark.parametrize("best", [True, False])

@@ -16,13 +16,12 @@ from tokenizers import Tokenizer, decoders
 from tokenizers.models import WordPiece
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.encoding.batching import batch_of, batch_of_items
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.task_model import batch_of, batch_of_items, build_task_model
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.prediction.generate import Drawing, added_text, generate, main, narrowed
-from trainer.tasks.saving import load_task
+from trainer.tasks.saving import RECORD, load_task, task_json
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 
@@ -208,3 +207,15 @@ def test_only_a_model_of_next_words_goes_on(tmp_path: Path, capsys: pytest.Captu
     with pytest.raises(InputError, match="guesses from right to left"):
         run(text_job(tmp_path, "right", {"direction": "right"}))
         generate(tmp_path / "right", ["the"], Drawing())
+
+
+@pytest.mark.parametrize("task", SIDES)
+def test_what_is_exported_is_read_back(tmp_path: Path, task: NextTask) -> None:
+    """Fails where costs change, for families with a class for it and without, of either side and both."""
+    for family in ("bert", "modernbert"):
+        folder, out = write_model(tmp_path / family, family), tmp_path / f"{family}-out"
+        model = exported_model(task, folder, out)
+        (out / RECORD).write_text(json.dumps({"task": task_json(task)}), encoding="utf-8")
+        batch = batch_of_items(encoded_for(task, folder, [{"text": "the film was long"}]).items)
+        with torch.inference_mode():
+            torch.testing.assert_close(load_task(out).model.eval().answers(batch), model.answers(batch))

@@ -15,14 +15,13 @@ from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.tasks.embeddings import VectorFile
-from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.embedding import pooled
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.vectors import pooled
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextTask
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.saving import RECORD, load_task, task_json
-from trainer.tasks.scores.ranking import ranking_scores
+from trainer.tasks.scores.vectors import ranking_scores
 from trainer.tasks.vectors.embed import Embedder, embed_file
 from trainer.tasks.vectors.retrieve import Search
 from trainer.tasks.vectors.settings import EmbedSettings, SearchJob

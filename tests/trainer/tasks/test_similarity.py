@@ -16,15 +16,11 @@ from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.finetuning.vector_files import write_vector_files
-from trainer.tasks.heads.embedding import Sides, match_loss
-from trainer.tasks.heads.task_model import answers_of
-from trainer.tasks.kinds.similarity import SimilarityTask
-from trainer.tasks.kinds.vectors import VectorExample, own_ranking
-from trainer.tasks.saving import load_task
-from trainer.tasks.scores.classes import means
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.heads.task_model import answers_of, batch_of_items
+from trainer.tasks.heads.vectors import Sides, match_loss
+from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
+from trainer.tasks.saving import load_task, write_vector_files
+from trainer.tasks.scores.texts import correlations, means
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
 
@@ -230,11 +226,7 @@ def test_vectors_are_those_of_sentence_transformers(
 def test_each_first_text_is_ranked_among_all_seconds() -> None:
     """Fails where equal texts are several, negatives are not ranked, or another's second counts as found."""
     east, north, west = np.eye(3, dtype=np.float32)
-    examples = [
-        VectorExample("a", "x", ("y",)),
-        VectorExample("a", "z"),
-        VectorExample("b", "x"),
-    ]
+    examples = [VectorExample("a", "x", ("y",)), VectorExample("a", "z"), VectorExample("b", "x")]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
     found = means(own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
     # a: x first, of its two; b: y is first, x or z second

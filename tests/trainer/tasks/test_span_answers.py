@@ -16,7 +16,7 @@ from small_models import write_model
 from small_tasks import encoded_for, kept_of, new_job, predict, run, scattered
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.settings.model import FAMILIES, encoder_shape
 from trainer.tasks.data import EncodedExamples

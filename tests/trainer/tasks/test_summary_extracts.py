@@ -14,10 +14,10 @@ from small_models import write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_json_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import Unusable
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.kinds.summary import SummaryTask, best_sentences, greedy_extract, words_of
 from trainer.tasks.saving import MORE
 from trainer.training.parallel import joined

@@ -19,16 +19,16 @@ from small_tasks import encoded_for, exported_model, kept_of, predict, run, writ
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of
+from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of, pieces_of
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.kinds.tag_schemes import in_scheme, may_follow, scheme_of
 from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask
 from trainer.tasks.saving import load_task
-from trainer.tasks.scores.spans import spans_of
+from trainer.tasks.scores.tags import spans_of
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
 
@@ -133,6 +133,15 @@ def test_points_are_first_pieces(folder: Path) -> None:
     assert read_words(item, folder) == ["good", "plot", "was", "a", "e"]
     assert item.origin.tolist() == [[0, 0], [0, 1], [0, 3], [0, 5], [0, 6]]
     assert item.targets[CHAINS].tolist() == [5]
+
+
+def test_words_of_a_byte_level_tokenizer_are_those_of_running_text(tmp_path: Path) -> None:
+    """Fails where words after the first lack the space with which pre-training has seen them."""
+    encoder = TextEncoder.of(write_model(tmp_path, "roberta"), load_pretrained(tmp_path).inputs, 40)
+    [found] = pieces_of(encoder, [["good", "дом", "x"]])
+    assert found.ids.tolist() == encoder.pieces(["good дом x"])[0].ids
+    pieces = [encoder.tokenizer.id_to_token(number) for number in found.ids[found.firsts]]
+    assert (pieces, found.words.tolist()) == (["g", "Ġ", "Ġ"], [0, 1, 2])
 
 
 def test_nothing_of_a_long_sentence_is_lost(folder: Path) -> None:

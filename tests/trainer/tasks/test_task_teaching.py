@@ -16,7 +16,7 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.data import encode, read_file, sha256_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
-from trainer.tasks.heads.classes import TAUGHT
+from trainer.tasks.heads.texts import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
 from trainer.tasks.saving import RECORD, load_task
 from trainer.tasks.settings import FinetuneJob

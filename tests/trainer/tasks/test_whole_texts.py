@@ -26,14 +26,14 @@ from small_tasks import (
 )
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
-from trainer.tasks.settings import FinetuneSettings, with_published
+from trainer.tasks.settings import FinetuneSettings, published_as, with_published
 from trainer.training.parallel import joined
 
 
@@ -212,3 +212,28 @@ def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
         pytest.raises(InputError, match="1 of 2 answers of the model are not finite numbers"),
     ):
         answers_of(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)
+
+
+def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_as(monkeypatch, [(0, 3), (0, 2), (0, 2)])
+    assert run(new_job(tmp_path, rows=16, restarts=3))["best"] == 1
+
+
+def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
+    """As RTE begins with what was learnt of MNLI: the encoder is taken, the head is not."""
+    first = exported_model(ClassesTask(labels=("x", "y", "z")), write_model(tmp_path / "one"), tmp_path / "model")
+    shutil.copyfile(tmp_path / "one" / "tokenizer.json", tmp_path / "model" / "tokenizer.json")
+    run(new_job(tmp_path, rows=24, learning_rate=0.0))
+    learnt = load_task(tmp_path / "out").model.state_dict()
+    assert all(torch.equal(tensor, learnt[f"encoder.{name}"]) for name, tensor in first.encoder.state_dict().items())
+    assert learnt["class_head.decision.weight"].shape[0] == 2
+
+
+def test_features_are_learnt_at_a_rate_of_their_own() -> None:
+    """Fails where an LSTM that begins from nothing gets the small rate of an encoder that is tuned."""
+    for size in ("tiny", "base"):
+        kind = published_as({"kind": "tags", "features": "last"})
+        taken = with_published(FinetuneSettings(epochs=5), ModelSettings(size=size), kind)
+        assert (taken.learning_rate, taken.batch, taken.epochs, taken.patience) == (1e-3, 64, 5, 25)

@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from trainer.tasks.scores.classes import (
-    class_scores,
-    multilabel_scores,
-    option_scores,
-    table_scores,
-)
+from trainer.tasks.scores.texts import class_scores, multilabel_scores, option_scores, table_scores
 
 
 def test_by_hand() -> None:

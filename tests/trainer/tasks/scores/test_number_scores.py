@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.scores.texts import correlations
 
 
 def test_correlations_by_hand() -> None:
