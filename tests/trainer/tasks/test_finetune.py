@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_batches import opened
 from small_models import bert_words, write_model
 from small_tasks import LABELS, encoded_for, exported_model, judged_as, kept_of, new_job, run, sentences, write_rows
 from small_training import on_ranks
@@ -190,10 +191,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
     """Fails where logits of single texts or of pairs differ."""
     write_model(tmp_path / "model", family)
     model = exported_model(THREE, tmp_path / "model", tmp_path / "out").double()
-    reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-        tmp_path / "out", output_loading_info=True
-    )
-    assert not any(info.values()), info
+    reference = opened(transformers.AutoModelForSequenceClassification, tmp_path / "out")
     assert type(reference).__name__ == f"{'Bert' if family == 'bert' else 'Roberta'}ForSequenceClassification"
     assert reference.config.id2label == {0: "a", 1: "b", 2: "c"}
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
@@ -202,7 +200,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
         rows = [{"text": text, "second": second} for text, second in zip(texts, seconds or [None] * 7, strict=True)]
         items = encoded_for(THREE, tmp_path / "model", rows, labelled=False).items
         with torch.no_grad():
-            wanted = reference.eval().double()(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits
+            wanted = reference(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits
             found = model(batch_of_items(items), answering=True)
         assert found.std() > 0.05, "the test compares nothing"
         torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=1e-6)  # logits are float32

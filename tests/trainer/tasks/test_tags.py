@@ -1,6 +1,5 @@
 """A tag for each word: what is read, learnt, judged and said, and that Hugging Face's classes say the same."""
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import write_model
 from small_tags import tagged, tags_job, write_conll
-from small_tasks import encoded_for, exported_model, kept_of, predict, run, write_json_rows
+from small_tasks import encoded_for, exported_model, kept_of, run, said_of, write_json_rows
 from tiers import examples
 
 from corpora.errors import InputError
@@ -30,7 +29,6 @@ from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask
 from trainer.tasks.saving import load_task
 from trainer.tasks.scores.tags import spans_of
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.parallel import joined
 
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")
 
@@ -44,12 +42,10 @@ def test_spans_are_learnt_and_said(tmp_path: Path) -> None:
     kept = kept_of(record)
     assert record["metric"] == "f1" and kept["f1"] > 0.95 and record["task"]["written"] == "BIO2"
     assert record["task"]["labels"] == ["O", "B-HATE", "I-HATE", "B-LIKE", "I-LIKE"]
-    with joined() as ranks:
-        told = predict(tmp_path / "out", FileSettings(path=str(tmp_path / "dev.conll")), tmp_path / "s", True, ranks)
+    told, lines = said_of(tmp_path / "out", FileSettings(path=str(tmp_path / "dev.conll")), tmp_path / "s", True)
     assert told["scores"] == {
         name: pytest.approx(kept[name]) for name in ("f1", "precision", "recall", "token_accuracy")
     }
-    lines = [json.loads(line) for line in (tmp_path / "s").read_text().splitlines()]
     gold = tagged(40, 2)
     assert [line["words"] for line in lines] == [[word for word, _ in sentence] for sentence in gold]
     [place] = [n for n, sentence in enumerate(gold) if sum(word == "good" for word, _ in sentence) == 1][:1]
@@ -98,7 +94,6 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
         ]
     assert found.shape == (7, 3) and found.std() > 0.05, "the test compares nothing"
     torch.testing.assert_close(found.double(), torch.cat(said), atol=1e-5, rtol=1e-5)
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
     loaded = load_task(tmp_path / "out")
     assert loaded.task == SMALL
     assert all(

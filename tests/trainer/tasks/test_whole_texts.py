@@ -18,8 +18,8 @@ from small_tasks import (
     judged_as,
     kept_of,
     new_job,
-    predict,
     run,
+    said_of,
     sentences,
     write_json_rows,
     write_rows,
@@ -35,13 +35,6 @@ from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
 from trainer.tasks.settings import FinetuneSettings, published_as, with_published
 from trainer.training.parallel import joined
-
-
-def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
-    """Return the report of `predict`, and its lines."""
-    with joined() as ranks:
-        told = predict(folder, file, output, labelled, ranks)
-    return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
 def test_several_classes_at_once(tmp_path: Path, transformers: ModuleType) -> None:
@@ -153,7 +146,6 @@ def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, famil
     """Fails where another model comes back, or where one of the hub's folders of the same class is not taken."""
     write_model(tmp_path / "model", family)
     model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
     found = load_task(tmp_path / "out")
     assert type(found.task) is type(task) and not (tmp_path / "out" / RECORD).exists()
     assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
@@ -224,7 +216,6 @@ def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(
 def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
     """As RTE begins with what was learnt of MNLI: the encoder is taken, the head is not."""
     first = exported_model(ClassesTask(labels=("x", "y", "z")), write_model(tmp_path / "one"), tmp_path / "model")
-    shutil.copyfile(tmp_path / "one" / "tokenizer.json", tmp_path / "model" / "tokenizer.json")
     run(new_job(tmp_path, rows=24, learning_rate=0.0))
     learnt = load_task(tmp_path / "out").model.state_dict()
     assert all(torch.equal(tensor, learnt[f"encoder.{name}"]) for name, tensor in first.encoder.state_dict().items())
