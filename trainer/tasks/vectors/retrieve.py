@@ -4,7 +4,7 @@
                                                 judgements ─► measures; training rows with mined negatives
 
 Promise: a run has the best `top` documents of every query in TREC's form; files appear in one step. Queries without
-judgements are counted and not scored; judged ones without results score 0 (`scores.ranking`).
+judgements are counted and not scored; judged ones without results score 0 (`scores.vectors`).
 """
 
 import dataclasses
