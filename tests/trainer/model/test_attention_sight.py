@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from trainer.model.encoder import (
+from trainer.model.attention import (
     DENSE_WINDOWS,
     SMALLEST_BLOCK,
     Side,

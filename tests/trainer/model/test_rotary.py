@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 from torch import Tensor
 
-from trainer.model.encoder import attend, rotate, rotation
+from trainer.model.attention import attend, rotate, rotation
 
 BASES = (160_000.0, 10_000.0)
 PLACES = torch.tensor([0, 1, 2, 63, 64, 257, 4095, 8190, 8191])

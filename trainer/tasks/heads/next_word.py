@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
-from trainer.model.encoder import SelfAttention, attend, init_weights, rotate
+from trainer.model.attention import attend, rotate
+from trainer.model.encoder import SelfAttention, init_weights
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words
 from trainer.settings.model import encoder_shape

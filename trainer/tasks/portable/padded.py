@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from trainer.model.batches import Batch
-from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder, rotate, sides
+from trainer.model.attention import rotate, sides
+from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.tasks.kinds.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
