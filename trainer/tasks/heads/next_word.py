@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainer.huggingface.checkpoints import Pretrained
-from trainer.model.batches import Batch
 from trainer.model.attention import attend, rotate
+from trainer.model.batches import Batch
 from trainer.model.encoder import SelfAttention, init_weights
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import state_below, sum_loss_of_words

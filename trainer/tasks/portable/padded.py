@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainer.model.batches import Batch
 from trainer.model.attention import rotate, sides
+from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.tasks.kinds.texts import COLUMNS
 
