@@ -38,8 +38,7 @@ from trainer.model.objective import Objective, build_model, peak_flops
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
-from trainer.training.learner import Learner
+from trainer.training.learner import STEP_COUNTS, Learner, MicroBatch, Step, counted
 from trainer.training.parallel import Ranks, joined
 
 SPECIAL_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)

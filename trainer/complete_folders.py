@@ -1,10 +1,10 @@
-"""Complete folders: checkpoints and exports, written to their end and verified when they are read. No torch.
+"""Complete folders and files: written to their end, in one step, by one process at a time, and verified. No torch.
 
     folder/   its files
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
 
 Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document.
+document. What the disk refuses of an output is reported as a paragraph.
 
 Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file in memory; else the disk decides.
 """
@@ -12,14 +12,18 @@ Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import xxhash
 
+from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Json
-from corpora.store.places.files import flush_folder
+from corpora.store.places.files import disk_refusal, flush_folder, replaced_file
+from corpora.store.places.locks import NO_LOCKS, held
 
 COMPLETE = "complete.json"  # the last file of a folder that is written to its end
 
@@ -77,3 +81,53 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
             raise Damaged(name, f"it has {path.stat().st_size} bytes instead of {expected['size_bytes']}")
         if _digest(path) != expected["xxh3_128"]:
             raise Damaged(name, "its bytes are not those that were written")
+
+
+# What commands write.
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a paragraph on the file being written."""
+    try:
+        yield
+    except OSError as error:
+        reason = disk_refusal(error, "name another file") or f"{error.strerror or error}: name another file"
+        raise InputError(f"Cannot write {path}: {reason}.") from error
+
+
+@contextmanager
+def alone(output: Path, doing: str) -> Iterator[None]:
+    """Hold an output for the time of the block. Raises InputError where another process makes it.
+
+    doing: what that process does, for the message. On a file system without locks it cannot be detected.
+    """
+
+    def taken() -> None:
+        raise InputError(f"Another process is {doing} {output}: wait for it, or give another name.")
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as own:
+        try:
+            own.enter_context(held(output.with_name(f".{output.name}.lock"), taken))
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+
+
+def check_output(output: Path) -> None:
+    """Raise InputError where an output folder holds something."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
+
+
+def write_lines(output: Path, lines: Iterable[str]) -> None:
+    """Write a file in one step. Raises InputError where it cannot be written."""
+    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def written_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write a JSON file for people."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from ordered_classes import GRADE, OrderedTask
 from torch import Tensor, nn
 
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.tasks.heads.task_model import ClassHead, TaskModel
 

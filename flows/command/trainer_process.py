@@ -23,9 +23,8 @@ from flows.run.inputs.start_model import copy_model, model_files
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest
 from flows.signals import scratch_folder
-from trainer.launching.commands import command, environment, processes_of
+from trainer.launching.commands import LOG_LINES, command, environment, events, processes_of
 from trainer.launching.launch import TrainingFailed
-from trainer.launching.output import LOG_LINES, events
 from trainer.settings.training import TrainingSettings
 
 if TYPE_CHECKING:

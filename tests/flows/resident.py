@@ -83,7 +83,7 @@ def stay_here() -> None:
     import trainer.__main__
     import trainer.launching.launch
     from flows.command import trainer_process as models
-    from trainer.launching.output import events
+    from trainer.launching.commands import events
 
     def trained(arguments: Sequence[str]) -> tuple[int, io.BytesIO]:
         printed = io.StringIO()

@@ -22,7 +22,7 @@ FAMILIES, TASKS, CLI = "trainer/settings/model.py", "trainer/tasks/registry.py",
 PRIVACY, STATE = "flows/recipes/settings/privacy.py", "flows/orchestration/runs/run_state.py"
 PAGE, PARTS = "flows/report/page.py", "flows/report/parts.html"
 STAGE, REASONS = "corpora/store/stage.py", "flows/run/plan/plan.py"
-SCORES = "trainer/tasks/scores/classes.py"
+SCORES = "trainer/tasks/scores/texts.py"
 CARDS = '''"""Cards, a paragraph each."""
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.classes import errors
+from trainer.tasks.scores.texts import errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

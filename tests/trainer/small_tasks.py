@@ -2,16 +2,20 @@
 
 import json
 import random
+import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from small_batches import opened, small_inputs, small_settings
 from small_models import WORDS, write_model
 
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
+from trainer.model.encoder import TransformerEncoder
+from trainer.settings.model import FAMILIES, encoder_shape
 from trainer.tasks.contract import Task
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning.course import TaskCourse
@@ -20,11 +24,11 @@ from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.prediction.answer_lines import written_answers
 from trainer.tasks.prediction.predict import of_folder
-from trainer.tasks.saving import RECORD, write_task
+from trainer.tasks.saving import RECORD, load_task, task_json, write_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.loop import TrainingLoop
-from trainer.training.parallel import Ranks, joined
+from trainer.training.parallel import joined
 
 LABELS = ("bad", "good")
 
@@ -129,11 +133,18 @@ def encoded_for(
     return encode(task, found, TextEncoder.of(folder, load_pretrained(folder).inputs, length))
 
 
-def exported_model(task: Task, folder: Path, output: Path) -> TaskModel:
-    """A task's model on the one in a folder, with weights far from zero, exported to another; in evaluation mode."""
+def exported_model(task: Task, folder: Path, output: Path, record: Mapping[str, Any] | None = None) -> TaskModel:
+    """A task's model on the one in a folder, with weights far from zero, exported to another; in evaluation mode.
+
+    record: what its `finetune.json` holds besides the task; None: there is none
+    """
     settings, inputs, state = load_pretrained(folder)
     model = scattered(build_task_model(task, Pretrained(settings, inputs, state)))
     write_task(output, model.state_dict(), task, settings, inputs)
+    for path in (*folder.glob("*token*.json"), *folder.glob("vocab.txt")):
+        shutil.copyfile(path, output / path.name)
+    if record is not None:
+        (output / RECORD).write_text(json.dumps({"task": task_json(task), **record}), encoding="utf-8")
     return model.eval()
 
 
@@ -146,6 +157,21 @@ def scattered(model: TaskModel) -> TaskModel:
     return model
 
 
-def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write a line for each record of a file; what was done, with scores where there are labels."""
-    return written_answers(output, labelled, *of_folder(folder, file, labelled, ranks))
+def both_models(task: Task, family: str, folder: Path, automatic: Any) -> tuple[Any, Any]:
+    """A task's model on an encoder of drawn weights, and as transformers opens its export: both in float64."""
+    settings, inputs = small_settings(family=family), small_inputs(family)
+    encoder = TransformerEncoder(encoder_shape(settings, inputs)).state_dict()
+    pretrained = Pretrained(settings, inputs, {f"encoder.{name}": tensor for name, tensor in encoder.items()})
+    model = scattered(build_task_model(task, pretrained))
+    write_task(folder, model.state_dict(), task, settings, inputs)
+    assert load_task(folder).task == task
+    reference = opened(automatic, folder)
+    assert type(reference).__name__ == FAMILIES[family].names.architectures[task.architecture]
+    return model.eval().double(), reference
+
+
+def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
+    """Return the report of `predict`, with scores where there are labels, and its lines."""
+    with joined("cpu") as ranks:
+        told = written_answers(output, labelled, *of_folder(folder, file, labelled, ranks))
+    return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]

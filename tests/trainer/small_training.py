@@ -63,11 +63,7 @@ def small_model(dropout: float = 0.1) -> ModelSettings:
 
 
 def small_job(
-    store: SmallStore,
-    work: Path,
-    phases: tuple[PhaseSettings, ...] = PHASES,
-    dropout: float = 0.1,
-    **training: Any,
+    store: SmallStore, work: Path, phases: tuple[PhaseSettings, ...] = PHASES, dropout: float = 0.1, **training: Any
 ) -> TrainingJob:
     """A job of one process that reads the store's shards in every phase."""
     facts = store.shards.facts

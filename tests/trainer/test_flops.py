@@ -73,11 +73,7 @@ def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
     assert shape().class_head_macs(7, 1) == 7 * (8 * 8 + 8)
 
 
-@given(
-    lengths=st.lists(st.integers(0, 20), max_size=5),
-    window=st.none() | st.integers(1, 30),
-    causal=st.booleans(),
-)
+@given(lengths=st.lists(st.integers(0, 20), max_size=5), window=st.none() | st.integers(1, 30), causal=st.booleans())
 def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, causal: bool) -> None:
     """Fails where the closed form of pairs is not their number, at the edges of windows and sequences too."""
     side = 100 if window is None else window // 2

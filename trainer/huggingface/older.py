@@ -26,10 +26,9 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.huggingface.checkpoints import WEIGHTS, read_weights
+from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained, read_weights
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.embeddings import checked_config
-from trainer.huggingface.pretrained import load_pretrained
 from trainer.settings.model import FAMILIES, family_of
 
 PICKLED = "pytorch_model.bin"

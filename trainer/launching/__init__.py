@@ -2,6 +2,6 @@
 
     launch.py ─► agent.py (where there are several) ─► ranks
 
-`commands.py` makes the commands that start them, on how many machines, `copies.py` copies shards from
-an object store, `output.py` reads what they print, `stopping.py` stops them from another thread.
+`commands.py` makes the commands that start them, on how many machines, and reads what they print, `copies.py` copies
+shards from an object store, `stopping.py` stops them from another thread.
 """

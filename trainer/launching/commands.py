@@ -1,4 +1,4 @@
-"""How many machines and processes train, by which command, in which environment. No torch.
+"""How many machines and processes train, by which command, in which environment, and what they print. No torch.
 
 The machines of one training are given by hand, the same command on each, with the number of the machine:
 
@@ -8,21 +8,33 @@ The machines of one training are given by hand, the same command on each, with t
 Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
 writes its share of a checkpoint there. The first one reports progress. Where one of them ends, all do; the same
 commands again continue from the newest checkpoint.
+
+Their output is events, and a log of the rest, whose end explains a failure.
 """
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from corpora.errors import InputError
+from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
 
 MOST_NODES = 4096
 _ADDRESS = re.compile(r"([^\s:/]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
+LOG_LINES = 20  # of the end of the log, reported where training failed
+GO_ON = "The same command continues from the newest checkpoint."
+ENDED = "First to end: rank "
+_OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
+_OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -134,3 +146,58 @@ def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train"
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
     agent = [sys.executable, "-m", "trainer.launching.agent", str(os.getpid()), str(processes), does, str(job)]
     return agent if nodes == ALONE else [*agent, nodes.to_text()]
+
+
+# The output.
+
+
+def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
+    """Yield the events of an output; every other line goes to the log."""
+    for line in output:
+        event = _event(line)
+        if event is None:
+            log.write(line)
+        else:
+            yield event
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def failure(log: Path, begin: int, code: int) -> str:
+    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        lines = file.read().decode("utf-8", errors="replace").splitlines()
+    report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
+    killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
+    no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""
+    return "\n".join([*report, f"{GO_ON}{no_memory}"])
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """Return the last lines of a log that explain why training failed.
+
+    Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
+    """
+    first = next((line.removeprefix(ENDED).split()[0] for line in lines if line.startswith(ENDED)), None)
+    kept = []
+    for line in lines:
+        of_rank = _OF_RANK.match(line)
+        if not _OF_AGENT.match(line) and (of_rank is None or first in (None, of_rank[1])):
+            kept.append(line)
+    return kept[-LOG_LINES:]
+
+
+def how_ended(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_ended(-6)
+    'was killed by signal 6'
+    """
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -24,9 +24,8 @@ from corpora.store.places.place import Place
 from shards.reading.files.shard_set import files_of, first_damage
 from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
-from trainer.launching.commands import ALONE, Nodes, command, environment, processes_of
+from trainer.launching.commands import ALONE, Nodes, command, environment, events, failure, how_ended, processes_of
 from trainer.launching.copies import with_local_shards, without_copy
-from trainer.launching.output import events, failure, how_ended
 from trainer.launching.stopping import Stop
 from trainer.metrics import Event
 

@@ -30,7 +30,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replaced_file
 from corpora.store.settings import bind
-from trainer.tasks.outputs import refusing
+from trainer.complete_folders import refusing
 
 MADE = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384

@@ -19,8 +19,7 @@ from trainer.tasks.prediction.predict import answered
 from trainer.tasks.saving import RECORD, Loaded, load_task
 from trainer.tasks.settings import read_job
 from trainer.tasks.suites.grouped import grouped
-from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
-from trainer.tasks.suites.majority import majority_answers
+from trainer.tasks.suites.judged import JudgedSplit, judged_fields, majority_answers, write_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined

@@ -17,11 +17,10 @@ from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.settings import FinetuneSettings
 
 GROUP = "cloze.tasks"

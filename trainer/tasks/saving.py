@@ -5,10 +5,19 @@
     second/                           its second encoder, where a task has one, as a folder of the same form
     finetune.json                     the task, how it was learnt, and digests of the files of weights
 
+Of a task with vectors also what the library sentence-transformers opens, encoder, then pooling; a model with an encoder
+of its own for passages has no such files, for they know one:
+
+    modules.json                       the two steps, in order
+    sentence_bert_config.json          to how many tokens a text is cut
+    1_Pooling/config.json              what a text's vector is of those of its tokens
+    config_sentence_transformers.json  how vectors are compared
+
 Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
-outputs; `load_task` gives the very same model. A folder that others wrote is taken as well, where its class is one of a
-task of ours. A file of weights that is other than `finetune.json` or the manifest of a store says is refused: a flipped
-bit gives other answers, and no error. What no record names is taken as it is.
+outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`. A
+folder that others wrote is taken as well, where its class is one of a task of ours. A file of weights that is other
+than `finetune.json` or the manifest of a store says is refused: a flipped bit gives other answers, and no error. What
+no record names is taken as it is.
 Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
 """
 
@@ -27,21 +36,31 @@ from corpora.store.damage import Damaged, digest_in
 from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import settings_json
-from trainer.complete_folders import check_files, described
+from trainer.complete_folders import check_files, described, written_json
 from trainer.families.contract import ModelInputs, Side
-from trainer.huggingface.checkpoints import WEIGHTS, checked, huggingface_names, modern, read_weights, write_model
+from trainer.huggingface.checkpoints import (
+    WEIGHTS,
+    checked,
+    huggingface_names,
+    load_pretrained,
+    modern,
+    read_weights,
+    write_model,
+)
 from trainer.huggingface.config import CONFIG, read_config, read_json
-from trainer.huggingface.pretrained import load_pretrained
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
+from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task, task_of_config, task_package
 
 RECORD = "finetune.json"
 MORE = "task.safetensors"
 SECOND = "second"
 MANIFEST = "manifest.json"
+_STEPS = (("", "Transformer"), ("1_Pooling", "Pooling"))
+_POOLINGS = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
     "next": ("masked_head",),
@@ -197,3 +216,21 @@ def _content(path: Path, name: str) -> Content:
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])
     return content_of(pa.table({"name": pa.array([name]), "data": cell}))
+
+
+# What the library sentence-transformers opens: encoder, then pooling.
+
+
+def write_vector_files(folder: Path, task: VectorTask, hidden_size: int, max_length: int) -> None:
+    """Next to the encoder. max_length: tokens of a text in its training"""
+    steps = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for place, (path, name) in enumerate(_STEPS)
+    ]
+    written_json(folder / "modules.json", steps)
+    written_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
+    compared: Mapping[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": task.by}
+    written_json(folder / "config_sentence_transformers.json", compared)
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    modes = {f"pooling_mode_{theirs}": ours == task.pooling for ours, theirs in _POOLINGS.items()}
+    written_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden_size, **modes})

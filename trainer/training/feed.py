@@ -15,16 +15,11 @@ a word and are none of the `COMMONEST` pieces of the training split.
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
@@ -36,65 +31,15 @@ from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, a
 from shards.reading.mixture import Mixture
 from shards.reading.order import Interleave, apportioned, cut, share
 from trainer.jobs.job import JobInput, TrainingJob, readings
-from trainer.model.batches import Batch, filled, to_batch
+from trainer.model.batches import filled, to_batch
+from trainer.training.learner import MicroBatch, Step, counted
 from trainer.training.parallel import Ranks
 
-STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots", "dummy_tokens")
 DEALT_STEPS = 16  # so many times the examples of a step are dealt out at once where they are no step: held-out ones
 COMMONEST = 100
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
 Flops = Callable[[Int64s, int], int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatch:
-    """A micro-batch.
-
-    guessed: the tokens that are to be guessed, in main memory
-    rarer:   bool [M], which of them are words apart from the commonest; None where it is not needed
-    counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
-    tallies: of each component
-    flops:   of learning from it; 0 where the objective does not say
-    """
-
-    batch: Batch
-    guessed: npt.NDArray[Any]
-    counts: Int64s
-    tallies: Int64s
-    rarer: Bools | None = None
-    flops: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """The part of a step that this process reads, with totals of the whole step.
-
-    number: of the run, from 1
-    counts, flops: as of a micro-batch, over all processes
-    divisors: int64 [terms], by what the sums of the terms are divided; on the processor
-    """
-
-    number: int
-    micro_batches: Sequence[MicroBatch]
-    counts: Int64s
-    flops: int
-    divisors: Tensor
-
-
-def counted(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) -> Step:
-    """A step of micro-batches. All processes must call it, each in the same order of steps and on one thread."""
-    counts = np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0)
-    own = np.append(counts, sum(micro_batch.flops for micro_batch in micro_batches))
-    *whole, flops = ranks.count_up(own).tolist()
-    divisors = torch.tensor(whole[len(STEP_COUNTS) :], dtype=torch.int64).clamp(min=1)
-    return Step(
-        number=number,
-        micro_batches=micro_batches,
-        counts=np.array(whole, np.int64),
-        flops=flops,
-        divisors=divisors.pin_memory() if ranks.device.type == "cuda" else divisors,
-    )
 
 
 class Feed:
@@ -280,8 +225,3 @@ def rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
     """Return which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
     assert gathered.word_starts is not None, "word starts were not asked for"
     return gathered.word_starts & ~common[gathered.targets]
-
-
-def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Return how many of those that count are guessed, and how many count: int64 [2]. guesses: token ids [M]"""
-    return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)

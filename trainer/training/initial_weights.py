@@ -22,10 +22,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.bounds import check_ids
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights
+from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights, with_first_part
 from trainer.huggingface.config import CONFIG, read_config, tokenizer_files
 from trainer.huggingface.embeddings import WEIGHTS, with_rows
-from trainer.huggingface.pretrained import with_first_part
 from trainer.huggingface.starting import begun_parts, check_tokens, first_heads, heads_without, of_other_heads
 from trainer.jobs.job import TrainingJob
 from trainer.jobs.start import Start

@@ -11,23 +11,78 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.tensor import DTensor
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Bools, Int64s
+from trainer.model.batches import Batch
 from trainer.model.objective import JudgedBatch, Objective, count_parameters
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, count_right
 from trainer.training.optimizer_algorithms import AdamW, Lamb, StableAdamW
 from trainer.training.parallel import PRECISIONS, Ranks, Sharded, shard_model
 
+STEP_COUNTS = ("masked_tokens", "pairs", "tokens", "sequences", "deleted", "slots", "dummy_tokens")
 FIRST_SCALE = 2.0**16
 _LAYER = re.compile(r"(?P<encoder>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 GROWTH_STEPS = 2_000  # good steps after which the scale is doubled, as in Micikevicius et al. 2018, section 3.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """A micro-batch.
+
+    guessed: the tokens that are to be guessed, in main memory
+    rarer:   bool [M], which of them are words apart from the commonest; None where it is not needed
+    counts:  int64 [STEP_COUNTS + terms], by what the sums of the terms are divided last
+    tallies: of each component
+    flops:   of learning from it; 0 where the objective does not say
+    """
+
+    batch: Batch
+    guessed: npt.NDArray[Any]
+    counts: Int64s
+    tallies: Int64s
+    rarer: Bools | None = None
+    flops: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The part of a step that this process reads, with totals of the whole step.
+
+    number: of the run, from 1
+    counts, flops: as of a micro-batch, over all processes
+    divisors: int64 [terms], by what the sums of the terms are divided; on the processor
+    """
+
+    number: int
+    micro_batches: Sequence[MicroBatch]
+    counts: Int64s
+    flops: int
+    divisors: Tensor
+
+
+def counted(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) -> Step:
+    """A step of micro-batches. All processes must call it, each in the same order of steps and on one thread."""
+    counts = np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0)
+    own = np.append(counts, sum(micro_batch.flops for micro_batch in micro_batches))
+    *whole, flops = ranks.count_up(own).tolist()
+    divisors = torch.tensor(whole[len(STEP_COUNTS) :], dtype=torch.int64).clamp(min=1)
+    return Step(
+        number=number,
+        micro_batches=micro_batches,
+        counts=np.array(whole, np.int64),
+        flops=flops,
+        divisors=divisors.pin_memory() if ranks.device.type == "cuda" else divisors,
+    )
+
+
+# What changes the weights.
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -323,3 +378,8 @@ class Learner:
             ranks.sum(torch.from_numpy(words).to(device)),
             ranks.sum(measures) if len(measures) else measures,
         )
+
+
+def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
+    """Return how many of those that count are guessed, and how many count: int64 [2]. guesses: token ids [M]"""
+    return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)

@@ -38,8 +38,7 @@ from trainer.auto_settings import Computing
 from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.training import TrainingSettings, learning_rate
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Newest, Saved
-from trainer.training.feed import Step
-from trainer.training.learner import Learner
+from trainer.training.learner import Learner, Step
 from trainer.training.parallel import FIRST_STEPS, Ranks
 from trainer.training.reports import FirstSteps, Noted, Numbers, Speed, on_their_way
 

@@ -42,9 +42,9 @@ from trainer.metrics import MetricsLog, line, speak
 from trainer.settings.training import TrainingSettings, decays_begin, learning_rate
 from trainer.tensorboard import TensorBoard
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved, whole_state
-from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch, Step
+from trainer.training.feed import Feed
 from trainer.training.initial_weights import begun_model
-from trainer.training.learner import Learner, set_weight_decay
+from trainer.training.learner import STEP_COUNTS, Learner, MicroBatch, Step, set_weight_decay
 from trainer.training.loop import Course, StopSignal, TrainingLoop
 from trainer.training.parallel import PeersLost, Ranks, compute_reproducibly, joined, mendable, settle
 from trainer.training.reports import (

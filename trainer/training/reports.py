@@ -42,8 +42,7 @@ from trainer.jobs.job import TrainingJob
 from trainer.model.objective import peak_flops
 from trainer.objectives.contract import Term
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, Step
-from trainer.training.learner import NonFinite, StepOutcome
+from trainer.training.learner import STEP_COUNTS, NonFinite, Step, StepOutcome
 from trainer.training.parallel import Ranks
 
 Item = TypeVar("Item")

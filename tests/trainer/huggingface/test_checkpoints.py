@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from small_batches import (
     VOCAB_SIZE,
+    far_from_zero,
     padded_inputs,
     padded_labels,
     present_tokens,
@@ -141,11 +142,27 @@ def test_hidden_states_and_losses_are_those_of_bert(tmp_path: Path, transformers
     assert float(ours) > 1
 
 
-@pytest.mark.parametrize(("family", "pairs"), CASES)
-def test_exported_and_loaded_is_equal(tmp_path: Path, family: str, pairs: bool) -> None:
-    model, settings, inputs = exported(tmp_path, family, pairs, dropout=0.3, activation="relu")
+ALBERT, ELECTRA = ({"family": family, "embedding_size": 16} for family in ("albert", "electra"))
+EXPORTED: list[tuple[dict[str, Any], bool]] = [
+    *(({"family": family}, pairs) for family, pairs in (*CASES, ("distilbert", False))),
+    *(
+        (ALBERT | more, pairs)
+        for more, pairs in (({}, True), ({"layer_groups": 2}, True), ({"embedding_size": 32}, False))
+    ),
+    *((ELECTRA | {"objective": {"kind": "replaced", "generator_size": width}}, False) for width in (0.5, 1.0)),
+    (ELECTRA, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "pairs"), EXPORTED)
+def test_exported_and_loaded_is_equal(tmp_path: Path, settings: dict[str, Any], pairs: bool) -> None:
+    """Fails where a setting, a part or a weight is lost, whatever activation and dropout the model has."""
+    asked = small_settings(**{"dropout": 0.3, "activation": "relu", "layers": 4, **settings})
+    inputs = small_inputs(asked.family, pairs)
+    model = far_from_zero(build_model(asked, inputs))
+    export(tmp_path, model.state_dict(), asked, inputs)
     back_settings, back_inputs, state = load(tmp_path)
-    assert (back_settings, back_inputs) == (settings, inputs)
+    assert (back_settings, back_inputs) == (asked, inputs)
     assert state.keys() == model.state_dict().keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
 

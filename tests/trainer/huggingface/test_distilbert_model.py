@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 from small_batches import (
-    BERT_IDS,
-    ROBERTA_IDS,
     assert_gradients_are_theirs,
     opened,
     padded_inputs,
@@ -21,16 +19,11 @@ from small_batches import (
     small_model,
     small_settings,
 )
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 from corpora.errors import InputError
-from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import export, load
+from trainer.huggingface.checkpoints import Pretrained, export
 from trainer.huggingface.config import read_config, settings_of
-from trainer.huggingface.pretrained import Pretrained
 from trainer.model.masked import MaskedModel
-from trainer.model.objective import build_model, count_parameters
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
@@ -60,33 +53,6 @@ def put(folder: Path, family: str, pairs: bool, **settings: Any) -> MaskedModel:
     model = small_model(of_model, inputs)
     export(folder, model.state_dict(), of_model, inputs)
     return model
-
-
-@pytest.mark.parametrize(
-    ("settings", "vocab_size", "both", "masked"),
-    [
-        ({"family": "albert"}, 30_000, 11_813_810, 11_221_680),
-        ({"family": "albert", "size": "large"}, 30_000, 17_847_474, 16_795_824),
-        ({"family": "albert", "size": "xlarge"}, 30_000, 59_021_490, 54_821_040),
-        ({"family": "albert", "size": "xxlarge"}, 30_000, 223_158_450, 206_368_944),
-        ({"family": "distilbert"}, 30_522, 66_985_530, 66_985_530),
-        ({"family": "distilbert"}, 28_996, 65_812_036, 65_812_036),
-        ({"family": "roberta", "layers": 6}, 50_265, 82_170_201, 82_170_201),  # DistilRoBERTa
-    ],
-)
-def test_sizes(settings: dict[str, Any], vocab_size: int, both: int, masked: int) -> None:
-    """Of the published models: with the heads of pairs, where the family has them, and with the masked head alone."""
-    ids = ROBERTA_IDS if settings["family"] == "roberta" else BERT_IDS
-    with torch.device("meta"):
-        found = [
-            count_parameters(
-                build_model(
-                    ModelSettings(**settings), ModelInputs(vocab_size=vocab_size, special_ids=ids, pair_labels=labels)
-                )
-            )
-            for labels in (True, False)
-        ]
-    assert found == [both, masked]
 
 
 @FAMILIES
@@ -129,15 +95,6 @@ def test_a_classifier_has_the_logits_of_transformers(
         torch.testing.assert_close(model.double().class_head(model.encoder(batch)[batch.boundaries[:-1]]), wanted)
 
 
-@FAMILIES
-def test_exported_and_loaded_is_equal(tmp_path: Path, family: str, pairs: bool, settings: dict[str, Any]) -> None:
-    model = put(tmp_path, family, pairs, **settings, dropout=0.3, activation="relu")
-    back, inputs, state = load(tmp_path)
-    assert back == asked(family, **settings, dropout=0.3, activation="relu") and inputs == small_inputs(family, pairs)
-    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
-    assert state.keys() == model.state_dict().keys()
-
-
 @pytest.mark.parametrize(
     ("config", "more", "size"),
     [("AlbertConfig", {"classifier_dropout_prob": 0}, "xxlarge"), ("DistilBertConfig", {"qa_dropout": 0.3}, "base")],
@@ -173,23 +130,11 @@ def test_dropout_is_after_the_feed_forward_part_too() -> None:
     )
 
 
-@pytest.mark.usefixtures("one_process")
-def test_the_shared_layer_belongs_to_the_root() -> None:
-    """Sharded, two micro-batches of a step come to the gradients of both; the layer is held once."""
-    settings, inputs = asked("albert"), small_inputs("albert", True)
-    plain, sharded = (small_model(settings, inputs).double() for _ in range(2))
-    assert sharded.shard_groups() == [] and len(sharded.encoder.layers) == 1
-    fully_shard(sharded, mesh=init_device_mesh("cpu", (1,)))
-    for model in (plain, sharded):
-        for seed in (1, 2):
-            model(small_batch(seed=seed))[:, 0].sum().backward()
-    for (name, one), other in zip(plain.named_parameters(), sharded.parameters(), strict=True):
-        assert one.grad is not None and other.grad is not None, name
-        torch.testing.assert_close(other.grad.full_tensor(), one.grad, rtol=1e-6, atol=1e-6)
-
-
 def test_own_layers_are_asked_for_by_their_number() -> None:
-    """With a set of weights for each layer it is factorised alone, and sharded layer by layer."""
+    """With a set of weights for each layer it is factorised alone, and sharded layer by layer; a shared layer is held
+    once and belongs to the root."""
+    shared = small_model(asked("albert"), small_inputs("albert", True))
+    assert shared.shard_groups() == [] and len(shared.encoder.layers) == 1
     model = small_model(asked("albert", layer_groups=4), small_inputs("albert"))
     assert len(model.shard_groups()) == 4
     with pytest.raises(InputError, match=r"model\.layers = 4 is not a multiple"):

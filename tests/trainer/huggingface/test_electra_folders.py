@@ -22,8 +22,7 @@ from small_batches import (
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import export, load
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained, export, load
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model, state_below
@@ -127,16 +126,6 @@ def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) 
     assert_equal_discriminators(model, discriminator)
     generator.zero_grad()
     assert_equal_generators(model, model.guess, generator)
-
-
-@pytest.mark.parametrize("width", [None, 0.5, 1.0])
-def test_exported_and_loaded_is_equal(tmp_path: Path, width: float | None) -> None:
-    objective = None if width is None else {"kind": "replaced", "generator_size": width}
-    model = built(settings := electra(activation="gelu-tanh", objective=objective))
-    export(tmp_path, model.state_dict(), settings, INPUTS)
-    back, inputs, state = load(tmp_path)
-    assert (back, inputs) == (settings, INPUTS) and state.keys() == model.state_dict().keys()
-    assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
 
 
 def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: ModuleType) -> None:

@@ -8,9 +8,8 @@ import torch
 from small_models import write_model
 from small_tasks import exported_model
 
-from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.encoding.batching import batch_of
-from trainer.tasks.heads.task_model import pretrained_encoder
+from trainer.huggingface.checkpoints import load_pretrained
+from trainer.tasks.heads.task_model import batch_of, pretrained_encoder
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 

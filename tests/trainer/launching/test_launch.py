@@ -18,17 +18,7 @@ from typing import Any
 import pytest
 import tiers
 from small_shards import put_shards
-from small_training import (
-    SmallStore,
-    exported_bytes,
-    flip,
-    of,
-    put_store,
-    said,
-    small_job,
-    small_model,
-    train_here,
-)
+from small_training import SmallStore, exported_bytes, flip, of, put_store, said, small_job, small_model, train_here
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
@@ -40,10 +30,20 @@ from trainer.build import plan_model, work_folder
 from trainer.complete_folders import COMPLETE
 from trainer.jobs.job import TrainingJob
 from trainer.launching import agent, commands, launch
-from trainer.launching.commands import Nodes, command, environment, processes_of, usable_cores
+from trainer.launching.commands import (
+    ENDED,
+    GO_ON,
+    LOG_LINES,
+    Nodes,
+    command,
+    environment,
+    failure,
+    last_words,
+    processes_of,
+    usable_cores,
+)
 from trainer.launching.copies import with_local_shards
 from trainer.launching.launch import LOG, TrainingFailed, train
-from trainer.launching.output import ENDED, GO_ON, LOG_LINES, failure, last_words
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings

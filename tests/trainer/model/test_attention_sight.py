@@ -133,10 +133,7 @@ def test_the_window_is_as_wide_as_said() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @given(
-    lengths=lengths_of_sequences,
-    window=windows,
-    causal=st.sampled_from(SIDES),
-    place=st.floats(0, 1, exclude_max=True),
+    lengths=lengths_of_sequences, window=windows, causal=st.sampled_from(SIDES), place=st.floats(0, 1, exclude_max=True)
 )
 @example(lengths=[0, 1, 32, 0, 33], window=8, causal=None, place=0.5)
 @examples(40)

@@ -26,10 +26,7 @@ from trainer.objectives.contract import Target
 from trainer.objectives.distillation import DistillationObjective, same_vocabulary, spread
 from trainer.settings.model import FAMILIES, ModelSettings, model_json
 
-TARGETS = {
-    "masked": Target(np.empty(0, np.int64), "point"),
-    "present": Target(np.empty(0, np.float32), "token", 0.0),
-}
+TARGETS = {"masked": Target(np.empty(0, np.int64), "point"), "present": Target(np.empty(0, np.float32), "token", 0.0)}
 
 
 def student_of(

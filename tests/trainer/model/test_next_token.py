@@ -20,7 +20,6 @@ from shards.masks.masking import MaskSettings
 from shards.reading.loader import GatheredExamples
 from trainer.huggingface.checkpoints import export, load
 from trainer.model import objective
-from trainer.model.batches import Batch
 from trainer.model.masked import NextTokenModel, build_next_token
 from trainer.model.objective import sum_loss
 from trainer.objectives.next_token import NextTokenObjective
@@ -120,14 +119,7 @@ def test_losses_are_the_same_in_stretches(monkeypatch: pytest.MonkeyPatch, compi
     """Fails where a stretch of points is left out, or its gradients are, or compiled ones are others."""
     model = next_model("left").double()
     batch = small_batch(pairs=False)
-    batch = Batch(
-        ids=batch.ids,
-        segment_ids=batch.segment_ids,
-        boundaries=batch.boundaries,
-        longest=batch.longest,
-        points=batch.points,
-        targets={"next": batch.targets["masked"]},
-    )
+    batch = replace(batch, targets={"next": batch.targets["masked"]})
     found = []
     for at_once in (8192, 5):
         monkeypatch.setattr(objective, "POINTS_AT_ONCE", {"cpu": at_once})

@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_batches import LENGTHS, padded_inputs, small_batch, small_inputs, small_settings
+from small_batches import LENGTHS, padded_inputs, small_batch, small_inputs
 from small_models import write_model
-from small_tasks import encoded_for, kept_of, new_job, predict, run, scattered, write_json_rows
+from small_tasks import both_models, encoded_for, kept_of, new_job, run, said_of, scattered, write_json_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
-from trainer.model.encoder import TransformerEncoder
-from trainer.settings.model import FAMILIES, encoder_shape
+from trainer.huggingface.checkpoints import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.data import named_file, read_file
-from trainer.tasks.encoding.batching import EXAMPLES, batch_of_items
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.task_model import EXAMPLES, batch_of_items, build_task_model
 from trainer.tasks.kinds.choices import ChoiceTask
-from trainer.tasks.saving import load_task, write_task
-from trainer.training.parallel import joined
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -31,24 +27,15 @@ def test_transformers_opens_an_export_with_equal_scores_and_loss(
     tmp_path: Path, transformers: ModuleType, family: str
 ) -> None:
     """Fails where scores or loss of one question with five choices differ from transformers'."""
-    settings, inputs = small_settings(family=family), small_inputs(family)
-    encoder = TransformerEncoder(encoder_shape(settings, inputs))
-    pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    model = scattered(build_task_model(ChoiceTask(), Pretrained(settings, inputs, pretrained)))
-    write_task(tmp_path, model.state_dict(), ChoiceTask(), settings, inputs)
-    automatic = transformers.AutoModelForMultipleChoice
     if family == "modernbert" and not hasattr(transformers, "ModernBertForMultipleChoice"):
         pytest.skip("this transformers has no ModernBertForMultipleChoice")
-    reference, info = automatic.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(info.values()), info
-    assert type(reference).__name__ == FAMILIES[family].names.architectures["choices"]
-    model, reference = model.eval().double(), reference.eval().double()
+    model, reference = both_models(ChoiceTask(), family, tmp_path, transformers.AutoModelForMultipleChoice)
     segments = FAMILIES[family].segment_types > 1
     batch = small_batch(pairs=False)
     if not segments:
         batch = replace(batch, segment_ids=torch.zeros_like(batch.segment_ids))
     targets = {"choice": torch.tensor([2]), EXAMPLES: torch.tensor([len(LENGTHS)])}
-    rows = padded_inputs(batch, inputs.special_ids.pad, segments)
+    rows = padded_inputs(batch, small_inputs(family).special_ids.pad, segments)
     with torch.no_grad():
         said = reference(**{name: row[None] for name, row in rows.items()}, labels=targets["choice"])
         found = model(batch, answering=True).double()
@@ -56,7 +43,6 @@ def test_transformers_opens_an_export_with_equal_scores_and_loss(
     assert found.std() > 0.05, "the test compares nothing"
     torch.testing.assert_close(found[:, 0], said.logits[0], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(sums[0, 0].double(), said.loss, atol=1e-5, rtol=1e-5)
-    assert load_task(tmp_path).task == ChoiceTask()
 
 
 def question(choices: int, right: int, **more: Any) -> dict[str, Any]:
@@ -168,8 +154,6 @@ def test_choices_are_learnt(tmp_path: Path) -> None:
     assert kept_of(record)["accuracy"] == 1.0 and record["metric"] == "accuracy"
     first = record["restarts"][0]["epochs"][0]
     assert first["loss"] > kept_of(record)["loss"] or first["accuracy"] == 1.0
-    with joined() as ranks:
-        told = predict(tmp_path / "out", files[1], tmp_path / "said.jsonl", True, ranks)
+    told, lines = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl", True)
     assert told["scores"] == {"accuracy": 1.0}
-    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
     assert all(line["text"] == "was good" and abs(sum(line["probabilities"]) - 1) < 1e-4 for line in lines)

@@ -14,11 +14,11 @@ from small_tags import tags_job
 from small_tasks import encoded_for, kept_of, run
 from tiers import examples
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from corpora.errors import InputError
-from trainer.tasks.heads.tagging.chains import Chains
-from trainer.tasks.heads.tagging.crf import LinearChain
-from trainer.tasks.heads.tagging.tags import forbidden_tags
+from trainer.tasks.heads.tag_chains import NEVER, Chains, LinearChain
+from trainer.tasks.heads.tags import forbidden_tags
 from trainer.tasks.kinds.tag_schemes import may_follow
 from trainer.tasks.kinds.tags import INNER, TagsTask
 from trainer.tasks.saving import MORE, load_task
@@ -38,6 +38,11 @@ def drawn(lengths: list[int], num_tags: int, seed: int) -> tuple[LinearChain, Te
         for parameter in chain.parameters():
             parameter.normal_()
     return chain.double(), torch.randn(sum(lengths), num_tags).double(), torch.randint(num_tags, (sum(lengths),))
+
+
+def whole(lengths: list[int]) -> tuple[Chains, Tensor]:
+    """Sentences that go on at no end."""
+    return Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
 
 
 def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...], inner: tuple[bool, bool]) -> float:
@@ -81,7 +86,7 @@ def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths
     free, emissions, _ = drawn(lengths, len(task.labels), seed)
     chain = LinearChain(len(task.labels), forbidden_tags(task)).double()
     chain.load_state_dict(free.state_dict())
-    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
+    chains, inner_S2 = whole(lengths)
     wanted, best, tags = 0.0, list[int](), list[int]()
     for part in emissions.split(lengths):
         paths = [p for p in itertools.product(range(len(task.labels)), repeat=len(part)) if well_formed(p, task)]
@@ -96,6 +101,51 @@ def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths
 def well_formed(path: tuple[int, ...], task: TagsTask) -> bool:
     names = [None, *(task.labels[number] for number in path), None]
     return all(may_follow(before, after, task.scheme) for before, after in itertools.pairwise(names))
+
+
+def test_pytorch_crf_says_the_same() -> None:
+    """Loss, gradients and best tags, of sentences of all lengths at once; its mask is a prefix, as it must be."""
+    torchcrf = pytest.importorskip("torchcrf", reason="pytorch-crf is not installed")
+    lengths = [3, 1, 12, 7, 7, 30, 2]
+    chain, emissions, tags = drawn(lengths, 9, 5)
+    reference = torchcrf.CRF(9, batch_first=True).double()
+    pairs = {"start_transitions": "start", "end_transitions": "end", "transitions": "transitions"}
+    reference.load_state_dict({theirs: getattr(chain, ours) for theirs, ours in pairs.items()})
+    padded, padded_tags = (pad_sequence([*each.split(lengths)], batch_first=True) for each in (emissions, tags))
+    mask = torch.arange(30) < torch.tensor(lengths)[:, None]
+    wanted = -reference(padded, padded_tags, mask=mask, reduction="sum")
+    chains, inner_S2 = whole(lengths)
+    found = chain.loss(emissions, tags, chains, inner_S2)
+    torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-12)
+    wanted.backward()
+    found.backward()
+    for theirs, ours in pairs.items():
+        torch.testing.assert_close(getattr(chain, ours).grad, getattr(reference, theirs).grad, atol=1e-9, rtol=1e-9)
+    best = chain.best(emissions, chains, inner_S2).split(lengths)
+    assert [each.tolist() for each in best] == reference.decode(padded, mask)
+
+
+def test_first_weights_are_small() -> None:
+    """U(-0.1, 0.1), as pytorch-crf's."""
+    chain = LinearChain(60)
+    assert chain.transitions.abs().max() <= 0.1 and 0.05 < chain.transitions.std().item() < 0.065
+
+
+def test_a_long_sentence_has_a_finite_loss() -> None:
+    """5,000 words in float32, with a tag that may begin nothing: no minus infinity anywhere, and a gradient."""
+    emissions = torch.randn(5_000, 3, requires_grad=True)
+    tags = torch.zeros(5_000, dtype=torch.int64)
+    loss = LinearChain(3, forbidden_tags(BIO2)).loss(emissions, tags, *whole([5_000]))
+    loss.backward()
+    assert 0 < loss.item() < -NEVER and emissions.grad is not None and emissions.grad.isfinite().all()
+
+
+def test_scores_are_added_up_in_float32() -> None:
+    """Fails where, with matrices in bfloat16, the loss of 200 words differs from that of float32 weights."""
+    chain, emissions, tags = drawn([200], 5, 1)
+    found = chain.bfloat16().loss(emissions.float(), tags, *whole([200]))
+    assert found.dtype == torch.float32
+    assert torch.equal(found, chain.float().loss(emissions.float(), tags, *whole([200])))
 
 
 # The tagger.

@@ -15,11 +15,9 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
+from trainer.complete_folders import alone
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
-from trainer.tasks.outputs import alone
-from trainer.tasks.saving import RECORD, task_json
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.vectors import embed, parts
 from trainer.tasks.vectors.embed import Embedder, embed_file
 from trainer.tasks.vectors.settings import EmbedSettings
@@ -90,10 +88,7 @@ def test_what_a_fine_tuned_folder_says_of_vectors_is_kept_to(tmp_path: Path) -> 
     """Fails where its pooling, its length or the encoder of passages is forgotten."""
     write_model(tmp_path / "model")
     for name, task in (("max", SimilarityTask(pooling="max")), ("two", RetrievalTask(shared=False, similarity="dot"))):
-        exported_model(task, tmp_path / "model", tmp_path / name)
-        (tmp_path / name / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
-        record = {"task": task_json(task), "max_length": 6}
-        (tmp_path / name / RECORD).write_text(json.dumps(record), encoding="utf-8")
+        exported_model(task, tmp_path / "model", tmp_path / name, {"max_length": 6})
     file = write_json_rows(tmp_path / "t.jsonl", [{"text": text} for text in TEXTS])
     asked = embedded(tmp_path / "max", file, tmp_path / "asked.parquet", pooling="max", max_length=6)
     kept = embedded(tmp_path / "max", file, tmp_path / "kept.parquet")

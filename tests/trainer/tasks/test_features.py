@@ -1,6 +1,5 @@
 """Features of encoders that learn nothing, two encoders, and a BiLSTM: what is read, learnt, saved and read back."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,18 +10,16 @@ import torch
 from safetensors.torch import load_file
 from small_models import write_model
 from small_tags import tags_job
-from small_tasks import encoded_for, exported_model, kept_of, predict, run
+from small_tasks import encoded_for, exported_model, kept_of, run, said_of
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.model.batches import Batch
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.heads.tagging.chains import Chains
-from trainer.tasks.heads.tagging.features import LAYERS, LayerFeatures, SentenceLSTM
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.tag_chains import Chains
+from trainer.tasks.heads.tags import LAYERS, LayerFeatures, SentenceLSTM
+from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.tags import FEATURES, TagsTask
-from trainer.tasks.saving import RECORD, load_task, task_json
-from trainer.training.parallel import joined
+from trainer.tasks.saving import load_task
 
 ROWS: list[dict[str, Any]] = [
     {"words": ["good", "-film", "xy"], "tags": ["B-X", "I-X", "O"]},
@@ -95,9 +92,7 @@ def test_what_has_features_is_read_back(tmp_path: Path, asked: dict[str, Any]) -
     """The same answers, by a folder that opens as the encoder; encoders of features have no dropout and no gradient."""
     write_model(tmp_path / "model", layers=4)
     task = replace(SMALL, **asked)
-    model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
-    (tmp_path / "out" / RECORD).write_text(json.dumps({"task": task_json(task)}))
+    model = exported_model(task, tmp_path / "model", tmp_path / "out", {})
     loaded, batch = load_task(tmp_path / "out"), batch_for(task, tmp_path / "model")
     with torch.no_grad():
         assert torch.equal(loaded.model.eval()(batch, answering=True), model(batch, answering=True))
@@ -141,8 +136,7 @@ def test_two_sides_are_learnt_from_and_read_back(tmp_path: Path) -> None:
     loaded = load_task(tmp_path / "out")
     shapes = [encoder.shape.causal for encoder in loaded.model.encoders()]
     assert shapes == ["left", "right"]
-    with joined() as ranks:
-        told = predict(tmp_path / "out", job.evaluation, tmp_path / "said", True, ranks)
+    told, _ = said_of(tmp_path / "out", job.evaluation, tmp_path / "said", True)
     assert told["scores"] == {name: pytest.approx(kept_of(record)[name]) for name in told["scores"]}
     begun = load_file(tmp_path / "gone" / "model.safetensors")
     second = load_file(tmp_path / "out" / "second" / "model.safetensors")

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import bert_words, write_model
+from small_models import bert_words, roberta_bytes, write_model
 
 from corpora.errors import InputError
 from trainer.tasks.prediction.fill import fill_masks, main
@@ -101,3 +101,12 @@ def test_a_tokenizer_that_does_not_know_the_mask_is_refused(tmp_path: Path) -> N
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"does not know \[MASK\] as one token"):
         fill_masks(tmp_path, "a [MASK]", 5)
+
+
+def test_bytes_of_a_token_are_shown_as_they_read(tmp_path: Path) -> None:
+    """In byte-level BPE a token has letters for its bytes; the text has what they stand for."""
+    weights = load_file(write_model(tmp_path, "roberta") / WEIGHTS)
+    weights["lm_head.bias"][roberta_bytes().id_of("\u0120")] = 100.0
+    save_file(weights, tmp_path / WEIGHTS, metadata={"format": "pt"})
+    [[guess]] = fill_masks(tmp_path, "a<mask>", 1)
+    assert (guess.token, guess.text, guess.probability) == ("\u0120", " ", 1.0)

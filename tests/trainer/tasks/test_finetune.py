@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_batches import opened
 from small_models import bert_words, write_model
 from small_tasks import LABELS, encoded_for, exported_model, judged_as, kept_of, new_job, run, sentences, write_rows
 from small_training import on_ranks
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import load
-from trainer.huggingface.pretrained import load_pretrained
-from trainer.tasks.encoding.batching import batch_of_items
+from trainer.huggingface.checkpoints import load, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.scores.classes import class_scores
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.scores.texts import class_scores, correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.text_encoder import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
 
@@ -193,10 +191,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
     """Fails where logits of single texts or of pairs differ."""
     write_model(tmp_path / "model", family)
     model = exported_model(THREE, tmp_path / "model", tmp_path / "out").double()
-    reference, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-        tmp_path / "out", output_loading_info=True
-    )
-    assert not any(info.values()), info
+    reference = opened(transformers.AutoModelForSequenceClassification, tmp_path / "out")
     assert type(reference).__name__ == f"{'Bert' if family == 'bert' else 'Roberta'}ForSequenceClassification"
     assert reference.config.id2label == {0: "a", 1: "b", 2: "c"}
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
@@ -205,7 +200,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
         rows = [{"text": text, "second": second} for text, second in zip(texts, seconds or [None] * 7, strict=True)]
         items = encoded_for(THREE, tmp_path / "model", rows, labelled=False).items
         with torch.no_grad():
-            wanted = reference.eval().double()(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits
+            wanted = reference(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits
             found = model(batch_of_items(items), answering=True)
         assert found.std() > 0.05, "the test compares nothing"
         torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=1e-6)  # logits are float32
@@ -363,3 +358,14 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
         torch.testing.assert_close(second[name], tensor, atol=1e-5, rtol=1e-4)
     learnt = [name for name in first.keys() & begun.keys() if not torch.equal(begun[name], first[name])]
     assert len(learnt) > 30, learnt
+
+
+def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
+    """RoBERTa drops before the dense layer too: with everything dropped its pooled vector is tanh of the bias."""
+    for family, drops_first in (("bert", False), ("roberta", True)):
+        model: Any = exported_model(THREE, write_model(tmp_path / family, family), tmp_path / f"{family}-out")
+        head, pooled = model.class_head.train(), list[torch.Tensor]()
+        head.dropout.p = 1.0
+        head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
+        assert torch.equal(head(torch.ones(2, 32)), head.decision.bias.expand(2, -1))
+        assert torch.equal(pooled[0][0], head.pooler.dense.bias.tanh()) == drops_first

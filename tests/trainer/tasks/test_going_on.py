@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 import tiers
+from safetensors.torch import load_file, save_file
 from small_models import write_model
 from small_tasks import end_after, exported_model, judged_as, new_job, run, sentences, write_rows
 from small_training import flip
 
 from corpora.errors import InputError
+from trainer.complete_folders import alone
+from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.metrics import MetricsLog
 from trainer.tasks.finetuning import finetune
 from trainer.tasks.kinds.texts import ClassesTask
-from trainer.tasks.outputs import alone
-from trainer.tasks.saving import RECORD
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
 
@@ -99,13 +100,10 @@ def begun_how(folder: Path) -> tuple[bool, list[str]]:
 def teacher_in(folder: Path, more: float = 0.0) -> str:
     """The folder of a teacher, the same but for one weight."""
     teacher = folder / "teacher"
-    model = exported_model(ClassesTask(labels=("bad", "good")), folder / "model", teacher)
-    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    state["class_head.decision.bias"][0] += more
-    task, settings = ClassesTask(labels=("bad", "good")), finetune.load_pretrained(folder / "model")
-    finetune.write_task(teacher, state, task, settings.settings, settings.inputs)
-    (teacher / RECORD).write_text(json.dumps({"task": {"kind": "classes", "labels": ["bad", "good"]}}))
-    (teacher / "tokenizer.json").write_bytes((folder / "model" / "tokenizer.json").read_bytes())
+    exported_model(ClassesTask(labels=("bad", "good")), folder / "model", teacher, {})
+    state = load_file(teacher / WEIGHTS)
+    state["classifier.bias"][0] += more
+    save_file(state, teacher / WEIGHTS, metadata={"format": "pt"})
     return str(teacher)
 
 
@@ -153,6 +151,15 @@ def ended_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, step: int) ->
         with pytest.raises(KeyboardInterrupt):
             run(job)
     assert (Path(job.output).with_name(".out.tmp") / "checkpoints" / f"step-{step:08d}").is_dir(), "nothing is there"
+
+
+def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a teacher makes each run another one."""
+    new_job(tmp_path)
+    job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
+    ended_after(monkeypatch, job, 2)
+    run(job)
+    assert begun_how(tmp_path / "out") == (True, [])
 
 
 @pytest.mark.parametrize("best", [True, False])

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from small_tasks import kept_of, new_job, predict, run, sentences, write_rows
+from small_tasks import kept_of, new_job, run, said_of, sentences, write_rows
 
 from corpora.errors import InputError
 from trainer.tasks.registry import read_task
-from trainer.training.parallel import joined
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "ordered_classes"
 POINTS = """
@@ -57,8 +56,7 @@ def test_a_task_of_a_package_is_learnt(tmp_path: Path) -> None:
     assert record["task"]["package"] == "ordered-classes-example 1.0"
     assert record["task"]["labels"] == ["0", "1", "2", "3"]
     assert kept_of(record)["spearman"] > 0.5 and record["metric"] == "spearman"
-    with joined() as ranks:
-        told = predict(tmp_path / "out", files[1], tmp_path / "said.jsonl", True, ranks)
+    told, _ = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl", True)
     assert told["scores"] == {name: pytest.approx(kept_of(record)[name]) for name in told["scores"]}
     words = write_rows(tmp_path / "words.tsv", [("a film", "much"), ("no film", "little")])
     with pytest.raises(InputError, match="the labels are no numbers, so their order is not known"):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.tasks.contract import TaskItem, Tokens
-from trainer.tasks.encoding.batching import shortest_first
-from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.data import PackedItems
+from trainer.tasks.heads.task_model import shortest_first
 
 
 def drawn_items(lengths: Sequence[Sequence[int]], seed: int) -> list[TaskItem]:

@@ -10,19 +10,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_models import WORDS, write_model
-from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_json_rows
+from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said_of, write_json_rows
 from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.tasks.embeddings import VectorFile
-from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.embedding import pooled
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
-from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextTask
-from trainer.tasks.saving import RECORD, load_task, task_json
-from trainer.tasks.scores.ranking import ranking_scores
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.vectors import pooled
+from trainer.tasks.kinds.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
+from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.scores.vectors import ranking_scores
 from trainer.tasks.vectors.embed import Embedder, embed_file
 from trainer.tasks.vectors.retrieve import Search
 from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
@@ -69,10 +68,8 @@ def test_passages_are_learnt_to_be_found(tmp_path: Path, shared: bool) -> None:
     write_json_rows(tmp_path / "train.jsonl", answers(2))
     assert kept_of(run(none))["mrr@10"] < 0.7
     assert (Path(job.output) / "modules.json").is_file() == shared
-    with joined() as ranks:
-        said = predict(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True, ranks)
+    said, lines = said_of(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True)
     assert said["scores"] == {name: pytest.approx(kept[name], abs=1e-6) for name in said["scores"]}
-    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     assert sum(line["similarities"][0] > line["similarities"][1] for line in lines) > 5
 
 
@@ -217,18 +214,13 @@ def test_rows_to_learn_from_are_made_of_judgements(tmp_path: Path) -> None:
     assert task.example(rows[0], True).negatives == tuple(rows[0]["negative"])
 
 
-def reranker(folder: Path, name: str, task: TextTask) -> Any:
-    model = exported_model(task, folder / "model", folder / name)
-    (folder / name / "tokenizer.json").write_bytes((folder / "model" / "tokenizer.json").read_bytes())
-    (folder / name / RECORD).write_text(json.dumps({"task": task_json(task)}), encoding="utf-8")
-    return model
-
-
 def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
     """Fails where pairs are mixed up, the wrong class counts, or scores before and after are the same run's."""
     job = asked(tmp_path)
-    reranker(tmp_path, "number", NumberTask())
-    reranker(tmp_path, "classes", ClassesTask(labels=("no", "yes")))
+    tasks = {"number": NumberTask(), "classes": ClassesTask(labels=("no", "yes")), "alike": SimilarityTask(),
+             "single": ClassesTask(labels=("no", "yes"), pairs=False)}  # fmt: skip
+    for name, task in tasks.items():
+        exported_model(task, tmp_path / "model", tmp_path / name, {})
     before = searched(job, tmp_path)["scores"]
     done = searched(replace(job, rerank=str(tmp_path / "number")), tmp_path)
     assert done["before"] == before
@@ -247,10 +239,7 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
             assert run_of(job.output)["q1"]["b"] == pytest.approx(wanted, abs=1e-5)
     with pytest.raises(InputError, match="knows the labels no, yes, not 'maybe'"):
         searched(replace(job, rerank=str(tmp_path / "classes"), relevant="maybe"), tmp_path)
-    reranker(tmp_path, "single", ClassesTask(labels=("no", "yes"), pairs=False))
     with pytest.raises(InputError, match="fine-tuned on pairs"):
         searched(replace(job, rerank=str(tmp_path / "single")), tmp_path)
-    exported_model(SimilarityTask(), tmp_path / "model", tmp_path / "alike")
-    (tmp_path / "alike" / RECORD).write_text(json.dumps({"task": task_json(SimilarityTask())}), encoding="utf-8")
     with pytest.raises(InputError, match="is of the task 'similarity', but query and document"):
         searched(replace(job, rerank=str(tmp_path / "alike")), tmp_path)

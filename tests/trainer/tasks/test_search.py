@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.embeddings import (
-    VectorFile,
-    VectorRows,
-    VectorsMade,
-    new_vectors,
-    vector_schema,
-    vector_table,
-)
+from trainer.tasks.embeddings import VectorFile, VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
 from trainer.tasks.kinds.vectors import similarities
 from trainer.tasks.vectors.search import check_comparable, exact_search, indexed_search
 

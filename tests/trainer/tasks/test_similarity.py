@@ -1,6 +1,5 @@
 """Vectors of texts: poolings and losses by their definitions, what is learnt, and what sentence-transformers says."""
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,18 +12,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from small_models import WORDS, write_model
-from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_rows
+from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said_of, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.finetuning.vector_files import write_vector_files
-from trainer.tasks.heads.embedding import Sides, match_loss
-from trainer.tasks.heads.task_model import answers_of
-from trainer.tasks.kinds.similarity import SimilarityTask
-from trainer.tasks.kinds.vectors import VectorExample, own_ranking
-from trainer.tasks.saving import load_task
-from trainer.tasks.scores.classes import means
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.heads.task_model import answers_of, batch_of_items
+from trainer.tasks.heads.vectors import Sides, match_loss
+from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
+from trainer.tasks.saving import load_task, write_vector_files
+from trainer.tasks.scores.texts import correlations, means
 from trainer.tasks.settings import FinetuneJob
 from trainer.training.parallel import joined
 
@@ -51,7 +46,7 @@ def fitted(task: SimilarityTask, rows: Any = PAIRS) -> SimilarityTask:
 
 def losses_of(task: SimilarityTask, folder: Path, rows: Any = PAIRS) -> tuple[Any, Any, Any, torch.Tensor]:
     """The model, its vectors by pair, the batch, and what it says the losses are."""
-    model = exported_model(task, folder / "model", folder / "out")
+    model = exported_model(task, folder / "model", folder / "out", {})
     batch = batch_of_items(encoded_for(task, folder / "model", rows).items)
     with torch.no_grad():
         vectors = model.outputs(batch)
@@ -83,10 +78,6 @@ def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path)
     logits = torch.cat([one, other, (one - other).abs()], 1) @ model.pair_head.weight.detach().T
     assert float(losses[0, 0]) == pytest.approx(
         float(F.cross_entropy(logits, torch.tensor([1, 2, 0]), reduction="sum")), rel=1e-4
-    )
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
-    (tmp_path / "out" / "finetune.json").write_text(
-        '{"task": {"kind": "similarity", "loss": "softmax", "labels": ["maybe", "no", "yes"]}}', encoding="utf-8"
     )
     with torch.no_grad():
         answers = load_task(tmp_path / "out").model.eval().answers(batch)
@@ -191,10 +182,8 @@ def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
     unlearnt = kept_of(run(alike_job(tmp_path, "none", {}, learning_rate=0.0)))
     assert (Path(job.output) / "modules.json").is_file() and (Path(job.output) / "1_Pooling" / "config.json").is_file()
     assert kept["spearman"] > 0.8 and kept["spearman_at_8"] > 0.8 and unlearnt["spearman"] < 0.65
-    with joined() as ranks:
-        said = predict(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True, ranks)
+    said, lines = said_of(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True)
     assert said["scores"]["spearman"] == pytest.approx(kept["spearman"], abs=1e-6)
-    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text(encoding="utf-8").splitlines()]
     gold = [float(row[2]) for row in alike(60, 2)]
     assert correlations(gold, [line["cosine"] for line in lines])["pearson"] == pytest.approx(kept["pearson"], abs=1e-4)
 
@@ -208,9 +197,6 @@ def test_vectors_are_those_of_sentence_transformers(
     write_model(tmp_path / "model", family)
     task = fitted(SimilarityTask(pooling=pooling))
     model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        if (tmp_path / "model" / name).is_file():
-            (tmp_path / "out" / name).write_bytes((tmp_path / "model" / name).read_bytes())
     write_vector_files(tmp_path / "out", task, 32, 12)
     texts = ["good", "the film was very long and the plot was bad .", "a scene"]
     rows = [{"text": text, "second": "x", "label": 1} for text in texts]
@@ -230,11 +216,7 @@ def test_vectors_are_those_of_sentence_transformers(
 def test_each_first_text_is_ranked_among_all_seconds() -> None:
     """Fails where equal texts are several, negatives are not ranked, or another's second counts as found."""
     east, north, west = np.eye(3, dtype=np.float32)
-    examples = [
-        VectorExample("a", "x", ("y",)),
-        VectorExample("a", "z"),
-        VectorExample("b", "x"),
-    ]
+    examples = [VectorExample("a", "x", ("y",)), VectorExample("a", "z"), VectorExample("b", "x")]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
     found = means(own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
     # a: x first, of its two; b: y is first, x or z second

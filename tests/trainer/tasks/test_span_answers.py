@@ -11,24 +11,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_batches import padded_inputs, present_tokens, small_batch, small_inputs, small_settings
+from small_batches import padded_inputs, present_tokens, small_batch, small_inputs
 from small_models import write_model
-from small_tasks import encoded_for, kept_of, new_job, predict, run, scattered
+from small_tasks import both_models, encoded_for, kept_of, new_job, run, said_of
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
-from trainer.model.encoder import TransformerEncoder
-from trainer.settings.model import FAMILIES, encoder_shape
+from trainer.huggingface.checkpoints import load_pretrained
+from trainer.settings.model import FAMILIES
 from trainer.tasks.data import EncodedExamples
 from trainer.tasks.encoding.windows import best_spans, deciding
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.answers import SpanTask, official_answers
-from trainer.tasks.saving import load_task, write_task
 from trainer.tasks.scores.answers import optional_answer_scores
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.parallel import joined
 
 # The model.
 
@@ -37,15 +33,7 @@ from trainer.training.parallel import joined
 def test_transformers_opens_an_export_with_equal_logits_and_loss(
     tmp_path: Path, transformers: ModuleType, family: str
 ) -> None:
-    settings, inputs = small_settings(family=family), small_inputs(family)
-    encoder = TransformerEncoder(encoder_shape(settings, inputs))
-    pretrained = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    model = scattered(build_task_model(SpanTask(), Pretrained(settings, inputs, pretrained)))
-    write_task(tmp_path, model.state_dict(), SpanTask(), settings, inputs)
-    reference, info = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(info.values()), info
-    assert type(reference).__name__ == FAMILIES[family].names.architectures["spans"]
-    model, reference = model.eval().double(), reference.eval().double()
+    model, reference = both_models(SpanTask(), family, tmp_path, transformers.AutoModelForQuestionAnswering)
     segments = FAMILIES[family].segment_types > 1
     for lengths in ((7, 12, 3, 20), (12, 12, 12)):
         batch = small_batch(lengths, pairs=False)
@@ -55,7 +43,7 @@ def test_transformers_opens_an_export_with_equal_logits_and_loss(
         batch = replace(batch, targets={"start": places, "end": places + 1 - 1 // (1 + places)})
         with torch.no_grad():
             said = reference(
-                **padded_inputs(batch, inputs.special_ids.pad, segments),
+                **padded_inputs(batch, small_inputs(family).special_ids.pad, segments),
                 start_positions=batch.targets["start"], end_positions=batch.targets["end"],
             )  # fmt: skip
             found, sums = model(batch, answering=True).double(), model(batch)
@@ -63,7 +51,6 @@ def test_transformers_opens_an_export_with_equal_logits_and_loss(
         assert found.std() > 0.05, "the test compares nothing"
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(sums[0, 0].double() / 3, said.loss, atol=1e-5, rtol=1e-5)  # of rows of equal length
-    assert load_task(tmp_path).task == SpanTask()
 
 
 def test_softmax_within_groups_is_that_of_each_group() -> None:
@@ -283,19 +270,15 @@ def question_job(folder: Path, output: str = "out", rows: int = 96, impossible: 
     return replace(job, training=files[0], evaluation=files[1], task=task)
 
 
-def said_of(folder: Path, path: Path, labelled: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    with joined() as ranks:
-        done = predict(folder, FileSettings(path=str(path), format="squad"), folder / "said.jsonl", labelled, ranks)
-    return done, [json.loads(line) for line in (folder / "said.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     """Fails where windows, targets, the threshold or its way into the folder are wrong."""
     record = run(question_job(tmp_path, rows=60, epochs=3))
     kept = kept_of(record)
     assert record["metric"] == "f1" and kept["best_f1"] == kept["f1"] > 0.9, kept
     assert record["task"]["impossible"] and record["task"]["null_threshold"] == kept["best_f1_threshold"]
-    told, lines = said_of(tmp_path / "out", tmp_path / "dev.json", labelled=True)
+    told, lines = said_of(
+        tmp_path / "out", FileSettings(path=str(tmp_path / "dev.json"), format="squad"), tmp_path / "said", True
+    )
     assert told["scores"]["f1"] == pytest.approx(kept["best_f1"]) and told["examples"] == 30
     for number, line in enumerate(lines):
         silent = line["null_odds"] > record["task"]["null_threshold"]
@@ -305,7 +288,9 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     for paragraph in content["data"][0]["paragraphs"]:
         del paragraph["qas"][0]["answers"], paragraph["qas"][0]["is_impossible"]
     (tmp_path / "test.json").write_text(json.dumps(content))
-    unlabelled, again = said_of(tmp_path / "out", tmp_path / "test.json", labelled=False)
+    unlabelled, again = said_of(
+        tmp_path / "out", FileSettings(path=str(tmp_path / "test.json"), format="squad"), tmp_path / "said"
+    )
     assert again == lines and unlabelled["scores"] == {}
     answers = official_answers(lines)
     assert answers.texts == {line["id"]: line["text"] for line in lines}

@@ -11,16 +11,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import write_model
-from small_tasks import encoded_for, exported_model, kept_of, new_job, predict, run, write_json_rows
+from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said_of, write_json_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.encoding.batching import batch_of_items
 from trainer.tasks.formats.records import Unusable
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.kinds.summary import SummaryTask, best_sentences, greedy_extract, words_of
 from trainer.tasks.saving import MORE
-from trainer.training.parallel import joined
 
 # What is learnt of a summary.
 
@@ -153,16 +152,9 @@ def test_summaries_are_learnt(tmp_path: Path) -> None:
     record = run(replace(job, training=files[0], evaluation=files[1], task={"kind": "summary", "take": 2, "block": 0}))
     kept = kept_of(record)
     assert record["metric"] == "rouge1" and kept["rouge1"] > 0.95 and kept["rougeLsum"] > 0.95, kept
-    with joined() as ranks:
-        told = predict(tmp_path / "out", files[1], tmp_path / "said.jsonl", True, ranks)
-        assert told["scores"] == {name: pytest.approx(kept[name]) for name in told["scores"]}
-        said = (tmp_path / "said.jsonl").read_text()
-        bare = [{"sentences": json.loads(line)["sentences"]} for line in Path(files[1].path).read_text().splitlines()]
-        predict(
-            tmp_path / "out", write_json_rows(tmp_path / "bare.jsonl", bare), tmp_path / "again.jsonl", False, ranks
-        )
-    again = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
-    assert [{"id": number, **line} for number, line in enumerate(again)] == [
-        {**json.loads(line)} for line in said.splitlines()
-    ]
+    told, said = said_of(tmp_path / "out", files[1], tmp_path / "said.jsonl", True)
+    assert told["scores"] == {name: pytest.approx(kept[name]) for name in told["scores"]}
+    bare = [{"sentences": json.loads(line)["sentences"]} for line in Path(files[1].path).read_text().splitlines()]
+    _, again = said_of(tmp_path / "out", write_json_rows(tmp_path / "bare.jsonl", bare), tmp_path / "again.jsonl")
+    assert [{"id": number, **line} for number, line in enumerate(again)] == said
     assert all(len(line["probabilities"]) == 5 and line["summary"].count("\n") == 1 for line in again)

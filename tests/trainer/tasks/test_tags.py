@@ -1,6 +1,5 @@
 """A tag for each word: what is read, learnt, judged and said, and that Hugging Face's classes say the same."""
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,22 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import write_model
 from small_tags import tagged, tags_job, write_conll
-from small_tasks import encoded_for, exported_model, kept_of, predict, run, write_json_rows
+from small_tasks import encoded_for, exported_model, kept_of, run, said_of, write_json_rows
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of
+from trainer.tasks.encoding.sentences import MOST_WINDOWS, parts_of, pieces_of
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.kinds.tag_schemes import in_scheme, may_follow, scheme_of
 from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask
 from trainer.tasks.saving import load_task
-from trainer.tasks.scores.spans import spans_of
+from trainer.tasks.scores.tags import spans_of
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.training.parallel import joined
 
 SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")
 
@@ -44,12 +42,10 @@ def test_spans_are_learnt_and_said(tmp_path: Path) -> None:
     kept = kept_of(record)
     assert record["metric"] == "f1" and kept["f1"] > 0.95 and record["task"]["written"] == "BIO2"
     assert record["task"]["labels"] == ["O", "B-HATE", "I-HATE", "B-LIKE", "I-LIKE"]
-    with joined() as ranks:
-        told = predict(tmp_path / "out", FileSettings(path=str(tmp_path / "dev.conll")), tmp_path / "s", True, ranks)
+    told, lines = said_of(tmp_path / "out", FileSettings(path=str(tmp_path / "dev.conll")), tmp_path / "s", True)
     assert told["scores"] == {
         name: pytest.approx(kept[name]) for name in ("f1", "precision", "recall", "token_accuracy")
     }
-    lines = [json.loads(line) for line in (tmp_path / "s").read_text().splitlines()]
     gold = tagged(40, 2)
     assert [line["words"] for line in lines] == [[word for word, _ in sentence] for sentence in gold]
     [place] = [n for n, sentence in enumerate(gold) if sum(word == "good" for word, _ in sentence) == 1][:1]
@@ -98,7 +94,6 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
         ]
     assert found.shape == (7, 3) and found.std() > 0.05, "the test compares nothing"
     torch.testing.assert_close(found.double(), torch.cat(said), atol=1e-5, rtol=1e-5)
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
     loaded = load_task(tmp_path / "out")
     assert loaded.task == SMALL
     assert all(
@@ -133,6 +128,15 @@ def test_points_are_first_pieces(folder: Path) -> None:
     assert read_words(item, folder) == ["good", "plot", "was", "a", "e"]
     assert item.origin.tolist() == [[0, 0], [0, 1], [0, 3], [0, 5], [0, 6]]
     assert item.targets[CHAINS].tolist() == [5]
+
+
+def test_words_of_a_byte_level_tokenizer_are_those_of_running_text(tmp_path: Path) -> None:
+    """Fails where words after the first lack the space with which pre-training has seen them."""
+    encoder = TextEncoder.of(write_model(tmp_path, "roberta"), load_pretrained(tmp_path).inputs, 40)
+    [found] = pieces_of(encoder, [["good", "дом", "x"]])
+    assert found.ids.tolist() == encoder.pieces(["good дом x"])[0].ids
+    pieces = [encoder.tokenizer.id_to_token(number) for number in found.ids[found.firsts]]
+    assert (pieces, found.words.tolist()) == (["g", "Ġ", "Ġ"], [0, 1, 2])
 
 
 def test_nothing_of_a_long_sentence_is_lost(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A task checks a file's columns, and what it makes of the names of classes in it."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +14,15 @@ from small_tasks import encoded_for, exported_model
 from corpora.errors import InputError
 from trainer.tasks import data
 from trainer.tasks.data import read_file
-from trainer.tasks.encoding.batching import batch_of_items, void
 from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.heads.task_model import batch_of_items, void
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
+from trainer.tasks.kinds.vectors import SimilarityTask
 from trainer.tasks.registry import read_task
 
 
@@ -75,6 +76,20 @@ def test_numbers_that_are_all_one_are_refused() -> None:
     rows = [task.example({"text": text, "label": "3"}, True) for text in ("a", "b")]
     with pytest.raises(InputError, match="here: every row has the number 3: there is nothing to learn"):
         task.fitted(rows, "here")
+
+
+def test_a_packed_table_is_a_table_for_every_task(tmp_path: Path) -> None:
+    """Fails where a task whose files are columns of words takes the lines of a packed .jsonl for words."""
+    path = tmp_path / "rows.JSONL.gz"
+    path.write_bytes(gzip.compress(b'{"words": ["a", "b"], "tags": ["O", "B-x"]}\n'))
+    (sentence,) = read_file(read_task({"kind": "tags"}), FileSettings(path=str(path))).examples
+    assert (sentence.words, sentence.tags) == (("a", "b"), ("O", "B-x"))
+
+
+def test_a_label_that_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\tgood\nb\tso so\n")
+    with pytest.raises(InputError, match=r"2 label is no number \(first in line 2, 'good'\)"):
+        read_file(NumberTask(), FileSettings(path=str(tmp_path / "rows.tsv")))
 
 
 def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 from small_models import write_model
-from small_tasks import exported_model, kept_of, new_job, predict, run, sentences, write_rows
+from small_tasks import exported_model, kept_of, new_job, run, said_of, sentences, write_rows
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.data import encode, read_file, sha256_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
-from trainer.tasks.heads.classes import TAUGHT
+from trainer.tasks.heads.texts import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
-from trainer.tasks.saving import RECORD, load_task
+from trainer.tasks.saving import load_task
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import joined
@@ -26,13 +26,7 @@ from trainer.training.parallel import joined
 
 def teacher_of(folder: Path, task: TaughtTask, family: str = "bert") -> Path:
     """A folder with weights of chance, of another vocabulary where the family has one."""
-    exported_model(task, write_model(folder / f"{family}-model", family), folder / "teacher")
-    settings = {name: getattr(task, name) for name in ("labels", "multi_label") if hasattr(task, name)}
-    record = {"task": {"kind": task.kind, **settings}, "max_length": 40}
-    (folder / "teacher" / RECORD).write_text(json.dumps(record), encoding="utf-8")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        if (folder / f"{family}-model" / name).is_file():
-            (folder / "teacher" / name).write_bytes((folder / f"{family}-model" / name).read_bytes())
+    exported_model(task, write_model(folder / f"{family}-model", family), folder / "teacher", {"max_length": 40})
     return folder / "teacher"
 
 
@@ -80,9 +74,7 @@ def test_a_teacher_of_another_vocabulary_says_what_it_predicts(tmp_path: Path) -
     rows = [{"text": text, "label": "abc"[number % 3]} for number, (text, _) in enumerate(sentences(9, 4))]
     said = taught_items(ClassesTask(labels=("a", "b", "c"), teacher=str(folder)), tmp_path, rows)
     asked = new_job(tmp_path).training
-    with joined("cpu") as ranks:
-        predict(folder, replace(asked, path=str(tmp_path / "rows.jsonl")), tmp_path / "answers.jsonl", False, ranks)
-    lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    _, lines = said_of(folder, replace(asked, path=str(tmp_path / "rows.jsonl")), tmp_path / "answers.jsonl")
     wanted = np.array([[line["probabilities"][label] for label in "abc"] for line in lines])
     shares = np.exp(np.concatenate(said))
     np.testing.assert_allclose(shares / shares.sum(-1, keepdims=True), wanted, atol=1e-5)

@@ -11,12 +11,10 @@ from small_models import write_model
 from small_tasks import scattered
 from torch import Tensor
 
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
+from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.encoding.batching import batch_of
-from trainer.tasks.heads.continuing import Remembering
-from trainer.tasks.heads.next_word import NextModel
-from trainer.tasks.heads.task_model import build_task_model
+from trainer.tasks.heads.next_word import NextModel, Remembering
+from trainer.tasks.heads.task_model import batch_of, build_task_model
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.prediction.generate import Drawing, continued, repeated_less
 

@@ -18,30 +18,23 @@ from small_tasks import (
     judged_as,
     kept_of,
     new_job,
-    predict,
     run,
+    said_of,
     sentences,
     write_json_rows,
     write_rows,
 )
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.saving import HEADS, RECORD, load_task
-from trainer.tasks.settings import FinetuneSettings, with_published
+from trainer.tasks.settings import FinetuneSettings, published_as, with_published
 from trainer.training.parallel import joined
-
-
-def said_of(folder: Path, file: FileSettings, output: Path, labelled: bool = False) -> tuple[dict[str, Any], Any]:
-    """Return the report of `predict`, and its lines."""
-    with joined() as ranks:
-        told = predict(folder, file, output, labelled, ranks)
-    return told, [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
 def test_several_classes_at_once(tmp_path: Path, transformers: ModuleType) -> None:
@@ -153,7 +146,6 @@ def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, famil
     """Fails where another model comes back, or where one of the hub's folders of the same class is not taken."""
     write_model(tmp_path / "model", family)
     model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    (tmp_path / "out" / "tokenizer.json").write_bytes((tmp_path / "model" / "tokenizer.json").read_bytes())
     found = load_task(tmp_path / "out")
     assert type(found.task) is type(task) and not (tmp_path / "out" / RECORD).exists()
     assert all(torch.equal(tensor, found.model.state_dict()[name]) for name, tensor in model.state_dict().items())
@@ -212,3 +204,27 @@ def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
         pytest.raises(InputError, match="1 of 2 answers of the model are not finite numbers"),
     ):
         answers_of(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)
+
+
+def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged_as(monkeypatch, [(0, 3), (0, 2), (0, 2)])
+    assert run(new_job(tmp_path, rows=16, restarts=3))["best"] == 1
+
+
+def test_a_classifier_begins_another_task(tmp_path: Path) -> None:
+    """As RTE begins with what was learnt of MNLI: the encoder is taken, the head is not."""
+    first = exported_model(ClassesTask(labels=("x", "y", "z")), write_model(tmp_path / "one"), tmp_path / "model")
+    run(new_job(tmp_path, rows=24, learning_rate=0.0))
+    learnt = load_task(tmp_path / "out").model.state_dict()
+    assert all(torch.equal(tensor, learnt[f"encoder.{name}"]) for name, tensor in first.encoder.state_dict().items())
+    assert learnt["class_head.decision.weight"].shape[0] == 2
+
+
+def test_features_are_learnt_at_a_rate_of_their_own() -> None:
+    """Fails where an LSTM that begins from nothing gets the small rate of an encoder that is tuned."""
+    for size in ("tiny", "base"):
+        kind = published_as({"kind": "tags", "features": "last"})
+        taken = with_published(FinetuneSettings(epochs=5), ModelSettings(size=size), kind)
+        assert (taken.learning_rate, taken.batch, taken.epochs, taken.patience) == (1e-3, 64, 5, 25)

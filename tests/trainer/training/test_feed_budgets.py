@@ -16,7 +16,8 @@ from trainer.model.objective import build_model
 from trainer.objectives.contract import IGNORED
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.training.feed import STEP_COUNTS, Feed, MicroBatch
+from trainer.training.feed import Feed
+from trainer.training.learner import STEP_COUNTS, MicroBatch
 
 PHASES = (PhaseSettings(steps=3, batch=20),)
 

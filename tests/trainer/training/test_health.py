@@ -8,13 +8,7 @@ import pytest
 
 from corpora.errors import InputError
 from trainer.families.contract import SpecialIds
-from trainer.training.reports import (
-    FLAT_STEPS,
-    Health,
-    counted_texts,
-    judged_texts,
-    stop_or_tell,
-)
+from trainer.training.reports import FLAT_STEPS, Health, counted_texts, judged_texts, stop_or_tell
 
 CHANCE = math.log(30_000)
 IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)

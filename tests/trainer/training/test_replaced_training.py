@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_training import (
-    SmallStore,
-    exported_bytes,
-    of,
-    said,
-    small_job,
-    train_here,
-)
+from small_training import SmallStore, exported_bytes, of, said, small_job, train_here
 
 from trainer.huggingface.checkpoints import load
 from trainer.jobs.job import JOB, TrainingJob

@@ -10,16 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from small_batches import far_from_zero
-from small_training import (
-    SmallStore,
-    exported,
-    exported_bytes,
-    of,
-    small_job,
-    small_model,
-    train_here,
-    train_on_ranks,
-)
+from small_training import SmallStore, exported, exported_bytes, of, small_job, small_model, train_here, train_on_ranks
 
 from corpora.errors import InputError
 from trainer.build import plan_model

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.training.feed import commonest, count_right, rarer_words
+from trainer.training.feed import commonest, rarer_words
+from trainer.training.learner import count_right
 
 MASKED = st.lists(st.tuples(st.integers(0, 11), st.booleans(), st.integers(0, 11)), max_size=40)
 

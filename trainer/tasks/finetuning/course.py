@@ -22,18 +22,23 @@ from corpora.store.randomness import stream
 from corpora.store.settings import settings_json
 from shards.reading.loader import TALLIES
 from shards.reading.order import cut, examples_at, share
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.metrics import MetricsLog
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.contract import Task, TaskItem
-from trainer.tasks.data import EncodedExamples
-from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
-from trainer.tasks.encoding.packing import PackedItems
-from trainer.tasks.heads.task_model import TaskModel, answers_of, build_task_model, freeze
+from trainer.tasks.data import EncodedExamples, PackedItems
+from trainer.tasks.heads.task_model import (
+    TaskModel,
+    answers_of,
+    batch_of_items,
+    build_task_model,
+    freeze,
+    shortest_first,
+    void,
+)
 from trainer.tasks.settings import FinetuneSettings
 from trainer.training.checkpoints.folders import Checkpoints, Cursor, Saved
-from trainer.training.feed import STEP_COUNTS, MicroBatch, Step, counted
-from trainer.training.learner import Learner
+from trainer.training.learner import STEP_COUNTS, Learner, MicroBatch, Step, counted
 from trainer.training.loop import Course, StopSignal
 from trainer.training.parallel import FIRST_SECONDS, Ranks
 from trainer.training.reports import FirstSteps, Noted, Numbers, Speed, named

@@ -39,20 +39,18 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
-from trainer.complete_folders import check_files, described, read_finished
-from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
+from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
-from trainer.huggingface.pretrained import Pretrained, load_pretrained
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
 from trainer.tasks.finetuning.teacher import taught_by_teacher
-from trainer.tasks.finetuning.vector_files import write_vector_files
+from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.outputs import alone, check_output, written_json
 from trainer.tasks.registry import read_task
-from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task
+from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task, write_vector_files
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
 from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
@@ -124,7 +122,8 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     files = read_file(task, job.training)
     task = task.fitted(files.examples, files.path)
     training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
-    task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
+    if isinstance(task, TaughtTask) and task.teacher:
+        task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
     training = replace(training, examples=())  # their items are all that is needed from here on
     return TaskData(task, training, evaluation, pretrained, max_length)
 

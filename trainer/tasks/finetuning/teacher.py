@@ -17,8 +17,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.tasks.contract import Task
-from trainer.tasks.data import EncodedExamples, encoded_items, sha256_of
-from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.data import EncodedExamples, PackedItems, encoded_items, sha256_of
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import TEACHER, TaughtTask
 from trainer.tasks.saving import MORE, Loaded, load_task
@@ -27,15 +26,13 @@ from trainer.training.parallel import Ranks
 
 
 def taught_by_teacher(
-    task: Task, encoded: Sequence[EncodedExamples], ranks: Ranks
+    task: TaughtTask, encoded: Sequence[EncodedExamples], ranks: Ranks
 ) -> tuple[Task, Sequence[EncodedExamples]]:
-    """Return a fitted task and its items; where it has a teacher, with that one's answers as the target `teacher`.
+    """Return a fitted task that has a teacher, and its items, with the teacher's answers as the target `teacher`.
 
     The task then has the name and the digest of its teacher, in place of the folder. All processes must call it.
     Raises InputError where the teacher is for another task.
     """
-    if not isinstance(task, TaughtTask) or not task.teacher:
-        return task, encoded
     folder = Path(task.teacher)
     loaded = load_task(folder)
     if not isinstance(loaded.task, TaughtTask):

@@ -1,15 +1,15 @@
 """Labelled data in the formats in which they are published, as records of roles. Without torch.
 
-    file ─► opening ─► a format's reader ─► reading: what a record lacks ─► (line, example)
-             (unpacked)   tables, ...           └─ counted with its reason and its first line
+    file ─► its lines, unpacked ─► a format's reader ─► reading: what a record lacks ─► (line, example)
+            records                tables, ...           └─ counted with its reason and its first line
 
 A role is what a value is for a task: `text`, `second` and `label`; `words` and `tags`; `question`, `context` and
-`answers`; `choices`. `records.py` holds the settings of a file, what became of its records, and makes texts, labels and
-numbers of their values; `reading.py` is the page that all formats go through, and `opening.py` gives their text and its
-lines. A format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`,
-`.json`) and `parquet.py`; `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers;
-`choices.py`, one answer of several (COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`,
-mentions in abstracts. `trec.py` reads what retrieval needs: documents, queries, judgements; it writes runs.
-`published.py` knows published sets by name (GLUE, SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns,
-labels and metrics; `submissions.py` writes the files in which answers to a test split are handed in.
+`answers`; `choices`. `records.py` holds the settings of a file, gives its text and its lines, counts what became of its
+records, and makes texts, labels and numbers of their values; `reading.py` is the page that all formats go through. A
+format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`, `.json`) and `parquet.py`;
+`conll.py`, words with tags in columns; `squad.py`, questions with spans as answers; `choices.py`, one answer of several
+(COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`, mentions in abstracts. `trec.py` reads what
+retrieval needs: documents, queries, judgements; it writes runs. `published.py` knows published sets by name (GLUE,
+SuperGLUE, SQuAD, RACE, CoNLL-2003 and others): their files, columns, labels and metrics; `submissions.py` writes the
+files in which answers to a test split are handed in.
 """

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.store.settings import bind, toml_table, unknown_key
-from trainer.tasks.formats.opening import lines_of, opened
-from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.formats.records import FileSettings, lines_of, opened
 from trainer.tasks.formats.submissions import Submission
 
 TRAINED = ("train", "dev")

@@ -21,9 +21,19 @@ from trainer.tasks.formats.layouts.superglue import (
     wic_records,
     wsc_records,
 )
-from trainer.tasks.formats.opening import opened, unpacked_ending
 from trainer.tasks.formats.parquet import parquet_records
-from trainer.tasks.formats.records import NOT_UTF_8, FileSettings, Found, RowCounts, Unusable, Values, Wanted, checked
+from trainer.tasks.formats.records import (
+    NOT_UTF_8,
+    FileSettings,
+    Found,
+    RowCounts,
+    Unusable,
+    Values,
+    Wanted,
+    checked,
+    opened,
+    unpacked_ending,
+)
 from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
 
 Example = TypeVar("Example")

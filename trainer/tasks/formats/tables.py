@@ -19,8 +19,16 @@ from io import TextIOWrapper
 from typing import Any, TextIO
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import MOST_CHARACTERS, lines_of, numbered_lines, opened
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
+from trainer.tasks.formats.records import (
+    MOST_CHARACTERS,
+    FileSettings,
+    Found,
+    Unusable,
+    Wanted,
+    lines_of,
+    numbered_lines,
+    opened,
+)
 
 Rows = Iterator[tuple[int, list[str]]]
 

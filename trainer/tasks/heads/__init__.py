@@ -1,4 +1,5 @@
-"""The heads that tasks add to an encoder: `task_model.py` has what all share, the other files a head each.
+"""The heads that tasks add to an encoder. A head has the file name of its task in `kinds/`, as its scores in `scores/`.
 
-`tagging/` has the heads over words.
+`task_model.py` has what all heads share, `groups.py` the softmax of `answers.py` and `choices.py`; `tag_chains.py` has
+the tags of a sentence chosen together, a part of `tags.py`.
 """

@@ -7,7 +7,7 @@ tokens of the window.
 import torch
 from torch import Tensor
 
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
 from trainer.tasks.heads.task_model import TaskModel, TokenHead

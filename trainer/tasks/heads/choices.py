@@ -6,11 +6,10 @@ Devlin et al. 2018, section 4.4: a vector whose product with the vector of a cho
 import torch
 from torch import Tensor
 
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
-from trainer.tasks.encoding.batching import EXAMPLES
 from trainer.tasks.heads.groups import highest_within, log_softmax_within, numbers_of
-from trainer.tasks.heads.task_model import ClassHead, TaskModel, text_vectors
+from trainer.tasks.heads.task_model import EXAMPLES, ClassHead, TaskModel, text_vectors
 from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
 
 # Shapes in the names of tensors: S sequences, Q questions.

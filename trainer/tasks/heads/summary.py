@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.tasks.heads.task_model import TaskModel, TokenHead
 from trainer.tasks.kinds.summary import SENTENCE, SummaryTask

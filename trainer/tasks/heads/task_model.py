@@ -1,7 +1,8 @@
 """The base of every model of a task: a pre-trained encoder, heads on it, and answers besides its losses.
 
 `build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `answers_of` asks it for
-its answers to many items, on any number of processes.
+its answers to many items, on any number of processes. `batch_of_items` makes a batch of items: their sequences end to
+end, without padding.
 """
 
 import importlib
@@ -14,20 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Int32s, Int64s
 from shards.reading.order import share
 from trainer.families.contract import ClassHeadShape, EncoderShape, TokenHeadShape
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
 from trainer.model.objective import JudgedBatch, Objective, state_below
 from trainer.settings.model import encoder_shape
 from trainer.tasks.contract import Task, TaskItem, check_finite
-from trainer.tasks.encoding.batching import batch_of_items, shortest_first, void
-from trainer.tasks.encoding.packing import PackedItems
+from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import frozen_layers
 from trainer.training.parallel import Ranks
 
+EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 ITEMS_AT_ONCE = 64  # that a process judges together
 SIZES: Mapping[str, Callable[[TaskItem], int]] = {
     "sequence": lambda item: len(item.sequences),
@@ -205,3 +207,48 @@ def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDAr
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
     return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []
+
+
+# Items as batches: their sequences end to end, without padding.
+
+
+def batch_of(rows: Sequence[Int32s], points: Sequence[int] = (), targets: Mapping[str, Tensor] | None = None) -> Batch:
+    """Texts as a batch of single segments. points: places among its tokens that a head reads"""
+    return _batch(rows, [np.zeros(len(row), np.int64) for row in rows], np.array(points, np.int64), targets or {})
+
+
+def batch_of_items(items: Sequence[TaskItem]) -> Batch:
+    """All sequences of items, in their order; targets one after another, and `EXAMPLES`."""
+    sequences = [sequence for item in items for sequence in item.sequences]
+    starts = np.cumsum([0, *(item.num_tokens for item in items)])
+    points = [item.points + start for item, start in zip(items, starts, strict=False)]
+    names = items[0].targets if items else ()
+    targets = {name: torch.from_numpy(np.concatenate([item.targets[name] for item in items])) for name in names}
+    targets[EXAMPLES] = torch.tensor([len(item.sequences) for item in items], dtype=torch.int64)
+    return _batch(
+        [sequence.ids for sequence in sequences],
+        [sequence.segment_ids for sequence in sequences],
+        np.concatenate([np.empty(0, np.int64), *points]),
+        targets,
+    )
+
+
+def _batch(rows: Sequence[Int32s], segments: Sequence[Int32s], points: Int32s, targets: Mapping[str, Tensor]) -> Batch:
+    return Batch(
+        ids=torch.from_numpy(np.concatenate([np.empty(0, np.int64), *rows])),
+        segment_ids=torch.from_numpy(np.concatenate([np.empty(0, np.int64), *segments])),
+        boundaries=torch.from_numpy(np.cumsum([0, *map(len, rows)], dtype=np.int32)),
+        longest=max(map(len, rows), default=0),
+        points=torch.from_numpy(points.astype(np.int64)),
+        targets=targets,
+    )
+
+
+def shortest_first(items: PackedItems, places: Int64s) -> Int64s:
+    """Return the places, those of the shortest items first; equal ones keep their order."""
+    return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
+
+
+def void(item: TaskItem) -> TaskItem:
+    """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
+    return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})

@@ -1,7 +1,13 @@
-"""The kinds of task, a file each: what is read of a record, how it becomes tokens, and how answers are judged.
+"""The kinds of task: what is read of a record, how it becomes tokens, and how answers are judged.
 
-`texts.py` has classes and numbers for whole texts, `tags.py` tags for words, `answers.py` spans that answer a question,
-`choices.py` one text of several, `summary.py` extracts, `similarity.py` and `retrieval.py` vectors (`vectors.py` is
-what they share), `next_word.py` the next word. `naming.py` has names for messages and metrics, `tag_schemes.py` the
-schemes of tags of spans.
+A subject has one file name in three rooms: `kinds/tags.py` is the task, `heads/tags.py` what it adds to an encoder, and
+`scores/tags.py` how good its answers are.
+
+    texts.py        classes and numbers for whole texts
+    tags.py         tags for words; tag_schemes.py: the schemes of tags of spans
+    answers.py      spans that answer a question
+    choices.py      one text of several; its only score, the share that is right, needs no file
+    summary.py      sentences that make a summary
+    vectors.py      similarity and retrieval: a vector for each text
+    next_word.py    the next word
 """

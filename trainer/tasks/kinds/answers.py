@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, with_first
 from trainer.tasks.encoding.windows import (
     Candidate,
     Text,
@@ -36,7 +36,6 @@ from trainer.tasks.encoding.windows import (
 )
 from trainer.tasks.formats.layouts.squad import Span, as_answers
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.kinds.naming import with_first
 from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
 from trainer.tasks.text_encoder import TextEncoder
 
@@ -114,11 +113,7 @@ class SpanTask(Task):
         answers = _answers(values, context) if labelled else None
         if answers == () and self.impossible is False:
             raise Unusable("a question without an answer, where training had none (impossible = true learns them)")
-        return SpanExample(
-            question=as_text(values["question"], "question"),
-            context=context,
-            answers=answers,
-        )
+        return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
 
     def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
         """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""

@@ -18,9 +18,8 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, softmax, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.kinds.naming import softmax, with_first
 from trainer.tasks.text_encoder import FIRST, TextEncoder, ids_of, segments_of
 
 CHOICE = Term("choice")

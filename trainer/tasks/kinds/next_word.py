@@ -21,10 +21,9 @@ from corpora.kernels.arrays import Int32s
 from corpora.store.settings import check_choice
 from trainer.families.contract import Side
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, with_first
 from trainer.tasks.formats.records import as_text
-from trainer.tasks.kinds.naming import with_first
-from trainer.tasks.scores.language import LIKELIHOOD, next_scores, perplexity
+from trainer.tasks.scores.next_word import LIKELIHOOD, next_scores, perplexity
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 NEXT = Term("next")

@@ -19,11 +19,10 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, sigmoid, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_words
-from trainer.tasks.kinds.naming import sigmoid, with_first
-from trainer.tasks.scores.classes import rates
 from trainer.tasks.scores.summary import rouge_scores
+from trainer.tasks.scores.texts import rates
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 
 SENTENCE = Term("sentence")

@@ -5,7 +5,7 @@
     BIOES   the last word of several is E-, a word alone S-; with L- and U- it is BILOU
     IO      no span begins: two of one type that meet are one
 
-Spans are what conlleval reads (`trainer.tasks.scores.spans`), so a sentence has the same ones in every scheme.
+Spans are what conlleval reads (`trainer.tasks.scores.tags`), so a sentence has the same ones in every scheme.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from trainer.tasks.scores.spans import spans_of
+from trainer.tasks.scores.tags import spans_of
 
 OUTSIDE = "O"
 LETTERS: Mapping[str, str] = MappingProxyType({"bio2": "BI", "bioes": "BIES"})  # of the schemes that are learnt

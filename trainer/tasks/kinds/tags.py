@@ -21,12 +21,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_choice, check_range, limit
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem
+from trainer.tasks.contract import Answers, Items, Task, TaskItem, label_keys, labels_of, with_first
 from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.formats.records import Unusable, as_label, as_words
-from trainer.tasks.kinds.naming import label_keys, labels_of, with_first
 from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
-from trainer.tasks.scores.spans import span_scores, spans_of, token_accuracy
+from trainer.tasks.scores.tags import span_scores, spans_of, token_accuracy
 from trainer.tasks.text_encoder import TextEncoder
 
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
@@ -91,7 +90,7 @@ class TagsTask(Task):
     encoders: int = 1
 
     kind: ClassVar[str] = "tags"
-    builder: ClassVar[str] = "trainer.tasks.heads.tagging.tags:TagModel"
+    builder: ClassVar[str] = "trainer.tasks.heads.tags:TagModel"
     format: ClassVar[str] = "conll"
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "tags"
@@ -128,9 +127,8 @@ class TagsTask(Task):
     @property
     def depth(self) -> int:
         """Layers of the LSTM."""
-        if self.lstm_layers is not None:
-            return self.lstm_layers
-        return 2 if self.features else 0
+        usual = 2 if self.features else 0
+        return usual if self.lstm_layers is None else self.lstm_layers
 
     @property
     def num_outputs(self) -> int:
@@ -230,12 +228,7 @@ class TagsTask(Task):
         yield range(begin, text.stop)
 
     def _items(
-        self,
-        text: range,
-        run: range,
-        pieces: Sequence[Pieces],
-        numbers: Sequence[Int64s] | None,
-        encoder: TextEncoder,
+        self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
         """Yield the items of a run of sentences; none where no word of it has a piece. numbers: of tags, by example"""
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])

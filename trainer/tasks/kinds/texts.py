@@ -20,21 +20,23 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens
-from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text
-from trainer.tasks.kinds.naming import (
+from trainer.tasks.contract import (
+    Answers,
+    Items,
+    Task,
+    TaskItem,
+    Tokens,
     check_labels,
     check_spellings,
     label_keys,
     labels_of,
     listed,
-    number_of,
     sigmoid,
     softmax,
     with_first,
 )
-from trainer.tasks.scores.classes import class_scores, multilabel_scores
-from trainer.tasks.scores.numbers import correlations
+from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text, number_of
+from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
@@ -72,7 +74,7 @@ class TextTask(Task):
     categories: tuple[tuple[str, ...], ...] = ()
     pairs: bool | None = None
 
-    builder: ClassVar[str] = "trainer.tasks.heads.classes:TextModel"
+    builder: ClassVar[str] = "trainer.tasks.heads.texts:TextModel"
     architecture: ClassVar[str] = "classes"
     usual_length: ClassVar[int] = 128
     optional: ClassVar[frozenset[str]] = frozenset({"second"})

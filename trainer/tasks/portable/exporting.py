@@ -33,6 +33,7 @@ import torch
 from corpora.errors import InputError
 from corpora.store.places.files import unfinished
 from corpora.store.settings import bind
+from trainer.complete_folders import check_output, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
 from trainer.metrics import line, speak
@@ -43,7 +44,6 @@ from trainer.tasks.data import EncodedExamples, encode, named_file, read_file, s
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import COLUMNS, TextTask
-from trainer.tasks.outputs import check_output, written_json
 from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
 from trainer.tasks.portable.graphs import Graph, NoTask, graphs_of, plain_rows, read_source
 from trainer.tasks.portable.measuring import measure
@@ -223,10 +223,7 @@ def _scores(loaded: Loaded, files: OnnxFiles | None, encoded: EncodedExamples) -
 
 
 def _table_json(
-    loaded: Loaded,
-    written: Mapping[str, list[Path]],
-    table: Sequence[dict[str, Any]],
-    file: FileSettings | None,
+    loaded: Loaded, written: Mapping[str, list[Path]], table: Sequence[dict[str, Any]], file: FileSettings | None
 ) -> dict[str, Any]:
     """Return what `folder` reads again, and the table; the task without folders of this machine."""
     paths = [path for some in written.values() for path in some]

@@ -21,16 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.huggingface.config import CONFIG, read_config
-from trainer.huggingface.pretrained import load_pretrained
 from trainer.model.batches import Batch
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import Items, Task
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.heads.embedding import VectorModel, pooled
 from trainer.tasks.heads.next_word import NextModel
-from trainer.tasks.heads.tagging.tags import TagModel
-from trainer.tasks.heads.task_model import TaskModel
+from trainer.tasks.heads.tags import TagModel
+from trainer.tasks.heads.task_model import TaskModel, batch_of_items
+from trainer.tasks.heads.vectors import VectorModel, pooled
 from trainer.tasks.portable.padded import PaddedBatch
 from trainer.tasks.portable.running import shares
 from trainer.tasks.registry import task_of_config

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from trainer.tasks.contract import Items, Tokens, check_finite
-from trainer.tasks.encoding.packing import together
+from trainer.tasks.data import together
 
 Rows = npt.NDArray[Any]
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
+from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
 from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.data import ID, FileExamples
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.outputs import write_lines
 
 
 class FileAnswers(NamedTuple):

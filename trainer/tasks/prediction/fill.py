@@ -21,7 +21,7 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import load
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
-from trainer.tasks.encoding.batching import batch_of
+from trainer.tasks.heads.task_model import batch_of
 from trainer.tasks.saving import check_weights
 from trainer.tasks.text_encoder import TextEncoder, ids_of
 

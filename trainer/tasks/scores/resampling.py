@@ -44,12 +44,7 @@ class Comparison(NamedTuple):
 
 
 def bootstrap_interval(
-    rows: npt.ArrayLike,
-    statistic: Statistic = mean,
-    *,
-    seed: int,
-    rounds: int = 1000,
-    level: float = 0.95,
+    rows: npt.ArrayLike, statistic: Statistic = mean, *, seed: int, rounds: int = 1000, level: float = 0.95
 ) -> Interval:
     """Return the percentile interval (Efron, Tibshirani 1993, chapter 13): as many rows, drawn with replacement.
 
@@ -65,12 +60,7 @@ def bootstrap_interval(
 
 
 def paired_randomisation(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    statistic: Statistic = mean,
-    *,
-    seed: int,
-    rounds: int = 10_000,
+    first: npt.ArrayLike, second: npt.ArrayLike, statistic: Statistic = mean, *, seed: int, rounds: int = 10_000
 ) -> Comparison:
     """Test whether two systems differ on the same examples, by approximate randomization (Noreen 1989; Yeh 2000).
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from trainer.tasks.scores.classes import means, rates
+from trainer.tasks.scores.texts import means, rates
 
 WORD = re.compile(r"[a-z0-9]+")
 

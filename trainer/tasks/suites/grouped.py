@@ -15,7 +15,7 @@ from trainer.tasks.contract import Example, Prediction
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.scores.answers import best_match
-from trainer.tasks.scores.classes import option_scores
+from trainer.tasks.scores.texts import option_scores
 from trainer.tasks.suites.judged import MEANS, OPTIONS
 
 MULTIRC, RECORD = "superglue/multirc", "superglue/record"

@@ -8,6 +8,7 @@ a smaller width, nothing is drawn, and the table notes it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,16 +24,13 @@ from trainer.tasks.contract import Example, Prediction, Task
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
-from trainer.tasks.kinds.vectors import own_ranking, similarities
-from trainer.tasks.scores.classes import class_scores, multilabel_scores, option_scores, rates
-from trainer.tasks.scores.language import next_scores
-from trainer.tasks.scores.numbers import correlations
-from trainer.tasks.scores.spans import span_counts
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, own_ranking, similarities
+from trainer.tasks.scores.next_word import next_scores
+from trainer.tasks.scores.tags import span_counts
+from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores, option_scores, rates
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
 OPTIONS, COSTS = "options", "costs"
@@ -204,3 +202,25 @@ def read_judged(path: Path) -> JudgedSplit | None:
             f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
         )
     return judged
+
+
+# One answer to everything: the least that a model must beat.
+
+
+def majority_answers(
+    task: Task, training: Sequence[Example], examples: Sequence[Example]
+) -> Sequence[Prediction] | None:
+    """Return the most frequent class of the training examples, or the most frequent tag; for numbers their mean, which
+    correlates with nothing. None for other tasks, which have no such answer.
+    """
+    if isinstance(task, NumberTask):
+        return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
+    if isinstance(task, TagsTask):
+        tags = Counter(tag for example in training for tag in task.learnt_tags(example))
+        [(usual, _)] = tags.most_common(1)
+        return [[usual] * len(task.learnt_tags(example)) for example in examples]
+    if not isinstance(task, ClassesTask) or task.multi_label:
+        return None
+    counts = Counter(example.label for example in training)
+    most = max(task.labels, key=lambda label: counts[label])
+    return [np.array([float(label == most) for label in task.labels], np.float32)] * len(examples)

@@ -23,8 +23,7 @@ from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.normal_form import nfc
 from corpora.text.words import words
 from trainer.tasks.contract import Task
-from trainer.tasks.data import roles_of, with_format
-from trainer.tasks.encoding.packing import enough_together
+from trainer.tasks.data import enough_together, roles_of, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 

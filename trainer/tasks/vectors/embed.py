@@ -25,20 +25,17 @@ from torch import Tensor
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
-from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.contract import Items, TaskItem, Tokens
-from trainer.tasks.data import digest_at, sha256_of
+from trainer.tasks.data import digest_at, enough_together, sha256_of, together
 from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
-from trainer.tasks.encoding.batching import batch_of_items
-from trainer.tasks.encoding.packing import enough_together, together
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
-from trainer.tasks.heads.embedding import pooled
-from trainer.tasks.heads.task_model import pretrained_encoder
+from trainer.tasks.heads.task_model import batch_of_items, pretrained_encoder
+from trainer.tasks.heads.vectors import pooled
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.saving import RECORD, check_weights, load_task
 from trainer.tasks.settings import read_job

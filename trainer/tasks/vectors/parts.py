@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.store.places.files import unfinished
-from trainer.tasks.outputs import alone, refusing, written_json
+from trainer.complete_folders import alone, refusing, written_json
 
 ASKED = "asked.json"
 

@@ -4,7 +4,7 @@
                                                 judgements ─► measures; training rows with mined negatives
 
 Promise: a run has the best `top` documents of every query in TREC's form; files appear in one step. Queries without
-judgements are counted and not scored; judged ones without results score 0 (`scores.ranking`).
+judgements are counted and not scored; judged ones without results score 0 (`scores.vectors`).
 """
 
 import dataclasses
@@ -17,16 +17,16 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
+from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
+from trainer.tasks.data import PackedItems
 from trainer.tasks.embeddings import VectorFile, is_vector_file
-from trainer.tasks.encoding.packing import PackedItems
 from trainer.tasks.formats.layouts.trec import Judgements, Run, judged_queries, read_judgements, run_lines
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextExample
-from trainer.tasks.outputs import write_lines
 from trainer.tasks.saving import Loaded, load_task
-from trainer.tasks.scores.ranking import ranking_scores
+from trainer.tasks.scores.vectors import ranking_scores
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.embed import Embedder, embed_file, named_texts

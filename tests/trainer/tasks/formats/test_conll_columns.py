@@ -136,3 +136,9 @@ def test_bio2_of_iob1(chunks: list[tuple[str, int] | None]) -> None:
         expected += [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
         before = kind
     assert bio2(iob1) == expected == bio2(expected)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "-DOCSTART- O\n"])
+def test_no_sentences(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="has no sentences"):
+        read(written(tmp_path, text))

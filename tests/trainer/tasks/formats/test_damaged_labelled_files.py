@@ -2,6 +2,8 @@
 
 import json
 import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from task_records import read_records
-from tiers import examples
+from tiers import LONG, examples
 
 from corpora.errors import InputError
+from trainer.tasks.formats.layouts.trec import read_documents, read_judgements, read_queries
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -105,6 +108,63 @@ def test_damaged_files(
         read(path, kind)
     except InputError as error:
         assert path.name in str(error)
+
+
+OTHERS = [None, 7, -1, 1.5, True, "", "x", "\ud800", [], {}, [7], {"a": None}][:: 1 if LONG else 2]
+
+
+def with_others(value: Any) -> Iterator[Any]:
+    """A value of JSON with another one at every place, one at a time."""
+    yield from OTHERS
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        for other in with_others(item):
+            copy = value.copy()
+            copy[key] = other
+            yield copy
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, value) in SAMPLES.items() if not isinstance(value, str)])
+def test_values_of_other_kinds(tmp_path: Path, kind: str) -> None:
+    """Fails where a number, a list or nothing at any place of the JSON of a format is more than a reader bears."""
+    name, value = SAMPLES[kind]
+    others = [*with_others(value)]
+    for other in others:
+        (tmp_path / name).write_text(json.dumps(other))
+        with suppress(InputError):
+            read(tmp_path / name, kind)
+    assert len(others) >= 2 * len(OTHERS)
+
+
+TREC: list[tuple[Callable[[str], Any], str, bytes]] = [
+    (lambda path: [*read_documents(path)], "a.xml", b"<DOC>\n<DOCNO>1</DOCNO><TEXT>a &amp; b</TEXT></DOC><doc>"),
+    (lambda path: [*read_documents(path)], "a.tsv", b"1\ta b\n2\tc\n"),
+    (lambda path: [*read_documents(path)], "a.jsonl", b'{"_id": "1", "title": "a", "text": "b"}\n'),
+    (read_queries, "a.xml", b"<top>\n<num> Number: 301\n<title> a\n</top>\n"),
+    (read_judgements, "a.txt", b"1 0 a 1\n1 0 b 0\n"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TREC)))
+@examples(40)
+@given(edits=EDITS)
+def test_damaged_files_of_retrieval(
+    tmp_path_factory: pytest.TempPathFactory, number: int, edits: list[tuple[int, int, bytes]]
+) -> None:
+    reader, name, data = TREC[number]
+    path = tmp_path_factory.getbasetemp() / f"{number}-{name}"
+    path.write_bytes(damaged(data, edits))
+    try:
+        reader(str(path))
+    except InputError as error:
+        assert path.name in str(error)
+
+
+@pytest.mark.parametrize("kind", ["conll", "squad", "copa", "swag", "wic", "pubtator", "tsv"])
+def test_a_folder_or_nothing_is_no_file(tmp_path: Path, kind: str) -> None:
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(InputError, match="Cannot read"):
+            read(path, kind)
 
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "conll", "pubtator", "parquet"])

@@ -253,6 +253,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.txt", "a", {"format": "xls"}, "there is no format 'xls', only tsv, csv"),
         ("rows.tsv", None, {}, r"Cannot read .*rows\.tsv: No such file"),
         ("rows.parquet", None, {}, r"rows\.parquet cannot be read as Parquet"),
+        ("rows.parquet.gz", "PAR1", {}, "packed around Parquet"),
         ("rows.tsv", "", {}, "line 1, has no column 'text': its header is empty"),
         ("rows.tsv", "text\tlabel\n", {}, "has no rows"),
         ("rows.jsonl", "\n\n", {}, "has no rows"),
@@ -313,7 +314,7 @@ def test_a_list_in_json_is_read_part_by_part(monkeypatch: pytest.MonkeyPatch, at
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.tasks.formats.opening.MOST_CHARACTERS", 100)
+    monkeypatch.setattr("trainer.tasks.formats.records.MOST_CHARACTERS", 100)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "a" * 99 + "\n" + "a" * 100)
     with pytest.raises(InputError, match="line 3, has more than 100 characters"):
         read(tmp_path / "rows.tsv", ("text",))
@@ -324,3 +325,15 @@ def test_file_settings_are_checked() -> None:
         FileSettings(path="rows.tsv", columns={"text": "a", "label": "a"})
     with pytest.raises(InputError, match="max_unusable = 2"):
         FileSettings(path="rows.tsv", max_unusable=2)
+
+
+def test_a_column_named_like_a_number_goes_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("2\t1\nx\ta text\n")
+    assert read(path, columns={"text": "1", "label": "2"})[0] == [TaskRecord(2, {"text": "a text", "label": "x"})]
+
+
+def test_a_record_of_a_megabyte(tmp_path: Path) -> None:
+    """Fails where a cell may have no more characters than the csv module allows by itself."""
+    (tmp_path / "rows.csv").write_text(f'text,label\n"{"word " * 200_000}",1\n')
+    assert [len(record.values["text"]) for record in read(tmp_path / "rows.csv")[0]] == [1_000_000]

@@ -267,3 +267,23 @@ def test_answers_to_superglue_are_handed_in() -> None:
         with pytest.raises(InputError, match=message):
             lines(name, *answers)
     assert [*Submission(file="x.tsv", labels={"a": "b"}).lines([("0", "a")])][1:] == ["0\tb\n"]
+
+
+def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:
+    """Fails where rows with a licence and a source at their end are dropped, or quotes join rows."""
+    rows = ['main-news\tMSRpar\t2012test\t0001\t5.000\tA "plane" left.\t"A plane left.',
+            "main-forums\tdeft\t2014\t0002\t1.250\tA.\tB.\thttps://example.org\tCC BY"]  # fmt: skip
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"sts-{split}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for file in published("sts-benchmark", str(tmp_path)).files.values():
+        assert [(*record.values.values(),) for record in read(file, "number", True)] == [
+            ('A "plane" left.', '"A plane left.', "5.000"), ("A.", "B.", "1.250")]  # fmt: skip
+
+
+def test_mrpc_as_its_authors_publish_it(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"msr_paraphrase_{split}.txt").write_text(GLUE["mrpc"]["train"] + "\n", encoding="utf-8")
+    found = published("glue/mrpc", str(tmp_path), ("train", "test"))
+    assert [len(read(file, "classes")) for file in found.files.values()] == [1, 1]
+    with pytest.raises(InputError, match=r"or a dev split next to msr_paraphrase_train\.txt and msr_para"):
+        published("glue/mrpc", str(tmp_path))

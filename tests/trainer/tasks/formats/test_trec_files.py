@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from trainer.tasks.formats.layouts.trec import (
-    judged_queries,
-    read_documents,
-    read_judgements,
-    read_queries,
-    run_lines,
-)
+from trainer.tasks.formats.layouts.trec import judged_queries, read_documents, read_judgements, read_queries, run_lines
 
 DOCUMENTS = [("a", "Wings & flaps at Mach 2 ."), ("b", "Heat")]
 
@@ -140,3 +134,13 @@ def test_cranfield(shared: Path) -> None:
     assert {document for found in judgements.values() for document in found} <= {*documents}
     with pytest.raises(InputError, match="lacks 223 of the 225 queries that were judged, the first of them '3'"):
         judged_queries({"1": "a", "2": "b"}, judgements, "cran.qry.xml")
+
+
+def test_leads_of_newspapers_are_text(tmp_path: Path) -> None:
+    """As the Wall Street Journal and the Associated Press have them on TREC's disks; a title in a head is said once."""
+    journal = (
+        "<DOC>\n<DOCNO> W-1 </DOCNO>\n<HL> Wings: </HL>\n<LP>\nThey rose.\n</LP>\n<TEXT>\nMore.\n</TEXT>\n</DOC>\n"
+    )
+    press = "<DOC>\n<DOCNO> A-1 </DOCNO>\n<HEAD>Up <TITLE>again</TITLE></HEAD>\n<TEXT>\nNo.\n</TEXT>\n</DOC>\n"
+    texts = dict(read_documents(written(tmp_path, "disk", journal + press)))
+    assert texts == {"W-1": "Wings: They rose. More.", "A-1": "Up again No."}

@@ -15,7 +15,7 @@ from small_models import write_model
 from small_tasks import new_job, run, scattered, write_rows
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import load_pretrained
+from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.formats.records import FileSettings
@@ -23,11 +23,10 @@ from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.portable.exporting import export_onnx, made_items, write_files, write_graph
 from trainer.tasks.portable.folder import answered, read_folder
 from trainer.tasks.portable.graphs import graphs_of, plain_rows, read_source
@@ -244,3 +243,10 @@ def test_examples_of_an_encoder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="an encoder without a task"):
         export_onnx(model, tmp_path / "out", False, new_job(tmp_path).evaluation)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_wants_weights_of_a_folder_of_onnx_says_who_reads_it(tmp_path: Path) -> None:
+    """Fails where it is told to import the folder."""
+    (write_model(tmp_path) / "model.safetensors").rename(tmp_path / "model.onnx")
+    with pytest.raises(InputError, match=r"holds ONNX files and no model\.safetensors: `cloze predict` reads it"):
+        load_pretrained(tmp_path)

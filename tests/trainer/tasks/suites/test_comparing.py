@@ -12,11 +12,9 @@ from small_suites import answered, suite_task
 from corpora.errors import InputError
 from trainer.tasks.kinds.choices import ChoiceExample, ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask, TextCost
-from trainer.tasks.kinds.retrieval import RetrievalTask
-from trainer.tasks.kinds.similarity import SimilarityTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, TextExample
-from trainer.tasks.kinds.vectors import VectorExample
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorExample
 from trainer.tasks.scores.resampling import paired_randomisation
 from trainer.tasks.suites.comparing import compared, comparison_lines, holm
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields

@@ -16,10 +16,10 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
-from trainer.tasks.kinds.retrieval import RetrievalTask
 from trainer.tasks.kinds.summary import SummaryTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask
+from trainer.tasks.kinds.vectors import RetrievalTask
 from trainer.tasks.suites.overlap import item_texts, met_texts, overlap_of
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import opened
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Values, Wanted, converted
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Values, Wanted, converted, opened
 from trainer.tasks.formats.tables import comma_records, json_line_records
 
 CHOICE_ROLES = ("id", "context", "question", "choices", "label", "level")

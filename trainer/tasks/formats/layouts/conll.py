@@ -17,8 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import numbered_lines
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, converted
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, converted, numbered_lines
 
 SENTENCE_ROLES = ("words", "tags", "document", "id")
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

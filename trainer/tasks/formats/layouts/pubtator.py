@@ -18,8 +18,7 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from trainer.tasks.formats.opening import numbered_lines
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted
+from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, numbered_lines
 
 MENTION_ROLES = ("words", "tags", "document", "id", "offsets")
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_")

@@ -20,8 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from corpora.errors import InputError
-from trainer.tasks.formats.opening import numbered_lines, unpacked_ending
-from trainer.tasks.formats.records import is_unicode
+from trainer.tasks.formats.records import is_unicode, numbered_lines, unpacked_ending
 
 Text = tuple[str, str]  # id and text
 Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Bools, Int64s
-from trainer.tasks.scores.classes import rates
+from trainer.tasks.scores.texts import rates
 
 _O, _B, _I, _E, _S = range(5)
 _CODES = {"B": _B, "I": _I, "E": _E, "L": _E, "S": _S, "U": _S}

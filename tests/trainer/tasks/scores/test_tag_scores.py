@@ -5,15 +5,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
-from trainer.tasks.scores.classes import rates
-from trainer.tasks.scores.spans import (
-    TaggedSpan,
-    span_counts,
-    span_scores,
-    spans_of,
-    token_accuracy,
-)
+from trainer.tasks.kinds.tag_schemes import in_scheme
+from trainer.tasks.scores.tags import TaggedSpan, span_counts, span_scores, spans_of, token_accuracy
+from trainer.tasks.scores.texts import rates
 
 
 def test_by_hand() -> None:
@@ -93,6 +89,22 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     scores = span_scores(gold, answers)
     assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(expected)
     assert span_counts(gold, answers).sum(0).tolist() == [len(wanted & found), len(found), len(wanted)]
+
+
+@examples(30)
+@given(st.data())
+def test_equal_to_nervaluate(data: st.DataObject) -> None:
+    """Covers sequences that are well formed, which is what it is made for."""
+    nervaluate = pytest.importorskip("nervaluate")
+    gold = data.draw(sentences("BI").filter(any))
+    drawn = data.draw(st.lists(st.sampled_from(["O", "B-P", "I-P", "I-Q"]), min_size=32, max_size=32))
+    gold, answers = (
+        [in_scheme(tags, "bio2") for tags in side] for side in (gold, [drawn[: len(tags)] for tags in gold])
+    )
+    overall = nervaluate.Evaluator(gold, answers, tags=["P", "Q"], loader="list").evaluate()["overall"]["strict"]
+    scores = span_scores(gold, answers)
+    expected = (overall.precision, overall.recall, overall.f1)
+    assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(expected)
 
 
 def test_no_span_on_either_side_scores_nothing() -> None:

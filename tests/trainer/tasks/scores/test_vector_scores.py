@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.scores.ranking import MEASURES, ranked, ranking_scores, ranking_scores_by_query
+from trainer.tasks.scores.vectors import MEASURES, ranked, ranking_scores, ranking_scores_by_query
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "d": 1}, "q2": {"a": 1}}
 RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}

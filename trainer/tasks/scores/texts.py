@@ -1,10 +1,11 @@
-"""Scores of answers that are classes: one label of several, several labels at once, options grouped by question.
+"""Scores of answers for whole texts: one label of several, several at once, options grouped by question, numbers.
 
 `rates` has precision, recall and F1 of three counts, whatever is counted.
 
 Of one label each, all scores come from one table: how often label i was answered with j. Tables of parts, and of
 processes, add up; so the scores do not depend on how the rows were divided.
-Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell.
+Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell; Spearman's correlation
+sorts, 0.4 s for a million rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.arrays import Int64s
+from corpora.kernels.arrays import Float64s, Int64s
 
 # Shapes: N rows, C classes, Q questions.
 
@@ -124,3 +125,31 @@ def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
     counts = np.asarray(questions, np.int64)
     right, answered, gold, exact = counts.sum(0).tolist()
     return {"f1a": rates(right, answered, gold).f1, "exact": exact / len(counts)}
+
+
+def correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+    """Pearson's and Spearman's correlation, in [-1, 1]; 0 where one side is always the same.
+
+    STS-B is judged by the two (GLUE, Wang et al. 2018, section 2.2). Spearman's is Pearson's of the ranks, where equal
+    values share the mean of theirs.
+
+    >>> correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
+    1.0
+    """
+    one, other = np.asarray(labels, np.float64), np.asarray(answers, np.float64)
+    return {"pearson": _pearson(one, other), "spearman": _pearson(_ranks(one), _ranks(other))}
+
+
+def _pearson(one: Float64s, other: Float64s) -> float:
+    if (one == one[0]).all() or (other == other[0]).all():  # the mean of equal numbers need not be that number
+        return 0.0
+    one, other = one - one.mean(), other - other.mean()
+    spread = float(np.sqrt((one @ one) * (other @ other)))
+    return float(np.clip(one @ other / spread, -1, 1))
+
+
+def _ranks(values: Float64s) -> Float64s:
+    """The ranks from 0; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
+    return ranks

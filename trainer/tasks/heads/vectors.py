@@ -16,14 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.pretrained import Pretrained
+from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.objective import sum_loss
-from trainer.tasks.encoding.batching import EXAMPLES
-from trainer.tasks.heads.task_model import TaskModel, pretrained_encoder
-from trainer.tasks.kinds.similarity import COSINE, MATCH, SOFTMAX
-from trainer.tasks.kinds.vectors import SAME, VectorTask
+from trainer.tasks.heads.task_model import EXAMPLES, TaskModel, pretrained_encoder
+from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SOFTMAX, VectorTask
 
 Gather = Callable[[Tensor], list[Tensor]]
 

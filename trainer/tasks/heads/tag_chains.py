@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field: the tags of a sentence are judged and chosen together.
+"""Tags of a sentence judged and chosen together, by a linear-chain conditional random field.
 
 A sentence's score is the sum of the emissions of its tags, of the scores of each pair of neighbors, of the first and
 last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have in the scores of
@@ -6,6 +6,9 @@ all, summed over sentences; the answer is what has the highest score, by Viterbi
 
 It is given first pieces of words alone, one after another: neither special tokens nor further pieces are ever between
 two words. Where `forbidden` pairs are given, no sentence with one has a share, and none is an answer.
+
+Points are read sentence by sentence, and step by step without an empty place (`Chains`): sentences are taken longest
+first, so those that are read at a step are the first ones of those at the step before.
 
 Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
 """
@@ -16,12 +19,45 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trainer.tasks.heads.tagging.chains import Chains, silent
-
 SPREAD = 0.1  # of first weights, as pytorch-crf's
 NEVER = -1e4  # the score of what is forbidden: its share is zero in float32
 
 # Shapes in the names of tensors: P points, S sentences, n sentences that are read at a step, C tags.
+
+
+class Chains(NamedTuple):
+    """Sentences of different lengths.
+
+    lengths:  int64 [S], points of each sentence
+    order:    int64 [S], the sentences, longest first
+    by_step:  int64 [P], the points: the first of each sentence in that order, the second of those that have one, ...
+    sizes:    how many sentences are read at each step
+    """
+
+    lengths: Tensor
+    order: Tensor
+    by_step: Tensor
+    sizes: list[int]
+
+    @staticmethod
+    def of(lengths: Tensor) -> "Chains":
+        """Return the chains of sentences. lengths: int64 [S], none of them 0"""
+        order = lengths.argsort(descending=True, stable=True)
+        longest_first = lengths[order]
+        steps = torch.arange(int(longest_first[0]) if len(lengths) else 0, device=lengths.device)
+        reads = steps[:, None] < longest_first
+        step, place = reads.nonzero(as_tuple=True)
+        return Chains(lengths, order, (lengths.cumsum(0) - lengths)[order][place] + step, reads.sum(1).tolist())
+
+    @property
+    def ends(self) -> Tensor:
+        """int64 [S]: the last point of each sentence."""
+        return self.lengths.cumsum(0) - 1
+
+
+def silent(*modules: nn.Module) -> Tensor:
+    """A zero that every parameter of modules has a gradient of zero from, for a batch without a sentence."""
+    return sum((parameter.sum() for module in modules for parameter in module.parameters()), torch.zeros(())) * 0
 
 
 class Forbidden(NamedTuple):
