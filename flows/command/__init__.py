@@ -9,7 +9,7 @@ trainer in a process of its own; `reference.py` writes docs/reference.md from th
     releases/     `cloze release`, `releases`, `rollback`, `deploy`
     shards/       `cloze shards materialise`
     tasks/        `cloze finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`, `generate`, `fill`
-    training/     `cloze train`, and a checkpoint as a folder
+    training/     `cloze train`, a checkpoint as a folder, `cloze doctor` on a model's
     vocabulary/   `cloze vocabulary`
     terminal/     what all of them print to and with
 """

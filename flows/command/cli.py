@@ -46,6 +46,7 @@ _home = Path()
 RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
+Subject = Annotated[str | None, Parameter(help="A recipe, or the folder of a Hugging Face model.", completer=recipes)]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
 
@@ -62,13 +63,13 @@ def run_command_line(given: list[str], home: Path) -> int:
 
 @app.command
 def doctor(
-    recipe: RecipeName = None,
+    recipe: Subject = None,
     *,
     store: arguments.RecipeStore = None,
     engine: arguments.Engine = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
+    """Say what this machine lacks; with a recipe or a model's folder, what makes its training slow or wrong."""
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
     from flows.command.machine.doctor import examine, render
@@ -79,8 +80,12 @@ def doctor(
     findings = [*examine(_home, folder), kernels_finding(), *engine_findings(engine)]
     if recipe is not None:
         from flows.command.training.gpu_findings import training_findings
+        from flows.command.training.model_findings import model_findings, names_model
 
-        findings += training_findings(load_recipe(recipe, store=store))
+        if names_model(recipe):
+            findings = model_findings(Path(recipe))
+        else:
+            findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

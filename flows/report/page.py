@@ -56,8 +56,9 @@ def build_page(
     summed = accounts.accounts_of(run.manifests)
     compared, not_compared = front.compared_with(run)
     parsed = accounts.of_kind(run.manifests, "documents")
-    drawn_flows = (flow.document_flow(run.manifests), flow.token_flow(run.manifests))
-    looked = looked_lines(looked_from_json(record.inputs), privacy)
+    drawn_flow = flow.run_flow(run.manifests)
+    passed_over = [*left_out_rows(run), *looked_lines(looked_from_json(record.inputs), privacy)]
+    training = training_view(run)
     return _template(run.privacy).render(
         run=run,
         record=record,
@@ -71,17 +72,22 @@ def build_page(
         first_losses=front.FIRST_LOSSES,
         first_sources=front.FIRST_SOURCES,
         losses=front.loss_rows(accounts.losses(summed.steps), compared),
-        flows={drawn.title: flow.draw(drawn) for drawn in drawn_flows if drawn is not None},
+        flow=flow.draw(drawn_flow) if drawn_flow is not None else "",
+        not_read=front.not_read(run, passed_over),
+        held_out=front.held_out(run),
+        learned=front.learned(training),
+        growth=front.growth_view(run),
         parsed=parsed,
         raw_files=accounts.files_account(parsed).total,
-        passed_over=[*looked, *left_out_rows(run)],
+        raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.raw_files(manifest)),
+        passed_over=passed_over,
         shard_sets=shard_views(run),
         reasons=reason_groups(run),
         pairs=pair_views(run),
         lengths=length_views(run),
         vocabularies=vocabulary_views(run),
         examples=example_views(run),
-        training=training_view(run),
+        training=training,
         longest=max((stage.seconds for stage in record.stages), default=0.0) or 1.0,
         recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
     )

@@ -12,9 +12,9 @@ from lxml import etree
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part
-from flows.report.drawing.flow import LEAST, MOST_LOST, MOST_SOURCES, TALLEST, Flow, document_flow, draw, token_flow
+from flows.report.drawing.flow import LEAST, MOST_DROPPED, MOST_SOURCES, TALLEST, Flow, draw, run_flow
 
-REASONS = [f"parse: reason {number}" for number in range(MOST_LOST + 6)]
+REASONS = [f"parse: reason {number}" for number in range(MOST_DROPPED + 6)]
 counts = st.integers(0, 10**9)
 fates = st.dictionaries(st.sampled_from(["documents", *(f"dropped: {reason}" for reason in REASONS)]), counts)
 
@@ -67,22 +67,24 @@ def balance(flow: Flow) -> None:
 def test_every_record_flows_to_one_end(sources: list[dict[str, int]], share: float) -> None:
     documents = sum(outcomes.get("documents", 0) for outcomes in sources)
     verdicts = judged(int(documents * share), documents - int(documents * share))
-    flow = document_flow([*(parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)), verdicts])
+    flow = run_flow([*(parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)), verdicts])
     assert flow is not None
     balance(flow)
     ends = sum(node.count for node in flow.nodes if node.lost or node.key == "kept")
     assert ends == sum(sum(outcomes.values()) for outcomes in sources)
     assert sum(node.column == 0 for node in flow.nodes) <= MOST_SOURCES
-    assert sum(node.lost and node.column == 1 for node in flow.nodes) <= MOST_LOST
+    assert sum(node.lost and node.column == 1 for node in flow.nodes) <= MOST_DROPPED
 
 
 @given(st.lists(fates, min_size=1, max_size=8))
 def test_the_drawing_shows_every_band_and_no_label_on_another(sources: list[dict[str, int]]) -> None:
-    flow = document_flow([parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)])
+    flow = run_flow([parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)])
     assert flow is not None
     svg = etree.fromstring(str(draw(flow)))
     rows: dict[str, list[float]] = {}
     for text in svg.iter("text"):
+        if text.get("class") == "head":
+            continue
         rows.setdefault(text.get("x"), []).append(float(text.get("y")))
     for lines in rows.values():
         assert all(below - above >= 16.5 for above, below in zip(sorted(lines), sorted(lines)[1:], strict=False))
@@ -94,9 +96,7 @@ def test_the_drawing_shows_every_band_and_no_label_on_another(sources: list[dict
 
 
 def test_widths_are_the_numbers_on_one_scale() -> None:
-    flow = document_flow(
-        [parsed("big", {"documents": 30_000, "dropped: parse: short": 10_000}), judged(20_000, 10_000)]
-    )
+    flow = run_flow([parsed("big", {"documents": 30_000, "dropped: parse: short": 10_000}), judged(20_000, 10_000)])
     assert flow is not None
     svg = etree.fromstring(str(draw(flow)))
     heights = {path[0].text: band_width(path.get("d")) for path in svg.iter("path")}
@@ -114,7 +114,7 @@ def band_width(path: str) -> float:
 
 
 def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
-    flow = document_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
+    flow = run_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
     assert flow is not None
     assert [link.end for link in flow.links] == [node.key for node in flow.nodes if node.column == 1]
     assert [link.count for link in flow.links] == [3, 9, 5]
@@ -123,15 +123,17 @@ def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
 def test_generations_of_a_source_are_one_and_the_same_run_is_drawn_alike() -> None:
     second = parsed("notes", {"documents": 4, "dropped: parse: empty": 1})
     twice = [parsed("notes", {"documents": 3}), replace(second, fingerprint="of the second generation")]
-    flow = document_flow(twice)
+    flow = run_flow(twice)
     assert flow is not None
-    assert [(node.label, node.count) for node in flow.nodes] == [("notes", 8), ("documents", 7), ("parse: empty", 1)]
-    again = document_flow(twice)
+    assert [(node.key, node.count) for node in flow.nodes] == [
+        ("from notes", 8), ("documents", 7), ("dropped: parse: empty", 1),
+    ]  # fmt: skip
+    again = run_flow(twice)
     assert again is not None and draw(again) == draw(flow)
 
 
 def test_names_are_text_and_never_markup() -> None:
-    flow = document_flow([parsed("<script>\u202e", {"documents": 3})])
+    flow = run_flow([parsed("<script>\u202e", {"documents": 3})])
     assert flow is not None
     svg = str(draw(flow))
     assert "&lt;script&gt;\ufffd" in svg and "<script" not in svg
@@ -148,29 +150,51 @@ def token_manifests(sources: object = None) -> list[Manifest]:
     chosen = {"sources": sources} if sources else {}
     parent = (Parent(role="tokens", name="small-b", fingerprint=other.fingerprint),)
     third = manifest("shards", "small-three", copies[:1], parents=parent, settings=chosen)
-    return [manifest("corpora", "small", []), tokens, other, one, two, third]
+    before = [parsed("notes", {"documents": 9, "dropped: parse: short": 3}), judged(8, 1)]
+    return [*before, manifest("corpora", "small", []), tokens, other, one, two, third]
 
 
 def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
-    flow = token_flow(token_manifests())
+    """Fails where a set's tokens are another's, or two copies are drawn as twice the tokens that were written."""
+    flow = run_flow(token_manifests())
     assert flow is not None
-    counted = {node.label: node.count for node in flow.nodes if node.column == 1}
-    assert counted == {"one, 2 copies": 200, "two": 100, "three": 100}
     nodes = {node.key: node for node in flow.nodes}
-    assert nodes["placed one"].count == 160 and nodes["truncated one"].lost and nodes["left_over two"].count == 5
-    assert nodes["tokens a"].count == 100  # written once, taken three times
-    etree.fromstring(str(draw(flow)))
+    assert nodes["tokens a"].count == nodes["tokens b"].count == 100  # written once, taken three times
+    placed = {key: node.count for key, node in nodes.items() if key.startswith("examples")}
+    assert placed == {"examples one": 160, "examples two": 80, "examples three": 80}
+    assert nodes["tokens: truncated"].count == 60 and nodes["tokens: left over"].lost
+    svg = etree.fromstring(str(draw(flow)))
+    heights = {path[0].text: band_width(path.get("d")) for path in svg.iter("path")}
+    one, two = (heights[f"tokens a → examples {name}: {count}"] for name, count in (("one", 160), ("two", 80)))
+    assert one == pytest.approx(two, abs=0.2)
+    words = svg.find("desc").text
+    assert words.startswith(
+        "12 raw records, then 9 documents, then 8 kept, then tokens of 2 vocabularies, then examples"
+    )
+    assert "Lost on the way: 3 parse: short, 1 near duplicate, 60 truncated, 20 left over." in words
+
+
+def test_kept_documents_turn_into_tokens_on_another_scale() -> None:
+    """Fails where the bands between documents and tokens do not begin as tall as the kept and end as tall as theirs."""
+    flow = run_flow(token_manifests())
+    assert flow is not None
+    svg = etree.fromstring(str(draw(flow)))
+    begins = {(path.get("d").split()[1].partition("C")[0], path.get("d").split()[-1]) for path in svg.iter("path")
+              if path.get("class") == "turns"}  # fmt: skip
+    assert len(begins) == 1  # every vocabulary reads all that was kept
+    heads = [text for text in svg.iter("text") if text.get("class") == "head"]
+    assert [head[0].text for head in heads] == ["12", "9", "8", "tokens", "examples"]
 
 
 def test_tokens_of_sources_in_no_shards_are_not_hidden() -> None:
-    flow = token_flow(token_manifests(sources=["letters"]))
+    flow = run_flow(token_manifests(sources=["letters"]))
     assert flow is not None
     [unused] = [node for node in flow.nodes if node.label == "of sources in no shards"]
     assert (unused.count, unused.lost) == (100, True)
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert document_flow([]) is None and token_flow([]) is None
-    flow = document_flow([parsed("empty", {})])
+    assert run_flow([]) is None
+    flow = run_flow([parsed("empty", {}), judged(0, 0)])
     assert flow is not None
     etree.fromstring(str(draw(flow)))
