@@ -207,8 +207,8 @@ def _tensors(path: Path, faults: list[tuple[str, str]]) -> Tensors | None:
         faults.append(("weights", str(error)))
         return None
     if wrong is not None:
-        size = wrong.stop - wrong.start
-        faults.append(("weights", f"{path.name}: {wrong.name} has {size:,} bytes for {wrong.kind} {list(wrong.shape)}"))
+        where = f"bytes {wrong.start} to {wrong.stop}"
+        faults.append(("weights", f"{path.name}: {wrong.name} has {where} for {wrong.kind} {list(wrong.shape)}"))
         return None
     return Tensors(path=path, begin=begin, stored=tuple(stored))
 
