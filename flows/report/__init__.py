@@ -1,12 +1,13 @@
 """The report of a run: one HTML page that needs nothing but a browser.
 
-    run record ─► manifests ─► accounts (numbers, from the ledgers) ─► flow (the ledger drawn)    ─┐
+    run record ─► manifests ─► accounts (numbers, from the ledgers) ─► flow (the run drawn)       ─┐
       │                    └─► texts (samples, duplicates compared, examples; under privacy)      ─┤
       │                    └─► vocabularies, figures (lengths), trained and curves (the model)    ─┼─► page
       └─► figures of this run and of the one before ─► compared, remarks ─► front (its head)      ─┘
 
-The head answers first: what came in, what was lost and why, whether anything is wrong (`remarks.py`), and how it
-compares with the run before (`compared.py`). Everything else is folded below it: by a line of its own, opened by it,
+The head answers first: whether anything is wrong (`remarks.py`), what was not read and held out, whether training was
+worth it, the run as one picture from raw to examples, the loss, the growth, and how it compares with the run before
+(`compared.py`). Everything else is folded below it: by a line of its own, opened by it,
 by a link to it, and in print. No script is needed for that. A suite of tasks has another page: `evaluation.py`.
 
 Every number on the page comes from a manifest's ledger, from a model's table of metrics, or is counted from rows, times

@@ -39,7 +39,7 @@ BLOCK = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TypicalStep:
     """A step of training whose costs are told."""
 
     shape: EncoderShape
@@ -84,7 +84,7 @@ def model_findings(path: Path, seen: Hardware | None = None) -> list[Finding]:
         *_tensors(folder),
         *_vocabulary(folder),
         *_tokenizer(folder),
-        *(_costs(folder, Step(shape=folder.shape), seen) if folder.shape is not None else ()),
+        *(_costs(folder, TypicalStep(shape=folder.shape), seen) if folder.shape is not None else ()),
     ]
 
 
@@ -336,7 +336,7 @@ def _lengths(folder: ModelFolder, positions: int) -> Iterator[Finding]:
 # What a step costs.
 
 
-def _costs(folder: ModelFolder, step: Step, seen: Hardware) -> Iterator[Finding]:
+def _costs(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator[Finding]:
     """Say what is slow, by what a step costs."""
     shape, masked = step.shape, round(MASKED * step.tokens)
     least = step.flops(masked)
@@ -403,7 +403,7 @@ def _listed(folder: ModelFolder, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _head(folder: ModelFolder, step: Step, masked: int) -> Finding:
+def _head(folder: ModelFolder, step: TypicalStep, masked: int) -> Finding:
     """Say what it costs to compute the head of masked tokens at every place."""
     everywhere, least = step.flops(step.tokens), step.flops(masked)
     head = PASSES_FLOPS * step.shape.vocabulary_head_macs(step.tokens)
@@ -421,7 +421,7 @@ def _head(folder: ModelFolder, step: Step, masked: int) -> Finding:
     )
 
 
-def _padding(folder: ModelFolder, step: Step, seen: Hardware) -> Iterator[Finding]:
+def _padding(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator[Finding]:
     """Say what padding every text to the longest of its batch costs, and whether attention here needs it."""
     shape = step.shape
     lengths = np.linspace(max(1, step.length // SHORTEST_SHARE), step.length, SEQUENCES).astype(np.int64)
