@@ -13,6 +13,7 @@ from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text
 from flows.report.drawing.growth import growth_chart
 from flows.report.run import RunView
+from flows.report.vocabularies import figures_by_generation
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import COUNT, MEAN, Change, compare, figures_before
 
@@ -111,13 +112,9 @@ def _worth(loss: float | None, uniform: float, entropy: float, accuracy: float |
 def growth_view(run: RunView) -> View | None:
     """Return what each generation added to the corpus, in a picture and in words; None of a single generation."""
     tokens = next(iter(run.of_each("tokens").values()), None)
-    sums: dict[int, Counter[str]] = {}
-    for part in tokens.parts if tokens is not None else ():
-        if "generation" in part.labels:
-            sums.setdefault(int(part.labels["generation"]), Counter()).update(part.ledger.figures)
     added = [
         {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWN}}
-        for number, figures in sorted(sums.items())
+        for number, figures in figures_by_generation(tokens).items()
     ]
     if len(added) < 2:
         return None

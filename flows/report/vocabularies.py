@@ -105,12 +105,17 @@ def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[s
     ]
 
 
-def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
+def figures_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
+    """Return the figures of a tokens artifact's parts, added up by generation, the first generation first."""
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if "generation" in part.labels:
             sums.setdefault(int(part.labels["generation"]), Counter()).update(part.ledger.figures)
+    return dict(sorted(sums.items()))
+
+
+def drift_rows(tokens: Manifest | None) -> list[View]:
+    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
     return [
         {
             "generation": generation,
@@ -119,6 +124,6 @@ def drift_rows(tokens: Manifest | None) -> list[View]:
             "tokens_a_word": figures["train tokens"] / figures["train words"],
             "unknown": figures["train unknown tokens"] / figures["train tokens"],
         }
-        for generation, figures in sorted(sums.items())
+        for generation, figures in figures_by_generation(tokens).items()
         if figures["train words"] and figures["train tokens"]
     ]
