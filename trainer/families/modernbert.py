@@ -16,14 +16,17 @@ def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     converted = dict(config)
     if kinds := config.get("layer_types"):
+        if not isinstance(kinds, list):
+            raise ValueError("layer_types")
         spacings = (config.get("global_attn_every_n_layers"), EVERY_GLOBAL, *range(1, len(kinds) + 1))
         fitting = (every for every in spacings if every and kinds == _kinds(len(kinds), every))
         converted["global_attn_every_n_layers"] = next(fitting, None)
         if converted["global_attn_every_n_layers"] is None or len(kinds) != config["num_hidden_layers"]:
             raise ValueError("layer_types")
     for kind, key in (("full_attention", "global_rope_theta"), ("sliding_attention", "local_rope_theta")):
-        rope = (config.get("rope_parameters") or {}).get(kind) or {}
-        if rope.get("rope_type", "default") != "default":
+        rotations = config.get("rope_parameters") or {}
+        rope = (rotations.get(kind) or {}) if isinstance(rotations, Mapping) else None
+        if not isinstance(rope, Mapping) or rope.get("rope_type", "default") != "default":
             raise ValueError("rope_parameters")
         if "rope_theta" in rope:
             converted[key] = rope["rope_theta"]

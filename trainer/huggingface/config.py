@@ -128,15 +128,15 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
 
 
 def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], where: str) -> None:
-    for ours in (*INTEGERS, *NUMBERS):
+    optional = {keys["deviation"]: DEVIATION}
+    for ours in (*INTEGERS, *NUMBERS, "deviation"):
         key, kind = keys.get(ours), int if ours in INTEGERS else int | float
-        if key is not None and (not isinstance(config.get(key), kind) or isinstance(config[key], bool)):
-            raise InputError(
-                f"{where}: {key} is {config.get(key)!r}; it must be a number, as the model's author set it."
-            )
+        value = {**optional, **config}.get(key)
+        if key is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise InputError(f"{where}: {key} is {value!r}; it must be a number, as the model's author set it.")
     if not isinstance(config.get("pad_token_id"), int):
         raise InputError(f"{where}: pad_token_id is {config.get('pad_token_id')!r}; it must be a number.")
-    if config[keys["activation"]] not in HIDDEN_ACTS:
+    if config[keys["activation"]] not in [*HIDDEN_ACTS]:
         raise InputError(
             f"{where}: {keys['activation']} is {config[keys['activation']]!r}; it must be one of: "
             f"{', '.join(HIDDEN_ACTS)}."

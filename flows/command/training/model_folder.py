@@ -117,7 +117,8 @@ def read_model_folder(path: Path) -> ModelFolder:
 
 def _shape(path: Path, config: Mapping[str, Any], family: Family | None) -> tuple[EncoderShape | None, str]:
     """Return the sizes, those of our own model where one has them, and why else none does."""
-    if (layers := _whole(config, (*KEYS["layers"], *_keys_of(family).get("layers", ())))) > MOST_LAYERS:
+    repeated = (*KEYS["layers"], *_keys_of(family).get("layers", ()), "num_hidden_groups")
+    if (layers := max(_whole(config, (key,)) for key in repeated)) > MOST_LAYERS:
         return None, f"its configuration gives {layers:,} layers"
     refused = f"no model of type {config.get('model_type')!r} trains here, only: {', '.join(FAMILIES)}"
     if family is not None:
