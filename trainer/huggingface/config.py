@@ -128,11 +128,11 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
 
 
 def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], where: str) -> None:
-    optional = {keys["deviation"]: DEVIATION}
+    given = {keys["deviation"]: DEVIATION, **config}
     for ours in (*INTEGERS, *NUMBERS, "deviation"):
-        key, kind = keys.get(ours), int if ours in INTEGERS else int | float
-        value = {**optional, **config}.get(key)
-        if key is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        key, kind = keys.get(ours, ""), int if ours in INTEGERS else int | float
+        value = given.get(key)
+        if key and (not isinstance(value, kind) or isinstance(value, bool)):
             raise InputError(f"{where}: {key} is {value!r}; it must be a number, as the model's author set it.")
     if not isinstance(config.get("pad_token_id"), int):
         raise InputError(f"{where}: pad_token_id is {config.get('pad_token_id')!r}; it must be a number.")

@@ -187,9 +187,10 @@ def _tensors(folder: ModelFolder) -> Iterator[Finding]:
 def _not_finite(file: Tensors) -> Iterator[tuple[Stored, int]]:
     """Yield the tensors of a file with NaN or infinite numbers, and how many."""
     for tensor in file.stored:
-        if tensor.kind in NUMPY_TYPES and prod(tensor.shape):
-            place, size = file.begin + tensor.start, prod(tensor.shape)
-            numbers = np.memmap(file.path, NUMPY_TYPES[tensor.kind], "r", place, (size,))
+        size: int = prod(tensor.shape)
+        if tensor.kind in NUMPY_TYPES and size:
+            place = file.begin + tensor.start
+            numbers: Any = np.memmap(file.path, NUMPY_TYPES[tensor.kind], "r", place, (size,))
             blocks = (numbers[start : start + BLOCK] for start in range(0, size, BLOCK))
             if count := sum(_count_not_finite(block, tensor.kind) for block in blocks):
                 yield tensor, count

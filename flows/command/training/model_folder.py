@@ -131,7 +131,7 @@ def _shape(path: Path, config: Mapping[str, Any], family: Family | None) -> tupl
         except InputError as error:
             refused = str(error)
     keys = {**KEYS, **_keys_of(family)}
-    sizes = {ours: _whole(config, theirs) for ours, theirs in keys.items()}
+    sizes: dict[str, Any] = {ours: _whole(config, theirs) for ours, theirs in keys.items()}
     if not sizes["feed_forward_size"] and sizes["hidden_size"]:
         sizes["feed_forward_size"] = 4 * sizes["hidden_size"]
     if not all(sizes.values()) or sizes["hidden_size"] % sizes["heads"]:
@@ -163,7 +163,7 @@ def _whole(config: Mapping[str, Any], keys: tuple[str, ...]) -> int:
 def _number(config: Mapping[str, Any], keys: tuple[str, ...]) -> float:
     """Return the first of these keys that is a number; 0 where none is."""
     given = (config.get(key) for key in keys)
-    return next((float(value) for value in given if type(value) in (int, float)), 0.0)
+    return next((float(value) for value in given if isinstance(value, int | float) and value == value), 0.0)
 
 
 def _weights(path: Path, faults: list[tuple[str, str]]) -> tuple[tuple[Tensors, ...], tuple[str, ...]]:

@@ -46,7 +46,7 @@ def weights(model: ModelSettings, inputs: ModelInputs) -> dict[str, np.ndarray[A
         for number in (range(shape.layer_groups) if "{}" in theirs else (0,))
         if not (model.family == "modernbert" and ours == "layers.{}.attention_norm" and number == 0)
     ]
-    tensors = {f"{module}.weight": np.ones(4, np.float32) for module in modules}
+    tensors: dict[str, np.ndarray[Any, Any]] = {f"{module}.weight": np.ones(4, np.float32) for module in modules}
     tensors[f"{names.encoder['embeddings.word'][0]}.weight"] = np.ones((128, shape.embedding_size), np.float32)
     return tensors | {f"{names.heads['masked_head']['dense']}.weight": np.ones(4, np.float32)}
 
@@ -158,15 +158,20 @@ def tokenizer(**values: Any) -> Callable[[Path], None]:
     return lambda folder: change_json(folder / "tokenizer_config.json", **values)
 
 
-def vocabulary(tokens: list[str], lowercase: bool = True) -> Callable[[Path], None]:
-    return lambda folder: (
-        (folder / "tokenizer.json").write_bytes(bert_vocabulary(tokens, lowercase=lowercase).files()["tokenizer.json"])
-        and (folder / "vocab.txt").unlink(missing_ok=True)
-    )
+def vocabulary(tokens: list[str]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "tokenizer.json").write_bytes(bert_vocabulary(tokens).files()["tokenizer.json"])
+        (folder / "vocab.txt").unlink()
+
+    return change
 
 
 def remove(*names: str) -> Callable[[Path], None]:
-    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names] and None
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+
+    return change
 
 
 DAMAGES: Mapping[str, tuple[Callable[[Path], Any], str, str, str]] = {

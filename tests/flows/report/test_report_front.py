@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from browser import browser, browser_path
@@ -108,7 +109,9 @@ def test_the_first_screen_says_what_was_not_read(two_runs: tuple[RunRecord, Run]
     record does not say so."""
     _, run = two_runs
     group = {"kind": ".py", "number": 1468, "names": ["a.py", f"{'b' * 300}.py", "c.py"]}
-    inputs = {f"docs-{n}": {"raw_files": 8, "empty": [], "passed_over": [group]} for n in range(FIRST_NOT_READ + 2)}
+    inputs: dict[str, Any] = {
+        f"docs-{n}": {"raw_files": 8, "empty": [], "passed_over": [group]} for n in range(FIRST_NOT_READ + 2)
+    }
     record = replace(run.record, inputs=inputs)
     text = text_of(build_page(run.place, record, "text", run.lock))
     head = text[: text.index("From raw to tokens")]
@@ -116,7 +119,7 @@ def test_the_first_screen_says_what_was_not_read(two_runs: tuple[RunRecord, Run]
     assert "a.py" not in text_of(build_page(run.place, record, "none", run.lock))
     lines = not_read(RunView(run.place, record, Privacy("text")), ["x" * 900] * 9)
     assert len(lines) == FIRST_NOT_READ + 1 and all(len(line) <= LINE_CHARACTERS for line in lines)
-    silent, whole = (replace(record, inputs=inputs) for inputs in ({}, {"docs": {}}))
+    silent, whole = replace(record, inputs={}), replace(record, inputs={"docs": {}})
     assert not_read(RunView(run.place, silent, Privacy("text")), []) == []
     assert not_read(RunView(run.place, whole, Privacy("text")), []) == [
         "No file: everything that the sources hold was read."
