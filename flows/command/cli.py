@@ -24,6 +24,7 @@ from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
 from flows.command.tasks.cli import tasks_app
 from flows.command.terminal.completion import recipes
+from flows.command.terminal.help import WELCOME, arrange
 from flows.command.terminal.output import StandardOutput, console, say
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
@@ -39,6 +40,9 @@ app = App(
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
     console=StandardOutput(),
+    default_parameter=Parameter(
+        show_default=lambda value: None if value is None or value is False or value == "" else str(value)
+    ),
 )
 
 _home = Path()
@@ -53,6 +57,9 @@ def run_command_line(given: list[str], home: Path) -> int:
     """Run one command and return its exit code. Raises InputError."""
     global _home
     _home = home
+    if not given:
+        say(WELCOME)
+        return 0
     try:
         result = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
@@ -68,7 +75,10 @@ def doctor(
     engine: arguments.Engine = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Say what this machine has and lacks, each with its remedy; with a recipe, what slows its training on the GPU."""
+    """Check this machine, and say how to fix what is missing.
+
+    With a recipe, also say what slows its training on the GPU.
+    """
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
     from flows.command.machine.doctor import examine, render
@@ -90,7 +100,7 @@ def doctor(
 
 @app.command
 def prepare() -> int:
-    """Do what the first run would wait for: compile the kernels, create the orchestrator's database."""
+    """Compile kernels and make the UI's database, before a first run."""
     from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, say)
@@ -109,7 +119,10 @@ def run(
     range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
-    """Build everything that a recipe lacks; a folder of text needs no recipe."""
+    """Build what a recipe asks for; a folder of text needs no recipe.
+
+    What the store has already is reused. A run that was stopped resumes with the same command.
+    """
     from flows.command.terminal.summary import show_summary
 
     finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server)
@@ -119,7 +132,10 @@ def run(
 
 @app.command
 def demo(*, workers: arguments.Workers = None) -> int:
-    """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
+    """Run a small recipe here, from raw files to a model.
+
+    It then shows one example from end to end. Your Prefect profile is not used.
+    """
     from flows.command.terminal.summary import show_summary, show_tour
 
     finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
@@ -152,7 +168,10 @@ def plan(
     quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Say what a run would reuse, what it would build and why, and what it would cost. Builds nothing."""
+    """Show what a run would build, reuse and cost; build nothing.
+
+    Each stage has the reason. Costs are estimated from a sample.
+    """
     from flows.command.machine.cluster_findings import engine_lines
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
@@ -179,7 +198,10 @@ def preview(
     overrides: arguments.Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
 ) -> int:
-    """Show documents of a source before and after every step, with the reason of each drop."""
+    """Show documents of a source before and after every step.
+
+    A document that is dropped has the reason.
+    """
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
@@ -215,7 +237,10 @@ def new(
         ),
     ] = "general",
 ) -> int:
-    """Write a recipe to start from: its rules fit a kind of text, or it is that of a published model."""
+    """Write a recipe to start from.
+
+    Its rules fit a kind of text, or it is the recipe of a published model.
+    """
     from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
@@ -232,7 +257,7 @@ def fetch(
     refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
     overrides: arguments.Overrides = None,
 ) -> int:
-    """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
+    """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
     from flows.orchestration.runs.run_recipe import fetch_inputs
     from flows.recipes.recipe import settle_recipe
@@ -253,7 +278,10 @@ def inspect(
     *,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Look into anything in the store: ledger, samples, lengths, masks in colour."""
+    """Show what is in an artifact: ledger, samples, masks in color.
+
+    For a store, or a folder in it, the ledger of each artifact.
+    """
     from flows.command.inspect import show_artifact
     from flows.run.store_address import find_artifacts
 
@@ -276,7 +304,10 @@ def trace(
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
 ) -> int:
-    """Walk from an example to its documents and their raw records, or from a document to its examples."""
+    """Follow an example back to its raw records.
+
+    Or follow a document to its examples, with --document.
+    """
     from flows.command.inspect import show_document_trace, show_example_trace
     from flows.run.store_address import find_artifacts, newest
 
@@ -301,7 +332,10 @@ def verify(
     ] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
 ) -> int:
-    """Check every file against what the store says of it; repair what is damaged."""
+    """Check every file of a store; repair what is damaged.
+
+    A file is compared with what was written. With --repair, what is damaged is built again.
+    """
     from flows.command.verify import rebuild_store, repair_store, verify_store
 
     if repair and rebuild:
@@ -318,7 +352,7 @@ def report(
     run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
 ) -> int:
-    """Write the HTML report of a run again and print where it is."""
+    """Write the HTML report of a run, and print its path."""
     from flows.command.inspect import write_report
 
     say(f"Report: {quote(write_report(address, run_id, output))}")
@@ -338,7 +372,7 @@ app.command(tasks_app, name="*")
 
 @app.command
 def ui(*, port: arguments.Port = 4200) -> int:
-    """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
+    """Open the UI on the runs of this machine; Ctrl-C stops it."""
     from flows.orchestration.server.embedded import serve_ui
 
     serve_ui(port, console.print)
@@ -357,8 +391,14 @@ def serve(
     run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
     port: arguments.Port = 4200,
 ) -> int:
-    """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
+    """Run a recipe on a schedule, with the UI; Ctrl-C stops it.
+
+    Every line that it prints has the time, and a line of a run the run's short id.
+    """
     loaded = load_recipe(recipe, None, store, overrides, engine)  # first: mistakes in it are said at once
     from flows.orchestration.schedules.serve import serve_recipe
 
     serve_recipe(loaded, cron, every, _home, port, say, store, workers, run_now)
+
+
+arrange(app)

@@ -42,7 +42,11 @@ def diff(
     whole: Annotated[bool, Parameter(name="--all", help="Show what is the same in both, too.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show how two runs differ, or a run and the one before it: documents, drops, duplicates, lengths, tokens, loss."""
+    """Show how a run differs from another, or from the one before.
+
+    The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
+    negative natural logarithm of the probability that the model gave the right token.
+    """
     from flows.report.compared import Compared
 
     before, after = _two_runs(run, other, store)

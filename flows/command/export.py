@@ -26,7 +26,10 @@ def export(
     file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
 ) -> int:
-    """Write a corpus or shards for others (Parquet, a data card, Croissant metadata), or a model's checkpoint."""
+    """Write a corpus or shards as Parquet, or a model's checkpoint.
+
+    Parquet files come with a data card and Croissant metadata.
+    """
     from flows.command.training.checkpoints import export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
@@ -58,7 +61,7 @@ def lineage(
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
     namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
 ) -> int:
-    """Write what a run read and built as OpenLineage events, for the tools that collect lineage."""
+    """Write what a run read and built as OpenLineage events."""
     from corpora.store.places.files import replaced_file
     from flows.command.diff import find_run
     from flows.export.folder import refused

@@ -26,7 +26,11 @@ def runs(
     limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """List what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
+    """List the runs of a store, newest first.
+
+    Each line has a short id, which every command that takes a run understands; when the run began, its state, what
+    was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
+    """
     from flows.command.operations.display import show_runs
     from flows.run.record.listed_runs import run_states
 
@@ -44,7 +48,10 @@ def runs(
 
 @operations_app.command
 def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
-    """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
+    """Show what runs now in a store, how far it is, and what waits.
+
+    For each stage of a run: how far it is, how fast, and the time left.
+    """
     from flows.command.operations.display import status_lines
     from flows.run.record.listed_runs import store_status
 
@@ -71,7 +78,10 @@ def gc(
     keep_runs: Annotated[int, Parameter(help="Records of runs of each recipe, newest first, that stay.")] = 500,
     as_json: AsJson = False,
 ) -> int:
-    """Show what no run, release or reader of a store needs any more; with --delete, remove it."""
+    """Show what a store no longer needs; --delete removes it.
+
+    What a run, a release or a reader needs stays.
+    """
     from flows.command.operations.gc import collect
 
     if delete and dry_run:

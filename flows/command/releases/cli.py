@@ -30,7 +30,10 @@ def release(
     port: arguments.Port = 4200,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Promote what a run built under a name: verified, within its bounds, or approved by a person."""
+    """Give what a run built a name to use it by.
+
+    Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
+    """
     import sys
 
     from corpora.errors import InputError
@@ -72,7 +75,10 @@ def releases(
     name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
+    """List the releases: name, time, person, reason.
+
+    A star marks what a name means now.
+    """
     from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
     from flows.run.record.releases import current_release, history, names_of_releases
@@ -100,7 +106,10 @@ def rollback(
     reason: Reason = "",
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Point a name back to what was released before; the history keeps both."""
+    """Point a name back to an earlier release.
+
+    The history keeps both.
+    """
     from corpora.store.places.place import Place
     from flows.command.releases.display import show_entry
     from flows.run.record.releases import roll_back
@@ -123,7 +132,10 @@ def deploy(
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> int:
-    """Write a prefect.yaml: recipes as deployments of a work pool, and their schedule."""
+    """Write a prefect.yaml: recipes as deployments of a work pool.
+
+    A recipe that a running `cloze serve` holds under the same name is refused.
+    """
     from corpora.errors import InputError
     from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
     from flows.orchestration.schedules.timetables import timetable

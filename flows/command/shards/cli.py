@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from flows.command.terminal.output import say
 
-shards_app = App(name="shards", help="Work with shards: write the examples of an epoch.")
+shards_app = App(name="shards", help="Write the examples that a training reads.")
 
 
 @shards_app.command
@@ -26,7 +26,10 @@ def materialise(
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
 ) -> int:
-    """Write the examples of an epoch: ids with their masks put in, masked positions, targets, as Arrow files."""
+    """Write the examples of an epoch as Arrow files.
+
+    Each example has its ids with the masks put in, the masked positions, and the targets.
+    """
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 

@@ -33,7 +33,10 @@ def finetune(
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
 ) -> int:
-    """Fine-tune a model on a task; run the same command again to resume it."""
+    """Fine-tune a model on a task.
+
+    Run the same command again to resume it.
+    """
     from flows.command.tasks.finetune import finetune_model, published_task, task_files
     from flows.recipes.tables import read_override
 
@@ -59,7 +62,7 @@ def predict(
     ] = None,
     int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
 ) -> int:
-    """Write a fine-tuned model's prediction for every record of a file."""
+    """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
     predict_file(model, reading.of(file), output, labelled, say, official=official, int8=int8)
@@ -68,7 +71,10 @@ def predict(
 
 @tasks_app.command
 def evaluate(asked: options.EvaluationAsked) -> int:
-    """Fine-tune a model on the tasks of a suite, from every seed, and report one table; finished runs are kept."""
+    """Fine-tune a model on each task of a suite; report one table.
+
+    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    """
     from flows.command.tasks.evaluate import evaluate_model
 
     evaluate_model(asked, say)
@@ -84,7 +90,10 @@ def onnx(
     evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
 ) -> int:
-    """Write a model as an ONNX file, for machines without torch; report size, memory, time and scores."""
+    """Write a model as an ONNX file, for machines without torch.
+
+    Size, memory, time and scores are reported.
+    """
     from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, say)
@@ -100,7 +109,7 @@ def embed(
     reading: options.TextsAsked = options.TEXTS_ASKED,
     asked: options.VectorsAsked = options.VECTORS_ASKED,
 ) -> int:
-    """Make vectors of texts, or of their words or tokens, with any model."""
+    """Make vectors of texts, words or tokens."""
     from flows.command.tasks.embed import embed_texts, layers_of
     from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -118,7 +127,10 @@ def search(
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
 ) -> int:
-    """Find the documents most like each query, by vectors; score, and make training rows, from judgements."""
+    """Find the documents most like a query, by vectors.
+
+    With relevance judgments, also score the results and make training rows.
+    """
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -147,7 +159,10 @@ def grid(
     overrides: Overrides = None,
     workers: Workers = None,
 ) -> int:
-    """Train a recipe in several forms, evaluate each, and report one table next to published figures."""
+    """Train a recipe in several forms; report one table.
+
+    Published figures are next to those of each form.
+    """
     from flows.command.tasks.grid import grid_of
 
     grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, say)
@@ -163,7 +178,10 @@ def generate(
     asked: options.DrawAsked = options.DRAW_ASKED,
     as_json: AsJson = False,
 ) -> int:
-    """Continue texts, with a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    """Continue texts, with a model fine-tuned for the next word.
+
+    `cloze finetune next` makes such a model.
+    """
     from flows.command.trainer_process import model_folder, relay
 
     drawn = [f"--{name.replace('_', '-')}={value}" for name, value in vars(asked).items()]
@@ -180,7 +198,7 @@ def fill(
     top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
     as_json: AsJson = False,
 ) -> int:
-    """Show the most probable words for every [MASK] of a text."""
+    """Show the most probable words for each [MASK] of a text."""
     from flows.command.trainer_process import model_folder, relay
 
     with model_folder(model) as folder:
@@ -198,7 +216,10 @@ def import_checkpoint(
         bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
     ] = None,
 ) -> int:
-    """Convert an older checkpoint (pytorch_model.bin, a bare vocab.txt) to the form that models begin with."""
+    """Convert an older checkpoint to a folder that a run can start from.
+
+    Older means pytorch_model.bin for weights, or a bare vocab.txt.
+    """
     from flows.command.trainer_process import relay
 
     given = ["--family", family] if family else []

@@ -31,7 +31,10 @@ def train(
     node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
 ) -> int:
-    """Train a model as a job's file says, without a run around it; run the same command again to resume."""
+    """Train a model from a job file, without a run around it.
+
+    Run the same command again to resume it.
+    """
     from flows.command.training.train import train_file
     from trainer.launching.commands import Nodes
 

@@ -34,7 +34,10 @@ def adapt(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""
+    """Add tokens for the words of a domain, to a model as well.
+
+    What the new tokens save is reported.
+    """
     from dataclasses import replace
 
     from corpora.errors import InputError

@@ -29,7 +29,7 @@ def show(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Show what a vocabulary is, and how it cuts a text into pieces."""
+    """Show a vocabulary, and how it cuts a text."""
     from flows.command.vocabulary.display import show_figures, show_ids, show_pieces, show_vocabulary
     from flows.command.vocabulary.figures import text_figures, vocabulary_facts
     from flows.command.vocabulary.named import find_vocabulary
@@ -59,7 +59,7 @@ def compare(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Compare two vocabularies: the pieces they share, and what each makes of a text."""
+    """Compare two vocabularies, by their pieces and on a text."""
     from flows.command.vocabulary.display import show_comparison
     from flows.command.vocabulary.figures import compare_vocabularies, comparison_facts
     from flows.command.vocabulary.named import find_vocabulary
