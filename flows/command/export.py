@@ -55,7 +55,7 @@ def export(
 
 @exporting_app.command
 def lineage(
-    run: Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")],
+    run: Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")],
     file: Annotated[Path, Parameter(help="The file to write: one JSON array, or for .jsonl an event a line.")],
     *,
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
@@ -63,10 +63,10 @@ def lineage(
 ) -> int:
     """Write what a run read and built as OpenLineage events."""
     from corpora.store.places.files import replaced_file
-    from flows.command.diff import find_run
     from flows.export.folder import refused
     from flows.export.lineage import events_of, lineage_document
     from flows.run.record.counts_text import counted
+    from flows.run.short_ids import find_run
 
     place, record = find_run(run, store)
     events = events_of(place, record, namespace)

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from cyclopts import App
-
 from corpora.acquire.wanted import AcquireSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings

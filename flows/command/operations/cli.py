@@ -3,7 +3,6 @@
 Each command imports what it needs when it runs.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson, StoreAddress
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say
 
 if TYPE_CHECKING:
     from corpora.store.places.place import Place
@@ -32,17 +31,21 @@ def runs(
     was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
     """
     from flows.command.operations.display import show_runs
-    from flows.run.record.listed_runs import run_states
+    from flows.run.record.listed_runs import files_of_runs, run_states
+    from flows.run.short_ids import short_run_ids
 
     if limit < 0:
         raise InputError(f"--limit {limit} must be a whole number from 0 up.")
     place, recipe = _store_or_recipe(of)
     states = run_states(place, recipe, limit or None)
     if as_json:
-        print(json.dumps([state.to_json() for state in states], indent=1))
+        print_json([state.to_json() for state in states])
         return 0
     _refuse_no_store(place)
-    console.print(show_runs(states) if states else "No run is on record here.", markup=False)
+    if not states:
+        say("No run is on record here.")
+        return 0
+    console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
     return 0
 
 
@@ -58,7 +61,7 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
     place = _place(store)
     current = store_status(place)
     if as_json:
-        print(json.dumps(current.to_json(), indent=1))
+        print_json(current.to_json())
         return 0
     say(*status_lines(current))
     return 0

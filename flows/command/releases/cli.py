@@ -1,6 +1,5 @@
 """`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows the result."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ from cyclopts import App, Parameter
 
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say, teller
 
 releases_app = App(name="releases-and-deployments")
 
@@ -18,7 +17,9 @@ Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
 
 @releases_app.command
 def release(
-    run: Annotated[str, Parameter(help="A recipe: its newest complete run; or the folder of a run, STORE/runs/RUN.")],
+    run: Annotated[
+        str, Parameter(help="A recipe: its newest complete run; a run's id, short or whole; or STORE/runs/RUN.")
+    ],
     *,
     name: Annotated[str, Parameter(help="The name to release it under.")],
     store: arguments.RecipeStore = None,
@@ -34,24 +35,20 @@ def release(
 
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
-    import sys
-
     from corpora.errors import InputError
     from flows.command.releases.display import show_entry
     from flows.orchestration.releases.release import PersonsWord, promotion_of, run_at, run_of_recipe
+    from flows.run.short_ids import is_run_id
 
     if wait < 1:
         raise InputError(f"--wait {wait} must be a whole number of seconds from 1 up.")
-    if "/runs/" in run:
-        recipe, record = run_at(run)
+    if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
+        recipe, record = run_at(run, store or "store")
     else:
         recipe = load_recipe(run, store=store)
         record = run_of_recipe(recipe)
     promotion = promotion_of(recipe, record, name)
-
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
+    tell = teller(as_json=True)  # the history's entry has standard output
     verdict = None
     for crossing in promotion.crossed:
         tell(f"A bound is crossed: {crossing}.")
@@ -82,6 +79,8 @@ def releases(
     from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
     from flows.run.record.releases import current_release, history, names_of_releases
+    from flows.run.record.run_record import list_runs
+    from flows.run.short_ids import short_run_ids
 
     place = Place(store)
     if name is not None:
@@ -89,11 +88,13 @@ def releases(
     histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
     if as_json:
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
-        print(json.dumps(listed, indent=1))
+        print_json(listed)
     elif not histories:
         say(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.")
     else:
-        console.print(show_releases([entry for entries in histories for entry in entries]))
+        shown = [entry for entries in histories for entry in entries]
+        run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])
+        console.print(show_releases(shown, short_run_ids([*run_ids])))
     return 0
 
 

@@ -19,7 +19,7 @@ from corpora.kernels.arrays import Int64s
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.tables import plain_table
 from flows.recipes.settings.privacy import printable, visible
 from flows.recipes.tables import leaves
 from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.tables import plain_table
 from flows.command.vocabulary.figures import VocabularyComparison, special_tokens
 from flows.recipes.settings.privacy import visible
 from flows.report.drawing.pieces import MORE, UNKNOWN, WHOLE, ShownPiece, shown_pieces
