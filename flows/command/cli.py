@@ -25,7 +25,7 @@ from flows.command.shards.cli import shards_app
 from flows.command.tasks.cli import tasks_app
 from flows.command.terminal.completion import recipes
 from flows.command.terminal.help import WELCOME, arrange
-from flows.command.terminal.output import StandardOutput, console, say
+from flows.command.terminal.output import StandardOutput, console, console_for, print_json, say, teller
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
 
@@ -92,7 +92,7 @@ def doctor(
 
         findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+        print_json([asdict(finding) for finding in findings])
     else:
         console.print(render(findings))
     return 1 if any(finding.ok == "fail" for finding in findings) else 0
@@ -182,7 +182,7 @@ def plan(
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
     if as_json:
-        print(json.dumps({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)}, indent=1))
+        print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
@@ -197,6 +197,7 @@ def preview(
     recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: arguments.Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Show documents of a source before and after every step.
 
@@ -215,6 +216,9 @@ def preview(
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
     looked = look_at(loaded, entries[source])
     entry = looked.entry
+    if as_json:
+        print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
+        return 0
     if needs_statistics(entry.documents):
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
@@ -287,7 +291,7 @@ def inspect(
 
     artifacts = find_artifacts(address)
     if as_json:
-        print(json.dumps([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts], indent=1))
+        print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
         return 0
     for artifact in artifacts:
         show_artifact(console, artifact, detailed=len(artifacts) == 1)
@@ -303,22 +307,26 @@ def trace(
     *,
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Follow an example back to its raw records.
 
     Or follow a document to its examples, with --document.
     """
     from flows.command.inspect import show_document_trace, show_example_trace
+    from flows.command.trace import document_facts, example_facts
     from flows.run.store_address import find_artifacts, newest
 
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")
     artifact = newest(find_artifacts(shards, "shards"))
-    if document is not None:
-        show_document_trace(console, artifact, document)
-    else:
-        assert index is not None
+    if as_json:
+        print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
+    elif index is not None:
         show_example_trace(console, artifact, index, split)
+    else:
+        assert document is not None
+        show_document_trace(console, artifact, document)
     return 0
 
 
@@ -331,6 +339,7 @@ def verify(
         bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
     ] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Check every file of a store; repair what is damaged.
 
@@ -340,22 +349,32 @@ def verify(
 
     if repair and rebuild:
         raise InputError("--repair and --rebuild are different actions: give one of them.")
-    if repair:
-        return 0 if repair_store(console, address) else 1
-    return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1
+    lines = console_for(as_json)
+    result = repair_store(lines, address) if repair else verify_store(lines, address)
+    rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
+    if as_json:
+        print_json({"whole": result.whole, **asdict(result), "rebuilt": [asdict(each) for each in rebuilt]})
+    return 0 if result.whole and all(each.equal for each in rebuilt) else 1
 
 
 @app.command
 def report(
     address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
     *,
-    run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
+    run_id: Annotated[
+        str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")
+    ] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Write the HTML report of a run, and print its path."""
     from flows.command.inspect import write_report
 
-    say(f"Report: {quote(write_report(address, run_id, output))}")
+    path = write_report(address, run_id, output)
+    if as_json:
+        print_json({"report": path})
+    else:
+        say(f"Report: {quote(path)}")
     return 0
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import say
+from flows.command.arguments import AsJson
+from flows.command.terminal.output import print_json, say, teller
 
 exporting_app = App(name="exporting")
 
@@ -25,6 +26,7 @@ def export(
     split: Annotated[list[str] | None, Parameter(help="Only train or held-out.", negative=())] = None,
     file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Write a corpus or shards as Parquet, or a model's checkpoint.
 
@@ -36,8 +38,11 @@ def export(
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
+    tell = teller(as_json)
     if step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        say(export_step(artifact, local_target(folder), step))
+        tell(export_step(artifact, local_target(folder), step))
+        if as_json:
+            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
         return 0
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
@@ -45,11 +50,15 @@ def export(
     chosen = choose(artifact, kind, name)
     content = export_rows(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
+    facts: dict[str, dict[str, int]] = {}
     for each in content.splits:
         files = content.of_split(each)
-        size = readable_bytes(sum(file.size_bytes for file in files))
-        say(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}")
-    say(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+        size = sum(file.size_bytes for file in files)
+        facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
+        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+    tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+    if as_json:
+        print_json({"artifact": chosen.manifest.folder, "folder": str(target), "splits": facts})
     return 0
 
 

@@ -3,11 +3,13 @@
 Each command imports what it needs when it runs.
 """
 
+from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import say
+from flows.command.arguments import AsJson
+from flows.command.terminal.output import print_json, say
 
 shards_app = App(name="shards", help="Write the examples that a training reads.")
 
@@ -25,6 +27,7 @@ def materialise(
         int | None,
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
+    as_json: AsJson = False,
 ) -> int:
     """Write the examples of an epoch as Arrow files.
 
@@ -33,5 +36,9 @@ def materialise(
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 
-    say(*write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed))
+    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    if as_json:
+        print_json(asdict(written))
+    else:
+        say(*written.lines())
     return 0

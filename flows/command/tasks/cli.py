@@ -3,6 +3,7 @@
 Each imports what it needs when it runs.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from cyclopts import App, Parameter
 
 from flows.command.arguments import AsJson, Overrides, Workers
 from flows.command.tasks import options
-from flows.command.terminal.output import say
+from flows.command.terminal.output import print_json, say, teller
 
 tasks_app = App(name="tasks")
 
@@ -61,23 +62,28 @@ def predict(
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
     int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    predict_file(model, reading.of(file), output, labelled, say, official=official, int8=int8)
+    facts = predict_file(model, reading.of(file), output, labelled, teller(as_json), official=official, int8=int8)
+    if as_json:
+        print_json(facts)
     return 0
 
 
 @tasks_app.command
-def evaluate(asked: options.EvaluationAsked) -> int:
+def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> int:
     """Fine-tune a model on each task of a suite; report one table.
 
     Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
     """
-    from flows.command.tasks.evaluate import evaluate_model
+    from flows.command.tasks.evaluate import JSON, evaluate_model
 
-    evaluate_model(asked, say)
+    evaluate_model(asked, teller(as_json))
+    if as_json:
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
     return 0
 
 
@@ -126,6 +132,7 @@ def search(
     asked: options.SearchAsked = options.SEARCH_ASKED,
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
+    as_json: AsJson = False,
 ) -> int:
     """Find the documents most like a query, by vectors.
 
@@ -144,7 +151,9 @@ def search(
         queries=FileSettings(path=str(Path(queries).resolve()), format=queries_format),
         **{name: named(value) for name, value in vars(asked).items()},
     )
-    search_for(job, queries if is_query(queries) else "", say)
+    facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
+    if as_json:
+        print_json(facts)
     return 0
 
 
@@ -158,14 +167,18 @@ def grid(
     data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None,
     overrides: Overrides = None,
     workers: Workers = None,
+    as_json: AsJson = False,
 ) -> int:
     """Train a recipe in several forms; report one table.
 
     Published figures are next to those of each form.
     """
-    from flows.command.tasks.grid import grid_of
+    from flows.command.tasks.grid import JSON, grid_of
 
-    grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, say)
+    home, tell = Path(os.environ["CLOZE_HOME"]), teller(as_json)
+    grid_of(grid, recipe, overrides or [], suite, data, output, home, workers, tell)
+    if as_json:
+        print_json(json.loads((output / JSON).read_text(encoding="utf-8")))
     return 0
 
 

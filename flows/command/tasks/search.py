@@ -14,10 +14,16 @@ from trainer.tasks.vectors.settings import SearchJob
 
 SHOWN = 10  # documents per query, where no file is written
 LONGEST = 160  # characters of a document that are shown
+FACTS = {  # the trainer's names, and those for scripts
+    "queries": "queries", "documents": "documents", "indexed": "indexed", "unjudged": "unjudged", "scores": "scores",
+    "before": "before_reranking", "found": "results",
+}  # fmt: skip
 
 
-def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
-    """Search; print the scores, and the results where no file for them is named. Raises InputError, TrainingFailed.
+def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
+    """Search; print the scores, and the results where no file for them is named; return both.
+
+    Raises InputError, TrainingFailed.
 
     query: a query itself, in place of a file of queries
     """
@@ -35,6 +41,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)
+    return {FACTS[name]: event.get(name) for name in FACTS}
 
 
 def is_query(query: str) -> bool:

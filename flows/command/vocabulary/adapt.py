@@ -3,7 +3,6 @@
 It imports what it needs when it runs.
 """
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.command.arguments import AsJson, NamesStore, VocabularyName
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say
 
 
 def adapt(
@@ -68,7 +67,7 @@ def adapt(
         else:
             adaptation = replace(adaptation, rows=adapt_checkpoint(model, old, new, folder))
     if as_json:
-        print(json.dumps(adaptation_facts(adaptation), indent=1, ensure_ascii=False))
+        print_json(adaptation_facts(adaptation))
     else:
         console.print(show_adaptation(vocabulary, adaptation, output))
     return 0

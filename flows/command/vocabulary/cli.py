@@ -3,7 +3,6 @@
 A vocabulary is named as `named_vocabularies` reads names. Each command imports what it needs when it runs.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson, NamesStore, VocabularyName
-from flows.command.terminal.output import console
+from flows.command.terminal.output import console, print_json
 from flows.command.vocabulary.adapt import adapt
 
 vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
@@ -40,7 +39,7 @@ def show(
     cut = cut_text(chosen, sentence) if sentence is not None else None
     if as_json:
         facts = vocabulary_facts(chosen)
-        print(json.dumps(facts if cut is None else {**facts, **text_figures(chosen, cut)}, indent=1))
+        print_json(facts if cut is None else {**facts, **text_figures(chosen, cut)})
         return 0
     console.print(show_vocabulary(vocabulary, chosen))
     if cut is not None:
@@ -72,7 +71,7 @@ def compare(
         paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
         comparison = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
     if as_json:
-        print(json.dumps(comparison_facts(comparison), indent=1))
+        print_json(comparison_facts(comparison))
     else:
         console.print(show_comparison(comparison))
     return 0
