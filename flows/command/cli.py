@@ -361,9 +361,7 @@ def verify(
 def report(
     address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
     *,
-    run_id: Annotated[
-        str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")
-    ] = None,
+    run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:

@@ -138,16 +138,17 @@ def deploy(
     A recipe that a running `cloze serve` holds under the same name is refused.
     """
     from corpora.errors import InputError
-    from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
+    from flows.orchestration.schedules.prefect_yaml import prefect_yaml, refuse_served, write_prefect_yaml
     from flows.orchestration.schedules.timetables import timetable
     from flows.recipes.recipe import settle_recipe
 
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
+    home = Path(os.environ["CLOZE_HOME"])
     schedule = timetable(cron, every) if cron is not None or every is not None else None
     loaded = [load_recipe(recipe, None, store, overrides, engine) for recipe in recipes]
     path = output.resolve()
-    home = Path(os.environ["CLOZE_HOME"])
+    refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
         settle_recipe(recipe)
