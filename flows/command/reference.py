@@ -20,7 +20,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES, source_class
 from flows.command.cli import app
-from flows.command.terminal.help import EXAMPLES, command_names, command_of, example_text, summary_of
+from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, example_text, summary_of
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
@@ -54,6 +54,11 @@ EXIT_CODES = (
     ("141", "whoever read the output closed it"),
 )
 
+JSON_PROMISE = (
+    "With `--json` a command prints one JSON document on standard output, and everything else on standard error. The "
+    "keys below stay as they are; others may be added."
+)
+
 Row = tuple[str, str, str, str]  # key, type, default, meaning
 
 
@@ -83,6 +88,9 @@ def reference() -> str:
         "## Commands",
         commands_table(),
         _commands(),
+        "## JSON",
+        JSON_PROMISE,
+        table(("command", "keys"), [(f"`cloze {name}`", _keys(text)) for name, text in JSON_KEYS.items()]),
         "## Exit codes",
         table(("code", "meaning"), EXIT_CODES),
         *_recipe(),
@@ -102,6 +110,19 @@ def _commands() -> str:
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     sections = page[page.index("### cloze ") :].split("\n### cloze ")
     return "\n\n### cloze ".join(section.strip() + _examples(section) for section in sections)
+
+
+def _keys(text: str) -> str:
+    """Return the keys of a document as code, and the words between them as they are.
+
+    >>> _keys("each: run_id state; with --all: figures")
+    'a list, of each: `run_id`, `state`; with --all: `figures`'
+    """
+    pieces = []
+    for piece in text.split("; "):
+        head, colon, keys = piece.rpartition(": ")
+        pieces.append(f"{head}{colon}{', '.join(f'`{key}`' for key in keys.split())}")
+    return "; ".join(pieces).replace("each: ", "a list, of each: ", 1)
 
 
 def _examples(section: str) -> str:

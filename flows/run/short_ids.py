@@ -25,18 +25,17 @@ _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 def short_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
     """Return the short id of each run of a store; the whole id if it has no moment, or another run has the same one.
 
-    >>> short_run_ids(["20261126T184802483910-news", "20261127T184802483910-news", "old"])["20261126T184802483910-news"]
-    '6T184802483910'
+    >>> list(short_run_ids(["20261126T184802483910-a", "20261127T184802483910-b", "20261128T000000772041-c"]).values())
+    ['20261126', '20261127', '772041']
     """
     moments = {run_id: run_id.partition("-")[0] for run_id in run_ids if moment_of(run_id) is not None}
     short = dict(zip(run_ids, run_ids, strict=True))
     for length in range(SHORTEST, max(map(len, moments.values()), default=0)):
-        ends = Counter(moment[-length:] for moment in moments.values())
-        beginnings = {run_id[:length] for run_id in run_ids}
-        for run_id, moment in [*moments.items()]:
-            end = moment[-length:]
-            if short[run_id] == run_id and ends[end] == 1 and end not in beginnings:
-                short[run_id] = end
+        fits = Counter(run_id[:length] for run_id in run_ids) + Counter(m[-length:] for m in moments.values())
+        for run_id, moment in moments.items():
+            unique = [text for text in (moment[-length:], run_id[:length]) if fits[text] == 1]
+            if short[run_id] == run_id and unique:
+                short[run_id] = unique[0]
     return short
 
 

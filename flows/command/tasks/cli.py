@@ -199,7 +199,11 @@ def generate(
 
     drawn = [f"--{name.replace('_', '-')}={value}" for name, value in vars(asked).items()]
     with model_folder(model) as folder:
-        relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], print)
+        lines: list[str] = []
+        tell = lines.append if as_json else print
+        relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], tell)
+    if as_json:
+        print_json([json.loads(line) for line in lines])
     return 0
 
 

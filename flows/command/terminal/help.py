@@ -199,6 +199,36 @@ EXAMPLES: Mapping[str, tuple[Example, Example]] = {
 }
 
 
+# The keys of the document that `--json` prints; "each:" where it is a list of objects. Keys may be added, none goes.
+JSON_KEYS: Mapping[str, str] = {
+    "preview": "each: title where parsed steps verdict",
+    "plan": "inputs stages estimates engine",
+    "status": "running lost schedules waiting quarantine",
+    "report": "report",
+    "trace": "shards split example tokens documents; with --document: shards document examples",
+    "doctor": "each: name ok fact remedy",
+    "inspect": "each: kind name fingerprint content settings parents tables ledger parts",
+    "runs": "each: run_id recipe state started seconds workers new_parts cpu_seconds bytes_written peak_bytes",
+    "diff": "before after figures",
+    "verify": "whole faults left files artifacts runs releases unnamed rebuilt",
+    "release": "store current name number action recipe run artifacts who when reason",
+    "releases": "each: store current name number action recipe run artifacts who when reason",
+    "rollback": "store current name number action recipe run artifacts who when reason back_to",
+    "gc": "deleted artifacts files runs unknown size_bytes",
+    "export": "artifact folder splits",
+    "grid": "grid source caveat rows",
+    "shards materialise": "shards split epoch examples deleted files folder",
+    "predict": "task ledger scores output",
+    "evaluate": "suite model rows comparison",
+    "fill": "text masks",
+    "generate": "each: text more",
+    "search": "queries documents indexed unjudged scores before_reranking results",
+    "vocabulary show": "size algorithm words special_tokens ordinary longest",
+    "vocabulary compare": "vocabularies overlap paragraph disagreement cut_apart",
+    "vocabulary adapt": "size wanted filled appended model_rows before after tokens",
+}
+
+
 def command_names(program: App) -> list[str]:
     """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
     names = []

@@ -29,7 +29,7 @@ from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
 from flows.orchestration.server.database import check_database, shrink_database, starting_turn
-from flows.orchestration.server.embedded import ServerFailed, answers, check_port, embedded_server, keeps_runs_of
+from flows.orchestration.server.embedded import ServerFailed, answers, ask, check_port, embedded_server, keeps_runs_of
 from flows.orchestration.server.history import keep_history
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word
@@ -149,7 +149,8 @@ def profile_api(address: str, tell: Tell) -> Iterator[str]:
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
-    if ui := ui_of(address):
+    ui = ui_of(address)
+    if ui and (ui != without_password(address).removesuffix("/api") or ask(f"{ui}/ui-settings") is not None):
         tell(f"The UI: {ui}")
     yield address
 
