@@ -1,8 +1,8 @@
 """The terminal's view of a run, an artifact, an example, a document: rich renderables, made from values.
 
 Promises: text from documents is shown as text (no markup or control character of it acts on the terminal),
-every output is bounded and names what it leaves out, and what colour shows is also shown by words or signs, so a
-pipe or a terminal without colour loses nothing. Nothing here reads a store.
+every output is bounded and names what it leaves out, and what color shows is also shown by words or signs, so a
+pipe or a terminal without color loses nothing. Nothing here reads a store.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -138,7 +138,7 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
 def show_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Return one example: segments in two colours, each masked token as the model sees it, with what it must guess.
+    """Return one example: segments in two colors, each masked token as the model sees it, with what it must guess.
 
     masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """
