@@ -20,7 +20,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES, source_class
 from flows.command.cli import app
-from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, example_text, summary_of
+from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, summary_of
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
@@ -128,7 +128,7 @@ def _keys(text: str) -> str:
 def _examples(section: str) -> str:
     """Return the examples of the command in a section of the page; "" for a group of commands."""
     examples = EXAMPLES.get(section.partition("\n")[0].removeprefix("### cloze "))
-    return f"\n\nExamples:\n\n```console\n{example_text(examples)}\n```" if examples else ""
+    return f"\n\nExamples:\n\n```console\n{examples}```" if examples else ""
 
 
 def commands_table() -> str:
