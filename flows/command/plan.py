@@ -16,7 +16,7 @@ from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 
-COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
+COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
 
 def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:

@@ -19,6 +19,7 @@ from corpora.kernels.arrays import Int64s
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
+from flows.command.terminal.output import console
 from flows.command.terminal.tables import plain_table
 from flows.recipes.settings.privacy import printable, visible
 from flows.recipes.tables import leaves
@@ -68,15 +69,16 @@ def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
+    room = min(BAR_WIDTH, max(1, console.width - widest - digits - 6))
     return [
-        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most), "blue"))
+        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most, room), "blue"))
         for name, count in counts
     ]
 
 
-def _bar(count: int, most: int) -> int:
-    """Return the cells of a bar: none for zero, at least one for more."""
-    return max(int(count > 0), round(BAR_WIDTH * count / max(1, most)))
+def _bar(count: int, most: int, room: int) -> int:
+    """Return the cells of a bar: none for zero, at least one for more, `room` for the most."""
+    return max(int(count > 0), round(room * count / max(1, most)))
 
 
 def _more(number: int, shown: int, what: str) -> list[Text]:

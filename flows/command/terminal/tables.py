@@ -4,8 +4,9 @@ Where the columns do not fit side by side, each row is a block of lines, a name 
 one line.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
@@ -55,3 +56,19 @@ def plain_table(*names: str, texts: Collection[str] | None = None) -> Table:
         else:
             table.add_column(name, justify="right", no_wrap=True, overflow="fold")
     return table
+
+
+def fitted_lines(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return lines for a terminal of some width, in which lines `begin` to `end` are a table that may not fit.
+
+    rows: the same table, its head first; used where a line is too wide
+    """
+    if max(map(cell_len, lines[begin:end]), default=0) <= width:
+        return [*lines]
+    table = plain_table(*rows[0])
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    terminal = Console(width=width, color_system=None)
+    with terminal.capture() as captured:
+        terminal.print(table)
+    return [*lines[:begin], *captured.get().splitlines(), *lines[end:]]
