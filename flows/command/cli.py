@@ -40,9 +40,7 @@ app = App(
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
     console=StandardOutput(),
-    default_parameter=Parameter(
-        show_default=lambda value: None if value is None or value is False or value == "" else str(value)
-    ),
+    default_parameter=arguments.Shown,
 )
 
 _home = Path()
@@ -116,7 +114,7 @@ def run(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
+    range_size: Annotated[int | None, Parameter(help="Parts per task; default: about six tasks per worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
     """Build what a recipe asks for; a folder of text needs no recipe.
@@ -165,7 +163,7 @@ def plan(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
+    quick: Annotated[bool, Parameter(help="Skip the sample and the estimates from it.", negative=())] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Show what a run would build, reuse and cost; build nothing.
@@ -196,7 +194,7 @@ def preview(
     *,
     recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: arguments.Overrides = None,
-    number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
+    number: Annotated[int, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Show documents of a source before and after every step.
@@ -257,8 +255,8 @@ def fetch(
     recipe: arguments.RecipeFile,
     *,
     source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
-    limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
-    refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
+    limit: Annotated[int | None, Parameter(help="Fetch only this many files of each source.")] = None,
+    refresh: Annotated[bool, Parameter(help="Look up `latest` and file lists again.", negative=())] = False,
     overrides: arguments.Overrides = None,
 ) -> int:
     """Download the raw files of a recipe; a run does so by itself."""
@@ -278,7 +276,7 @@ def fetch(
 
 @app.command
 def inspect(
-    address: Annotated[str, Parameter(help="An artifact's folder, a store, or a release: STORE@NAME.")],
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, a store, or a release: STORE@NAME.")],
     *,
     as_json: arguments.AsJson = False,
 ) -> int:
@@ -301,7 +299,7 @@ def inspect(
 @app.command
 def trace(
     shards: Annotated[
-        str, Parameter(help="A shards artifact, a release (STORE@NAME), or a store: then its newest shards.")
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
     index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
     *,
@@ -332,12 +330,10 @@ def trace(
 
 @app.command
 def verify(
-    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
     repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
-    rebuild: Annotated[
-        bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
-    ] = False,
+    rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
@@ -405,7 +401,7 @@ def serve(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
+    run_now: Annotated[bool, Parameter(help="Also run once at the start.", negative=())] = False,
     port: arguments.Port = 4200,
 ) -> int:
     """Run a recipe on a schedule, with the UI; Ctrl-C stops it.

@@ -35,8 +35,8 @@ def diff(
     run: Run = "store",
     other: OtherRun = None,
     *,
-    store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
-    whole: Annotated[bool, Parameter(name="--all", help="Show what is the same in both, too.", negative=())] = False,
+    store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
+    whole: Annotated[bool, Parameter(name="--all", help="Also show figures that did not change.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show how a run differs from another, or from the one before.

@@ -21,10 +21,14 @@ def export(
     ],
     folder: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
-    name: Annotated[str | None, Parameter(help="Of several shard sets or corpora, the one of this name.")] = None,
-    split: Annotated[list[str] | None, Parameter(help="Only train or held-out.", negative=())] = None,
-    file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
+    kind: Annotated[
+        str | None, Parameter(help="What to export of a store or release: shards, corpora or models.")
+    ] = None,
+    name: Annotated[str | None, Parameter(help="Name of the corpus or shard set, if there are several.")] = None,
+    split: Annotated[
+        list[str] | None, Parameter(help="Export only this split: train or held-out.", negative=())
+    ] = None,
+    file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -68,7 +72,7 @@ def lineage(
     file: Annotated[Path, Parameter(help="The file to write: one JSON array, or for .jsonl an event a line.")],
     *,
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
-    namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
+    namespace: Annotated[str, Parameter(help="The namespace of the jobs.")] = "cloze",
 ) -> int:
     """Write what a run read and built as OpenLineage events."""
     from corpora.store.places.files import replaced_file

@@ -22,7 +22,7 @@ operations_app = App(name="operations")
 def runs(
     of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
     *,
-    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")] = 20,
     as_json: AsJson = False,
 ) -> int:
     """List the runs of a store, newest first.
@@ -71,14 +71,14 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
 def gc(
     store: StoreAddress = "store",
     *,
-    delete: Annotated[bool, Parameter(help="Remove it; without this it is only shown.", negative=())] = False,
+    delete: Annotated[bool, Parameter(help="Remove it; otherwise it is only shown.", negative=())] = False,
     dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,
-    keep: Annotated[int, Parameter(help="Completed runs of each recipe, newest first, whose artifacts stay.")] = 3,
+    keep: Annotated[int, Parameter(help="Keep the artifacts of this many completed runs of each recipe.")] = 3,
     days: Annotated[
         float | None,
-        Parameter(name="--keep-days", help="Keep what was among those within so many days; default: 0, on s3:// 7."),
+        Parameter(name="--keep-days", help="Also keep what was among those in this many days; default: 0, on s3:// 7."),
     ] = None,
-    keep_runs: Annotated[int, Parameter(help="Records of runs of each recipe, newest first, that stay.")] = 500,
+    keep_runs: Annotated[int, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
     as_json: AsJson = False,
 ) -> int:
     """Show what a store no longer needs; --delete removes it.

@@ -12,7 +12,7 @@ from flows.command.terminal.output import console, print_json, say, teller
 
 releases_app = App(name="releases-and-deployments")
 
-Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
+Reason = Annotated[str, Parameter(help="The reason; it is recorded with the release.")]
 
 
 @releases_app.command
@@ -25,9 +25,9 @@ def release(
     store: arguments.RecipeStore = None,
     reason: Reason = "",
     approve: Annotated[
-        str | None, Parameter(help="Why to release it although bounds do not hold; else a person is asked in the UI.")
+        str | None, Parameter(help="Release it for this reason although bounds are crossed; else the UI asks a person.")
     ] = None,
-    wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
+    wait: Annotated[int, Parameter(help="Seconds to wait for an answer; after that, it is rejected.")] = 86_400,
     port: arguments.Port = 4200,
     as_json: arguments.AsJson = False,
 ) -> int:
@@ -69,7 +69,7 @@ def release(
 def releases(
     store: arguments.StoreAddress = "store",
     *,
-    name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
+    name: Annotated[str | None, Parameter(help="Show only the history of this name.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
     """List the releases: name, time, person, reason.
@@ -103,7 +103,7 @@ def rollback(
     name: Annotated[str, Parameter(help="The name of a release.")],
     *,
     store: arguments.StoreAddress = "store",
-    to: Annotated[int | None, Parameter(help="The number to go back to; default: what the name meant before.")] = None,
+    to: Annotated[int | None, Parameter(help="The number to go back to; default: the one before.")] = None,
     reason: Reason = "",
     as_json: arguments.AsJson = False,
 ) -> int:
@@ -123,7 +123,7 @@ def rollback(
 @releases_app.command
 def deploy(
     *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
-    pool: Annotated[str, Parameter(help="The work pool whose workers run them, of the type process.")],
+    pool: Annotated[str, Parameter(help="The work pool that runs them; its type is process.")],
     cron: arguments.Cron = None,
     every: arguments.Every = None,
     store: arguments.RecipeStore = None,

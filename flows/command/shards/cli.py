@@ -8,16 +8,16 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.arguments import AsJson
+from flows.command.arguments import AsJson, Shown
 from flows.command.terminal.output import print_json, say
 
-shards_app = App(name="shards", help="Write the examples that a training reads.")
+shards_app = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
 
 
 @shards_app.command
 def materialise(
     artifact: Annotated[
-        str, Parameter(help="A shards artifact, a release (STORE@NAME), or a store: then its newest shards.")
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
     *,
     epoch: Annotated[int, Parameter(help="The epoch, from 0.")],

@@ -25,8 +25,8 @@ def finetune(
     model: options.Model,
     *,
     output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
-    train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
-    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
+    train: Annotated[Path | None, Parameter(help="Labeled examples to learn from.")] = None,
+    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to judge by after every epoch.")] = None,
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -93,7 +93,7 @@ def onnx(
     output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
     int8: Annotated[bool, Parameter(help="Also write it with 8-bit integer weights.", negative=())] = False,
-    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
+    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to score and time each by.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
 ) -> int:
     """Write a model as an ONNX file, for machines without torch.
@@ -185,7 +185,7 @@ def grid(
 @tasks_app.command
 def generate(
     model: options.Model,
-    texts: Annotated[list[str], Parameter(help="How texts begin.", negative=())],
+    texts: Annotated[list[str], Parameter(help="The beginnings of the texts.", negative=())],
     /,
     *,
     asked: options.DrawAsked = options.DRAW_ASKED,
@@ -228,7 +228,7 @@ def import_checkpoint(
     source: Annotated[Path, Parameter(help="The folder: config.json, weights for torch, a tokenizer of any form.")],
     output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    family: Annotated[str, Parameter(help="The model's, where its files do not show it: bert, roberta, ...")] = "",
+    family: Annotated[str, Parameter(help="The model's family, if its files do not show it: bert, roberta, ...")] = "",
     lowercase: Annotated[
         bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
     ] = None,

@@ -21,14 +21,14 @@ def adapt(
     ],
     output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must be empty or not exist.")],
     tokens: Annotated[int | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
-    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots instead.", negative=())] = False,
+    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots.", negative=())] = False,
     append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
     checkpoint: Annotated[
         str | None, Parameter(help="A model that was trained with the vocabulary: give it rows for the new tokens.")
     ] = None,
-    min_count: Annotated[int, Parameter(help="Take no word that occurs less often.")] = 5,
-    digits: Annotated[bool, Parameter(help="Take words with digits as well.", negative=())] = False,
-    beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
+    min_count: Annotated[int, Parameter(help="Ignore words that occur less often.")] = 5,
+    digits: Annotated[bool, Parameter(help="Also take words with digits.", negative=())] = False,
+    beginnings: Annotated[bool, Parameter(help="Also take beginnings of words.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: NamesStore = "store",
     as_json: AsJson = False,

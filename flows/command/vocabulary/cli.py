@@ -11,11 +11,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import AsJson, NamesStore, VocabularyName
+from flows.command.arguments import AsJson, NamesStore, Shown, VocabularyName
 from flows.command.terminal.output import console, print_json
 from flows.command.vocabulary.adapt import adapt
 
-vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
+vocabulary_app = App(
+    name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.", default_parameter=Shown
+)
 
 SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
