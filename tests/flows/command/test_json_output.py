@@ -39,7 +39,7 @@ COMMANDS = {
     "shards materialise": "shards materialise store --epoch 0 --to epoch",
     "vocabulary show": "vocabulary show small",
     "vocabulary compare": "vocabulary compare small small",
-    "vocabulary adapt": "vocabulary adapt small --corpus raw/pages --text body --output adapted --min-count 1",
+    "vocabulary adapt": "vocabulary adapt small --corpus raw/pages --text body --output new --tokens 2 --min-count 1",
 }
 
 
