@@ -41,7 +41,12 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)
-    return {FACTS[name]: event.get(name) for name in FACTS}
+    return search_facts(event)
+
+
+def search_facts(event: Event) -> Event:
+    """Return the last event of a search, for scripts: counts, scores, and the results where no file is named."""
+    return {shown: event.get(name) for name, shown in FACTS.items()}
 
 
 def is_query(query: str) -> bool:
@@ -68,7 +73,7 @@ def event_lines(event: Event, job: SearchJob) -> Iterator[str]:
     how = "by an index, which may miss some" if event["indexed"] else "compared with all"
     yield f"{counted(event['queries'], 'query', 'queries')} in {counted(event['documents'], 'document')}, {how}"
     if event["unjudged"]:
-        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgements, which are not scored"
+        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
     for name, value in event["scores"].items():
         before = f" (before reranking {event['before'][name]:.4f})" if event["before"] else ""
         yield f"{name} {value:.4f}{before}"
