@@ -184,7 +184,7 @@ def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -
         finetune_model(*asked, {}, told.append)
     told.clear()
     facts = predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
-    assert list(facts) == JSON_KEYS["predict"].split() and list(facts["scores"])[0] == "accuracy"
+    assert list(facts) == JSON_KEYS["predict"].split() and next(iter(facts["scores"])) == "accuracy"
     said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
     assert [row["line"] for row in said] == [*range(2, 18)] and {*said[0]["probabilities"]} == {"bad", "good"}
     assert told[0] == "classes: 16 rows, 80 tokens" and told[1].startswith("accuracy ")
