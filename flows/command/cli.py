@@ -349,8 +349,8 @@ def verify(
     result = repair_store(lines, address) if repair else verify_store(lines, address)
     rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
     if as_json:
-        print_json({"whole": result.whole, **asdict(result), "rebuilt": [asdict(each) for each in rebuilt]})
-    return 0 if result.whole and all(each.equal for each in rebuilt) else 1
+        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
+    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
 
 
 @app.command

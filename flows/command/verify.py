@@ -1,8 +1,9 @@
 """`cloze verify`: checks whether a store is what was written into it; with --repair or --rebuild it also acts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from shlex import quote
+from typing import Any
 
 from rich.console import Console
 
@@ -36,17 +37,6 @@ class Verified:
     def whole(self) -> bool:
         """True if everything is as it was written now."""
         return not self.left
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
-    """A part that was built again next to it. content: the digest of its rows"""
-
-    artifact: str
-    part: str
-    equal: bool
-    content_before: str
-    content: str
 
 
 def verify_store(console: Console, address: str) -> Verified:
@@ -87,20 +77,14 @@ def repair_store(console: Console, address: str) -> Verified:
         return _verified(holdings, faults, left)
 
 
-def rebuild_store(console: Console, address: str, part: str | None) -> Iterator[Rebuilt]:
+def rebuild_store(console: Console, address: str, part: str | None) -> Iterator[dict[str, Any]]:
     """Build a part of each artifact again next to it; yield whether it has the same content."""
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
         verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
         console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
-        yield Rebuilt(
-            artifact=artifact.manifest.folder,
-            part=rebuilt.part,
-            equal=rebuilt.equal,
-            content_before=str(rebuilt.before),
-            content=str(rebuilt.after),
-        )
+        yield {"artifact": artifact.manifest.folder, **asdict(rebuilt)}
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:

@@ -24,7 +24,7 @@ LAST_EPOCH = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class EpochFiles:
     """The examples of an epoch in a folder. deleted: those that a later generation took out"""
 
     shards: str
@@ -44,7 +44,7 @@ class Written:
         ]
 
 
-def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> Written:
+def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
     """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
     check_range("--epoch", epoch, 0, LAST_EPOCH)
@@ -56,7 +56,7 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     rows = epoch_rows(shard_set, epoch, seed)
     with new_folder(folder) as new:
         written = _write(rows, epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
-    return Written(
+    return EpochFiles(
         shards=artifact.manifest.folder,
         split=split,
         epoch=epoch,

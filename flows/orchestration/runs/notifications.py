@@ -24,10 +24,10 @@ from flows.run.record.notifications import (
     Notice,
     Tell,
     is_due,
-    keep_told,
+    keep_named,
+    named_bounds,
     notify,
     settings_at_work,
-    told_bounds,
 )
 from flows.run.record.run_record import RunRecord, now_text
 from flows.signals import give_way
@@ -62,21 +62,21 @@ class Notifier:
         if not (self.settings.somebody and "bounds" in self.settings.on and self.recipe.bounds):
             return
         place, bounds = Place(self.recipe.store), [*map(bound_of, record.crossed)]
-        before = told_bounds(place, record.recipe)
-        told = {bound: before[bound] for bound in bounds if bound in before}
-        if any(bound not in told or is_due(told[bound]) for bound in bounds):
+        before = named_bounds(place, record.recipe)
+        named = {bound: before[bound] for bound in bounds if bound in before}
+        if any(bound not in named or is_due(named[bound]) for bound in bounds):
             crossed = "; ".join(record.crossed)
             text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
             if self.send("bounds", text, bounds=record.crossed, report=report):
-                told = dict.fromkeys(bounds, now_text())
+                named = dict.fromkeys(bounds, now_text())
         elif bounds:
-            self.tell(f"No notice: the one of {max(told.values())} has named the bounds that are crossed.")
-        if told != before:
-            self._keep(place, record.recipe, told)
+            self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
+        if named != before:
+            self._keep(place, record.recipe, named)
 
-    def _keep(self, place: Place, recipe: str, told: Mapping[str, str]) -> None:
+    def _keep(self, place: Place, recipe: str, named: Mapping[str, str]) -> None:
         try:
-            keep_told(place, recipe, told)
+            keep_named(place, recipe, named)
         except InputError as error:
             self.tell(f"The next run may send this notice again: {error}")
 

@@ -125,15 +125,11 @@ def refuse_served(names: Sequence[str], home: Path, tell: Callable[[str], None])
 
 def _is_served(api: str, name: str) -> bool:
     """Tell whether a process asks an API for the runs of a deployment that has no work pool."""
-    found = ask(f"{api}/deployments/name/{quote(flow_called(name), safe='')}/{quote(name, safe='')}")
-    if (
-        not isinstance(found, dict)
-        or found.get("work_pool_name")
-        or found.get("paused")
-        or not found.get("last_polled")
-    ):
+    deployment = ask(f"{api}/deployments/name/{quote(flow_called(name), safe='')}/{quote(name, safe='')}")
+    if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False
-    return datetime.now(UTC) - datetime.fromisoformat(found["last_polled"]) < POLLED
+    polled = deployment.get("last_polled")
+    return bool(polled) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
 
 
 def worker_command(pool: str) -> str:

@@ -67,21 +67,21 @@ class Notice:
         return {**asdict(self), "text": shown}
 
 
-def told_bounds(place: Place, recipe: str) -> Mapping[str, str]:
+def named_bounds(place: Place, recipe: str) -> Mapping[str, str]:
     """Return the bounds of a recipe that its newest run crossed and a notice named, with the time of the notice.
 
-    None where the file is not there, or not as `keep_told` writes it: then they are named once more.
+    Nothing where the file is not there, or not as `keep_named` writes it: then they are named once more.
     """
     try:
-        told = json.loads(place.read(f"{NOTICES}/{recipe}.json"))
-        return {str(bound): datetime.fromisoformat(moment).isoformat() for bound, moment in told.items()}
+        named = json.loads(place.read(f"{NOTICES}/{recipe}.json"))
+        return {str(bound): datetime.fromisoformat(moment).isoformat() for bound, moment in named.items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def keep_told(place: Place, recipe: str, told: Mapping[str, str]) -> None:
+def keep_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
     """Keep the same in the store. Raises InputError where it cannot be written."""
-    place.write(f"{NOTICES}/{recipe}.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
+    place.write(f"{NOTICES}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 
 def is_due(moment: str) -> bool:
