@@ -84,7 +84,7 @@ def rebuild_store(console: Console, address: str, part: str | None) -> Iterator[
         verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
         console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
-        yield {"artifact": artifact.manifest.folder, **asdict(rebuilt)}
+        yield {"artifact": artifact.manifest.folder, "equal": rebuilt.equal, **asdict(rebuilt)}
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:

@@ -129,7 +129,7 @@ def _is_served(api: str, name: str) -> bool:
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False
     polled = deployment.get("last_polled")
-    return bool(polled) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
+    return isinstance(polled, str) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
 
 
 def worker_command(pool: str) -> str:
