@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from recorded_run import record
 from rich.console import Console
 from small_recipe import Run
 
@@ -72,6 +73,7 @@ def test_examples_that_only_read_work(
     name: str, first: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Fails where the first example of a command does not run in a folder with a store."""
+    record(first, "20260102T000000483910-small")
     monkeypatch.chdir(Path(first.place.address).parent)
     monkeypatch.setattr(console, "width", 80)
     code = run_command_line(arguments_of(name)[0], Path.cwd())

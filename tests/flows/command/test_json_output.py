@@ -4,12 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from recorded_run import record
 from small_recipe import Run, World
 
 from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import JSON_KEYS, command_names, command_of
-from flows.run.record.figures import keep_figures
-from flows.run.record.run_record import RunRecord, StageRecord, write_run
 
 TRAINS = {
     "grid",
@@ -41,23 +40,6 @@ COMMANDS = {
     "vocabulary compare": "vocabulary compare small small",
     "vocabulary adapt": "vocabulary adapt small --corpus raw/pages --text body --output new --tokens 2 --min-count 1",
 }
-
-
-def record(run: Run, run_id: str) -> None:
-    """Put a run that built the artifacts of the store on record, with its figures."""
-    stages = tuple(
-        StageRecord(
-            kind=m.kind, name=m.name, folder=m.folder, state="built", reason="new", seconds=1.0, parts=1, parts_built=1
-        )
-        for m in run.manifests
-    )
-    recipe = run.recipe
-    made = RunRecord(
-        run_id=run_id, recipe=recipe.name, recipe_path=str(recipe.path), recipe_toml=recipe.text, stages=stages,
-        started="2026-01-01T00:00:00+00:00", seconds=1.0, workers=1, state="completed",
-    )  # fmt: skip
-    write_run(run.place, made, run.lock)
-    keep_figures(run.place, made, {})
 
 
 def keys_of(text: str) -> tuple[bool, set[str]]:
