@@ -45,6 +45,8 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
     ambient = ambient_api(environment, user_home)
     if ambient is not None:
         environment["CLOZE_PREFECT_API"] = ambient
+        if environment.get("PREFECT_UI_URL"):
+            environment["CLOZE_PREFECT_UI"] = environment["PREFECT_UI_URL"]
     environment["CLOZE_HOME"] = str(home)  # absolute, for processes that start in another folder
     environment["PREFECT_HOME"] = str(home / "prefect")
     environment["PREFECT_PROFILES_PATH"] = str(home / "prefect" / "profiles.toml")
@@ -94,6 +96,8 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
     profile = table.get("profiles", {}).get(active, {})
     if "PREFECT_API_KEY" in profile and "PREFECT_API_URL" in profile:
         environment.setdefault("PREFECT_API_KEY", str(profile["PREFECT_API_KEY"]))
+    if "PREFECT_UI_URL" in profile and "PREFECT_API_URL" in profile:
+        environment.setdefault("PREFECT_UI_URL", str(profile["PREFECT_UI_URL"]))
     address = profile.get("PREFECT_API_URL")
     return str(address) if address else None
 

@@ -16,7 +16,8 @@ from lines_of_code import BUDGETS, count_room
 from parsed_sources import PACKAGES, ROOT, nodes_of, sources, tree_of
 
 from flows.command.cli import app
-from flows.command.reference import command_names, commands_table
+from flows.command.reference import commands_table
+from flows.command.terminal.help import command_names
 from flows.run.pipeline import STAGES
 
 OWNERS = {

@@ -10,6 +10,7 @@ from parsed_sources import ROOT, nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app
+from flows.command.terminal.help import command_names
 from flows.run.record.listed_runs import ENDED
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -79,7 +80,7 @@ def test_every_command_of_the_page_is_one() -> None:
         name, *arguments = shlex.split(text)[1:]
         if arguments or name in ("runs", "status", "doctor"):
             app.parse_args([name, *arguments], exit_on_error=False, print_error=False)
-        assert name in {command.split()[0] for command in reference.command_names(app)}
+        assert name in {command.split()[0] for command in command_names(app)}
 
 
 def test_every_class_of_failure_is_listed() -> None:

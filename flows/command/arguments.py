@@ -15,6 +15,7 @@ from corpora.lean_process import arrays_without_pandas
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
 
+Shown = Parameter(show_default=lambda value: None if value is None or value is False or value == "" else str(value))
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 StoreAddress = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
 VocabularyName = Annotated[
@@ -22,13 +23,15 @@ VocabularyName = Annotated[
 ]
 NamesStore = Annotated[str, Parameter(help="The store in which names are looked up.")]
 RecipeStore = Annotated[str | None, Parameter(help="A store instead of the recipe's: a folder, or s3://bucket/prefix.")]
-Overrides = Annotated[list[str] | None, Parameter(name="--set", help="key=value, over the recipe.", negative=())]
-Workers = Annotated[int | None, Parameter(help="Worker processes; default: one a core.")]
+Overrides = Annotated[
+    list[str] | None, Parameter(name="--set", help="Override a setting of the recipe: key=value.", negative=())
+]
+Workers = Annotated[int | None, Parameter(help="Number of worker processes; default: one per core.")]
 Engine = Annotated[
     str | None, Parameter(help='Where parts are built: "local", or "tcp://HOST:PORT" of a Dask scheduler.')
 ]
 Cron = Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')]
-Every = Annotated[int | None, Parameter(help="Seconds from one run to the next, instead of --cron.")]
+Every = Annotated[int | None, Parameter(help="Seconds between runs, instead of --cron.")]
 Port = Annotated[int, Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 

@@ -24,7 +24,8 @@ from flows.command.releases.cli import releases_app
 from flows.command.shards.cli import shards_app
 from flows.command.tasks.cli import tasks_app
 from flows.command.terminal.completion import recipes
-from flows.command.terminal.output import StandardOutput, console, say
+from flows.command.terminal.help import WELCOME, arrange
+from flows.command.terminal.output import StandardOutput, console, console_for, print_json, say, teller
 from flows.command.training.cli import training_app
 from flows.command.vocabulary.cli import vocabulary_app
 
@@ -39,6 +40,7 @@ app = App(
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
     console=StandardOutput(),
+    default_parameter=arguments.Shown,
 )
 
 _home = Path()
@@ -54,6 +56,9 @@ def run_command_line(given: list[str], home: Path) -> int:
     """Run one command and return its exit code. Raises InputError."""
     global _home
     _home = home
+    if not given:
+        say(WELCOME)
+        return 0
     try:
         result = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
@@ -69,7 +74,11 @@ def doctor(
     engine: arguments.Engine = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Say what this machine lacks; with a recipe or a model's folder, what makes its training slow or wrong."""
+    """Check this machine, and say how to fix what is missing.
+
+    With a recipe, also say what slows its training on the GPU; with the folder of a model in Hugging Face's form,
+    what makes its training slow or wrong, and what each costs.
+    """
     from corpora.store.places.place import Place
     from flows.command.machine.cluster_findings import engine_findings
     from flows.command.machine.doctor import examine, render
@@ -87,7 +96,7 @@ def doctor(
         else:
             findings += training_findings(load_recipe(recipe, store=store))
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+        print_json([asdict(finding) for finding in findings])
     else:
         console.print(render(findings))
     return 1 if any(finding.ok == "fail" for finding in findings) else 0
@@ -95,7 +104,7 @@ def doctor(
 
 @app.command
 def prepare() -> int:
-    """Do what the first run would wait for: compile the kernels, create the orchestrator's database."""
+    """Compile kernels and make the UI's database, before a first run."""
     from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, say)
@@ -111,10 +120,13 @@ def run(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    range_size: Annotated[int | None, Parameter(help="Parts a task; default: six tasks a worker.")] = None,
+    range_size: Annotated[int | None, Parameter(help="Parts per task; default: about six tasks per worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
 ) -> int:
-    """Build everything that a recipe lacks; a folder of text needs no recipe."""
+    """Build what a recipe asks for; a folder of text needs no recipe.
+
+    What the store has already is reused. A run that was stopped resumes with the same command.
+    """
     from flows.command.terminal.summary import show_summary
 
     finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server)
@@ -124,7 +136,10 @@ def run(
 
 @app.command
 def demo(*, workers: arguments.Workers = None) -> int:
-    """Run the recipe `demo` here, whatever Prefect profile you have, and show one example from end to end."""
+    """Run a small recipe here, from raw files to a model.
+
+    It then shows one example from end to end. Your Prefect profile is not used.
+    """
     from flows.command.terminal.summary import show_summary, show_tour
 
     finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
@@ -154,10 +169,13 @@ def plan(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    quick: Annotated[bool, Parameter(help="Leave out the sample, and what is estimated from it.", negative=())] = False,
+    quick: Annotated[bool, Parameter(help="Skip the sample and the estimates from it.", negative=())] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Say what a run would reuse, what it would build and why, and what it would cost. Builds nothing."""
+    """Show what a run would build, reuse and cost; build nothing.
+
+    Each stage has the reason. Costs are estimated from a sample.
+    """
     from flows.command.machine.cluster_findings import engine_lines
     from flows.command.plan import estimate, plan_json, show_plan
     from flows.orchestration.runs.run_recipe import plan as plan_recipe
@@ -168,7 +186,7 @@ def plan(
     planned = plan_recipe(loaded, _home)
     estimates = estimate(loaded, _home, planned, workers or default_workers(), quick)
     if as_json:
-        print(json.dumps({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)}, indent=1))
+        print_json({**plan_json(planned, estimates), "engine": engine_lines(loaded.engine)})
     else:
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
@@ -182,9 +200,13 @@ def preview(
     *,
     recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
     overrides: arguments.Overrides = None,
-    number: Annotated[int, Parameter(name=("--number", "-n"), help="Documents.")] = 10,
+    number: Annotated[int, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
+    as_json: arguments.AsJson = False,
 ) -> int:
-    """Show documents of a source before and after every step, with the reason of each drop."""
+    """Show documents of a source before and after every step.
+
+    A document that is dropped has the reason.
+    """
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
@@ -198,6 +220,9 @@ def preview(
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: it has {', '.join(entries)}.")
     looked = look_at(loaded, entries[source])
     entry = looked.entry
+    if as_json:
+        print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
+        return 0
     if needs_statistics(entry.documents):
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
@@ -220,7 +245,10 @@ def new(
         ),
     ] = "general",
 ) -> int:
-    """Write a recipe to start from: its rules fit a kind of text, or it is that of a published model."""
+    """Write a recipe to start from.
+
+    Its rules fit a kind of text, or it is the recipe of a published model.
+    """
     from flows.recipes.new_recipe import new_recipe, next_steps
 
     path = new_recipe(name, template, Path.cwd())
@@ -233,11 +261,11 @@ def fetch(
     recipe: arguments.RecipeFile,
     *,
     source: Annotated[str | None, Parameter(help="Fetch only for this source.")] = None,
-    limit: Annotated[int | None, Parameter(help="The first so many files of each source.")] = None,
-    refresh: Annotated[bool, Parameter(help="Look up again what `latest` and lists mean.", negative=())] = False,
+    limit: Annotated[int | None, Parameter(help="Fetch only this many files of each source.")] = None,
+    refresh: Annotated[bool, Parameter(help="Look up `latest` and file lists again.", negative=())] = False,
     overrides: arguments.Overrides = None,
 ) -> int:
-    """Get the raw files of a recipe from the servers that publish them; a run does so by itself."""
+    """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
     from flows.orchestration.runs.run_recipe import fetch_inputs
     from flows.recipes.recipe import settle_recipe
@@ -254,17 +282,20 @@ def fetch(
 
 @app.command
 def inspect(
-    address: Annotated[str, Parameter(help="An artifact's folder, a store, or a release: STORE@NAME.")],
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, a store, or a release: STORE@NAME.")],
     *,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Look into anything in the store: ledger, samples, lengths, masks in colour."""
+    """Show what is in an artifact: ledger, samples, masks in color.
+
+    For a store, or a folder in it, the ledger of each artifact.
+    """
     from flows.command.inspect import show_artifact
     from flows.run.store_address import find_artifacts
 
     artifacts = find_artifacts(address)
     if as_json:
-        print(json.dumps([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts], indent=1))
+        print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
         return 0
     for artifact in artifacts:
         show_artifact(console, artifact, detailed=len(artifacts) == 1)
@@ -274,59 +305,76 @@ def inspect(
 @app.command
 def trace(
     shards: Annotated[
-        str, Parameter(help="A shards artifact, a release (STORE@NAME), or a store: then its newest shards.")
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
     index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
     *,
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+    as_json: arguments.AsJson = False,
 ) -> int:
-    """Walk from an example to its documents and their raw records, or from a document to its examples."""
+    """Follow an example back to its raw records.
+
+    Or follow a document to its examples, with --document.
+    """
     from flows.command.inspect import show_document_trace, show_example_trace
+    from flows.command.trace import document_facts, example_facts
     from flows.run.store_address import find_artifacts, newest
 
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")
     artifact = newest(find_artifacts(shards, "shards"))
-    if document is not None:
-        show_document_trace(console, artifact, document)
-    else:
-        assert index is not None
+    if as_json:
+        print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
+    elif index is not None:
         show_example_trace(console, artifact, index, split)
+    else:
+        assert document is not None
+        show_document_trace(console, artifact, document)
     return 0
 
 
 @app.command
 def verify(
-    address: Annotated[str, Parameter(help="An artifact's folder, or a store.")],
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
     *,
     repair: Annotated[bool, Parameter(help="Rebuild what is damaged, and nothing else.", negative=())] = False,
-    rebuild: Annotated[
-        bool, Parameter(help="Build a part again next to it, and compare the contents.", negative=())
-    ] = False,
+    rebuild: Annotated[bool, Parameter(help="Build a part again, and compare the contents.", negative=())] = False,
     part: Annotated[str | None, Parameter(help="The part to rebuild; default: the first.")] = None,
+    as_json: arguments.AsJson = False,
 ) -> int:
-    """Check every file against what the store says of it; repair what is damaged."""
+    """Check every file of a store; repair what is damaged.
+
+    A file is compared with what was written. With --repair, what is damaged is built again.
+    """
     from flows.command.verify import rebuild_store, repair_store, verify_store
 
     if repair and rebuild:
         raise InputError("--repair and --rebuild are different actions: give one of them.")
-    if repair:
-        return 0 if repair_store(console, address) else 1
-    return 0 if verify_store(console, address) and (not rebuild or rebuild_store(console, address, part)) else 1
+    lines = console_for(as_json)
+    result = repair_store(lines, address) if repair else verify_store(lines, address)
+    rebuilt = [*rebuild_store(lines, address, part)] if rebuild and result.whole else []
+    if as_json:
+        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
+    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
 
 
 @app.command
 def report(
     address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
     *,
-    run_id: Annotated[str | None, Parameter(name="--run", help="A run's id; default: the newest.")] = None,
+    run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
+    as_json: arguments.AsJson = False,
 ) -> int:
-    """Write the HTML report of a run again and print where it is."""
+    """Write the HTML report of a run, and print its path."""
     from flows.command.inspect import write_report
 
-    say(f"Report: {quote(write_report(address, run_id, output))}")
+    path = write_report(address, run_id, output)
+    if as_json:
+        print_json({"report": path})
+    else:
+        say(f"Report: {quote(path)}")
     return 0
 
 
@@ -343,7 +391,7 @@ app.command(tasks_app, name="*")
 
 @app.command
 def ui(*, port: arguments.Port = 4200) -> int:
-    """Open the orchestration UI on the runs that this machine has recorded; stop it with Ctrl-C."""
+    """Open the UI on the runs of this machine; Ctrl-C stops it."""
     from flows.orchestration.server.embedded import serve_ui
 
     serve_ui(port, console.print)
@@ -359,11 +407,17 @@ def serve(
     overrides: arguments.Overrides = None,
     workers: arguments.Workers = None,
     engine: arguments.Engine = None,
-    run_now: Annotated[bool, Parameter(help="Run once at the start, too.", negative=())] = False,
+    run_now: Annotated[bool, Parameter(help="Also run once at the start.", negative=())] = False,
     port: arguments.Port = 4200,
 ) -> int:
-    """Keep a recipe running on a schedule, with the orchestration UI; stop it with Ctrl-C."""
+    """Run a recipe on a schedule, with the UI; Ctrl-C stops it.
+
+    Every line that it prints has the time, and a line of a run the run's short id.
+    """
     loaded = load_recipe(recipe, None, store, overrides, engine)  # first: mistakes in it are said at once
     from flows.orchestration.schedules.serve import serve_recipe
 
     serve_recipe(loaded, cron, every, _home, port, say, store, workers, run_now)
+
+
+arrange(app)

@@ -1,20 +1,18 @@
 """`cloze diff`: the differences between two runs, in the figures that every run keeps.
 
-A run is named by its id, by a unique beginning of its id, by its folder, or by its store, which stands for its newest
-completed run. So two runs may be from two stores.
+A run is named by its id or a short one (`flows.run.short_ids`), by its folder, or by its store, which stands for its
+newest completed run. So two runs may be from two stores.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,11 +24,10 @@ if TYPE_CHECKING:
 
 differing_app = App(name="differing")
 
-Run = Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")]
+Run = Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")]
 OtherRun = Annotated[
     str | None, Parameter(help="The later run; without it, the first is compared with the one before.")
 ]
-MOST = 5  # runs named where several begin alike
 
 
 @differing_app.command
@@ -38,17 +35,21 @@ def diff(
     run: Run = "store",
     other: OtherRun = None,
     *,
-    store: Annotated[str, Parameter(help="The store in which ids are looked for.")] = "store",
-    whole: Annotated[bool, Parameter(name="--all", help="Show what is the same in both, too.", negative=())] = False,
+    store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
+    whole: Annotated[bool, Parameter(name="--all", help="Also show figures that did not change.", negative=())] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show how two runs differ, or a run and the one before it: documents, drops, duplicates, lengths, tokens, loss."""
+    """Show how a run differs from another, or from the one before.
+
+    The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
+    negative natural logarithm of the probability that the model gave the right token.
+    """
     from flows.report.compared import Compared
 
     before, after = _two_runs(run, other, store)
     compared = Compared.of(before.record, before.figures, after.figures)
     if as_json:
-        print(json.dumps(_json(before, after, compared), indent=1))
+        print_json(_json(before, after, compared))
         return 0
     say(*_heading(before, after))
     shown = compared.changes if whole else compared.differing
@@ -74,6 +75,7 @@ class KeptRun:
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
     """Return the earlier and the later run that two names mean. Raises InputError."""
     from flows.run.record.figures import run_before
+    from flows.run.short_ids import find_run
 
     place, record = find_run(first, store)
     if second is not None:
@@ -100,63 +102,29 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
     return KeptRun(place=place, record=record, figures=figures)
 
 
-def find_run(name: str, store: str) -> "tuple[Place, RunRecord]":
-    """Return the run that an id or its beginning, a run's folder, or a store means. Raises InputError.
-
-    store: in which ids are looked up
-    """
-    from corpora.store.places.place import Place
-    from flows.run.record.run_record import list_runs, newest_runs, read_run
-    from flows.run.store_address import RUNS, split_address
-
-    if "/" not in name and not Path(name).is_dir():
-        place = Place(store)
-        return place, read_run(place, _run_id(name, list_runs(place), place))
-    place, inside = split_address(name)
-    if inside.startswith(f"{RUNS}/"):
-        return place, read_run(place, _run_id(inside.split("/")[1], list_runs(place), place))
-    newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
-    if newest is None:
-        raise InputError(f"There is no completed run in {place.at('')}: `cloze run` records one.")
-    return place, newest
-
-
-def _run_id(name: str, run_ids: list[str], place: "Place") -> str:
-    """Return the id that a name is, or the only one that it begins."""
-    matches = [name] if name in run_ids else [run_id for run_id in run_ids if run_id.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        listed = ", ".join(matches[-MOST:])
-        raise InputError(f"{len(matches)} runs begin with {name!r}, the newest: {listed}. Give more of the id.")
-    raise InputError(
-        f"There is no run {name!r} in {place.at('')}. `cloze runs` lists those of a store; --store names another "
-        "store, and a run of any store is named by its folder, STORE/runs/RUN."
-    )
-
-
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
+    from flows.command.operations.display import when
+    from flows.run.record.run_record import list_runs
+    from flows.run.short_ids import short_run_ids
+
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.at('')}" if several else ""
         record = run.record
-        yield f"{role:6}  {record.run_id}  {record.recipe}, {record.state}, began {record.started}{where}"
+        short = short_run_ids(list_runs(run.place))[record.run_id]
+        yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
 def _table(compared: "Compared", shown: Any) -> "Table":
     """Return a table with a line for each figure; those shown first of a run are bold."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
+    from flows.command.terminal.tables import plain_table
     from flows.recipes.settings.privacy import printable
     from flows.report.compared import change_text, figure_text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("figure", overflow="fold")
-    for name in ("before", "after", "change"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
         values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))

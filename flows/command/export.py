@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import say
+from flows.command.arguments import AsJson
+from flows.command.terminal.output import print_json, say, teller
 
 exporting_app = App(name="exporting")
 
@@ -20,21 +21,32 @@ def export(
     ],
     folder: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    kind: Annotated[str | None, Parameter(help="Of a store or release: shards, corpora or models.")] = None,
-    name: Annotated[str | None, Parameter(help="Of several shard sets or corpora, the one of this name.")] = None,
-    split: Annotated[list[str] | None, Parameter(help="Only train or held-out.", negative=())] = None,
-    file_size: Annotated[int, Parameter(help="The most MiB that a file may have.")] = 256,
+    kind: Annotated[
+        str | None, Parameter(help="What to export of a store or release: shards, corpora or models.")
+    ] = None,
+    name: Annotated[str | None, Parameter(help="Name of the corpus or shard set, if there are several.")] = None,
+    split: Annotated[
+        list[str] | None, Parameter(help="Export only this split: train or held-out.", negative=())
+    ] = None,
+    file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+    as_json: AsJson = False,
 ) -> int:
-    """Write a corpus or shards for others (Parquet, a data card, Croissant metadata), or a model's checkpoint."""
+    """Write a corpus or shards as Parquet, or a model's checkpoint.
+
+    Parquet files come with a data card and Croissant metadata.
+    """
     from flows.command.training.checkpoints import export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
+    tell = teller(as_json)
     if step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        say(export_step(artifact, local_target(folder), step))
+        tell(export_step(artifact, local_target(folder), step))
+        if as_json:
+            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
         return 0
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
@@ -42,28 +54,32 @@ def export(
     chosen = choose(artifact, kind, name)
     content = export_rows(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
+    facts: dict[str, dict[str, int]] = {}
     for each in content.splits:
         files = content.of_split(each)
-        size = readable_bytes(sum(file.size_bytes for file in files))
-        say(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {size}")
-    say(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+        size = sum(file.size_bytes for file in files)
+        facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
+        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+    tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+    if as_json:
+        print_json({"artifact": chosen.manifest.folder, "folder": str(target), "splits": facts})
     return 0
 
 
 @exporting_app.command
 def lineage(
-    run: Annotated[str, Parameter(help="A run's id or its beginning, a run's folder, or a store: its newest run.")],
+    run: Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")],
     file: Annotated[Path, Parameter(help="The file to write: one JSON array, or for .jsonl an event a line.")],
     *,
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
-    namespace: Annotated[str, Parameter(help="Of the jobs, where lineage is collected.")] = "cloze",
+    namespace: Annotated[str, Parameter(help="The namespace of the jobs.")] = "cloze",
 ) -> int:
-    """Write what a run read and built as OpenLineage events, for the tools that collect lineage."""
+    """Write what a run read and built as OpenLineage events."""
     from corpora.store.places.files import replaced_file
-    from flows.command.diff import find_run
     from flows.export.folder import refused
     from flows.export.lineage import events_of, lineage_document
     from flows.run.record.counts_text import counted
+    from flows.run.short_ids import find_run
 
     place, record = find_run(run, store)
     events = events_of(place, record, namespace)

@@ -29,6 +29,7 @@ from flows.run.record.run_record import (
     recorded_recipe,
     to_stderr,
 )
+from flows.run.short_ids import whole_run_id
 from flows.run.store_address import RUNS, Artifact, split_address, vocabulary_of
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
@@ -95,12 +96,9 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     place, inside = split_address(address)
     if run_id is None and inside.startswith(f"{RUNS}/"):
         run_id = inside.split("/")[1]
-    runs = list_runs(place)
-    if not runs or (run_id is not None and run_id not in runs):
-        raise InputError(
-            f"There is no recorded run{f' {run_id}' if run_id else ''} in {place.at('')}: `cloze run` records one."
-        )
-    record = read_run(place, run_id) if run_id is not None else next(newest_runs(place), None)
+    if not list_runs(place):
+        raise InputError(f"There is no recorded run in {place.at('')}: `cloze run` records one.")
+    record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
     if record is None:
         raise InputError(f"The record of every run in {place.at('')} is damaged: run the recipe once more.")
     samples = recorded_recipe(record, place.address).privacy.samples

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.store.places.place import Place
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.tables import plain_table
 from flows.orchestration.runs.run_recipe import RunPlan
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
@@ -16,7 +16,7 @@ from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.record.counts_text import readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 
-COLUMNS = ("documents", "tokens", "disk", "memory", "processor", "time")
+COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
 
 def estimate(recipe: Recipe, home: Path, planned: RunPlan, workers: int, quick: bool) -> Estimates:
@@ -46,9 +46,11 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
     """Show the stages with their reasons, and the cost of those to build."""
     for line in planned.notes:
         console.print(line, markup=False)
+    stages = plain_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
     for entry in planned.stages:
-        parts = f"{entry.missing} of {entry.parts} parts" if entry.missing else ""
-        console.print(f"  {entry.stage:32} {entry.state:8} {parts:18} {entry.reason}", markup=False)
+        parts = f"{entry.missing} of {entry.parts}" if entry.missing else ""
+        stages.add_row(*map(Text, (entry.stage, entry.state, parts, entry.reason)))
+    console.print(stages)
     if estimates.stages:
         console.print()
         console.print(estimates_table(estimates))

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from cyclopts import App
-
 from corpora.acquire.wanted import AcquireSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES, source_class
 from flows.command.cli import app
+from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, summary_of
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, meanings, self_telling
 from flows.recipes.recipe import SourceEntry
@@ -55,6 +54,11 @@ EXIT_CODES = (
     ("141", "whoever read the output closed it"),
 )
 
+JSON_PROMISE = (
+    "With `--json` a command prints one JSON document on standard output, and everything else on standard error. The "
+    "keys below stay as they are; others may be added."
+)
+
 Row = tuple[str, str, str, str]  # key, type, default, meaning
 
 
@@ -84,6 +88,9 @@ def reference() -> str:
         "## Commands",
         commands_table(),
         _commands(),
+        "## JSON",
+        JSON_PROMISE,
+        table(("command", "keys"), [(f"`cloze {name}`", _keys(text)) for name, text in JSON_KEYS.items()]),
         "## Exit codes",
         table(("code", "meaning"), EXIT_CODES),
         *_recipe(),
@@ -95,32 +102,38 @@ def reference() -> str:
 
 
 def _commands() -> str:
-    """Return every command with its arguments, as cyclopts writes it, without the introduction of the program."""
+    """Return every command with its arguments, as cyclopts writes it, without the introduction of the program.
+
+    Two examples of a command are after its arguments.
+    """
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
-    return page[page.index("### cloze ") :].rstrip()
+    sections = page[page.index("### cloze ") :].split("\n### cloze ")
+    return "\n\n### cloze ".join(section.strip() + _examples(section) for section in sections)
 
 
-def command_names(program: App) -> list[str]:
-    """Return the commands of a program, in the order in which they are defined: `run`, `vocabulary show`, ..."""
-    names = []
-    for name in program:
-        if not name.startswith("-"):
-            inner = command_names(program[name])
-            names += [f"{name} {below}" for below in inner] or [name]
-    return names
+def _keys(text: str) -> str:
+    """Return the keys of a document as code, and the words between them as they are.
+
+    >>> _keys("each: run_id state; with --all: figures")
+    'a list, of each: `run_id`, `state`; with --all: `figures`'
+    """
+    pieces = []
+    for piece in text.split("; "):
+        head, colon, keys = piece.rpartition(": ")
+        pieces.append(f"{head}{colon}{', '.join(f'`{key}`' for key in keys.split())}")
+    return "; ".join(pieces).replace("each: ", "a list, of each: ", 1)
 
 
-def command_of(program: App, name: str) -> App:
-    """Return the command of a name as `command_names` has it."""
-    for part in name.split():
-        program = program[part]
-    return program
+def _examples(section: str) -> str:
+    """Return the examples of the command in a section of the page; "" for a group of commands."""
+    examples = EXAMPLES.get(section.partition("\n")[0].removeprefix("### cloze "))
+    return f"\n\nExamples:\n\n```console\n{examples}```" if examples else ""
 
 
 def commands_table() -> str:
     """Return every command and what it does, as the README shows it, too."""
-    rows = [(f"`cloze {name}`", command_of(app, name).help) for name in command_names(app)]
+    rows = [(f"`cloze {name}`", summary_of(command_of(app, name))) for name in command_names(app)]
     return table(("command", "what it does"), rows)
 
 

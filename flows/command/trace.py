@@ -1,10 +1,12 @@
 """`cloze trace`: an example back to its documents and raw records, and a document forward to its examples."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from corpora.errors import InputError
 from corpora.schema import Document
 from corpora.store.places.place import Place
+from corpora.store.settings import check_choice
 from flows.run.record.run_record import find_raw_file, recorded_recipe
 from flows.run.store_address import Artifact
 from shards.build import SPLITS
@@ -55,3 +57,33 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
         raise InputError(f"The corpus of {shards.manifest.folder} keeps no document {id_hex}.")
     sets = {split: ShardSet(shards.place, shards.manifest, split) for split in SPLITS}
     return document, {split: shard_set.examples_of(id) for split, shard_set in sets.items()}
+
+
+def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
+    """Return an example with its documents and where their records are, for scripts. Raises InputError."""
+    from flows.run.store_address import vocabulary_of
+
+    check_choice("--split", split, SPLITS)
+    shard_set, traces = trace_number(shards, index, split)
+    example, vocabulary = shard_set[index], vocabulary_of(shards)
+    return {
+        "shards": shards.manifest.folder,
+        "split": split,
+        "example": index,
+        "tokens": [vocabulary.tokens[id] for id in example.ids.tolist()],
+        "documents": [{"role": each.trace.role, **_facts(each.trace.document, each.raw)} for each in traces],
+    }
+
+
+def document_facts(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
+    """Return a document, and the numbers of its examples by split, for scripts. Raises InputError."""
+    document, examples = trace_document(shards, str(id_hex))
+    facts = _facts(document, raw_bytes(shards.place, document))
+    return {"shards": shards.manifest.folder, "document": facts, "examples": examples}
+
+
+def _facts(document: Document, raw: bytes | None) -> dict[str, Any]:
+    """Return a document for scripts. raw_bytes: the size of its record, None where the raw file is gone"""
+    fields = ("title", "source", "url", "date", "license", "language", "text")
+    where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
+    return {**where, **{name: getattr(document, name) for name in fields}}

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from corpora.errors import InputError
 from flows.run.inputs.start_model import copy_model, model_files
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, newest
+from flows.run.store_address import find_artifacts, is_short, newest
 from flows.signals import scratch_folder
 from trainer.launching.commands import LOG_LINES, command, environment, events, processes_of
 from trainer.launching.launch import TrainingFailed
@@ -46,7 +46,8 @@ def model_folder(address: str) -> Iterator[Path]:
     if (Path(address) / CONFIG).is_file():
         yield Path(address)
         return
-    if "://" not in address and not Path(address).is_dir() and release_address(address) is None:
+    at_place = "://" in address or Path(address).is_dir() or is_short(address)
+    if not at_place and release_address(address) is None:
         raise InputError(
             f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
             "store, or a release (STORE@NAME)."

@@ -1,7 +1,9 @@
 """`cloze verify`: checks whether a store is what was written into it; with --repair or --rebuild it also acts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from shlex import quote
+from typing import Any
 
 from rich.console import Console
 
@@ -16,8 +18,29 @@ ONLY_READS = "`cloze verify` without --repair"
 _SHOWN = 3  # of the files that nothing names
 
 
-def verify_store(console: Console, address: str) -> bool:
-    """Check everything at an address, one line a fault; return whether it is whole."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The result of a check. faults: what is not as it was written; left: of these what could not be repaired
+
+    files, artifacts, runs, releases: how many were checked; unnamed: files that nothing names
+    """
+
+    faults: tuple[str, ...]
+    left: tuple[str, ...]
+    files: int
+    artifacts: int
+    runs: int
+    releases: int
+    unnamed: int
+
+    @property
+    def whole(self) -> bool:
+        """True if everything is as it was written now."""
+        return not self.left
+
+
+def verify_store(console: Console, address: str) -> Verified:
+    """Check everything at an address, one line a fault."""
     place, inside = split_address(address)
     holdings = read_holdings(place, inside)
     _, faults = _check(console, holdings)
@@ -28,11 +51,11 @@ def verify_store(console: Console, address: str) -> bool:
             "the damage that it meets.",
             markup=False,
         )
-    return not faults
+    return _verified(holdings, faults, map(str, faults))
 
 
-def repair_store(console: Console, address: str) -> bool:
-    """Check everything at an address, and repair what is damaged; return whether it is whole at the end."""
+def repair_store(console: Console, address: str) -> Verified:
+    """Check everything at an address, and repair what is damaged."""
     place, inside = split_address(address)
 
     def tell(line: str) -> None:
@@ -43,26 +66,25 @@ def repair_store(console: Console, address: str) -> bool:
         faulty, faults = _check(console, holdings)
         if not faults:
             _count(console, holdings, "0 faults")
-            return True
+            return _verified(holdings, (), ())
         unrepaired = [str(fault) for fault in repair(holdings, faulty, inside, tell)]
         repair_figures(holdings, tell)
         left = [*map(str, check_documents(holdings)), *unrepaired]
         for line in left:
             console.print(line, style="red", markup=False)
-        _count(console, read_holdings(place, inside), f"{counted(len(faults), 'fault')}, {len(left):,} left")
-        return not left
+        holdings = read_holdings(place, inside)
+        _count(console, holdings, f"{counted(len(faults), 'fault')}, {len(left):,} left")
+        return _verified(holdings, faults, left)
 
 
-def rebuild_store(console: Console, address: str, part: str | None) -> bool:
-    """Build a part of each artifact again next to it; return whether all have the same content."""
-    equal = True
+def rebuild_store(console: Console, address: str, part: str | None) -> Iterator[dict[str, Any]]:
+    """Build a part of each artifact again next to it; yield whether it has the same content."""
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest, part)
-        equal &= rebuilt.equal
         verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
         console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
-    return equal
+        yield {"artifact": artifact.manifest.folder, "equal": rebuilt.equal, **asdict(rebuilt)}
 
 
 def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Fault]]:
@@ -83,10 +105,25 @@ def _check(console: Console, holdings: Holdings) -> tuple[list[Claim], list[Faul
     return faulty, faults
 
 
+def _verified(holdings: Holdings, faults: Sequence[Fault], left: Iterable[str]) -> Verified:
+    return Verified(
+        faults=tuple(map(str, faults)),
+        left=tuple(left),
+        files=_files(holdings),
+        artifacts=len(holdings.manifests),
+        runs=len(holdings.runs),
+        releases=len(holdings.releases),
+        unnamed=len(holdings.unnamed),
+    )
+
+
+def _files(holdings: Holdings) -> int:
+    return sum(len(claim.part.files) for claim in holdings.claims)
+
+
 def _count(console: Console, holdings: Holdings, end: str) -> None:
     """Print what was checked, what nothing names, and the result."""
-    files = sum(len(claim.part.files) for claim in holdings.claims)
-    looked = [f"{counted(files, 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
+    looked = [f"{counted(_files(holdings), 'file')} of {counted(len(holdings.manifests), 'artifact')}"]
     looked += [counted(len(holdings.runs), "run")] if holdings.runs else []
     looked += (
         [counted(len(holdings.releases), "entry of a release", "entries of releases")] if holdings.releases else []

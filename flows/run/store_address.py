@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 _FINGERPRINT = re.compile("[0-9a-f]{24}")
+_SHORT = re.compile("[0-9a-f]{4,23}")
+_DEFAULT = "store"  # in which a short fingerprint by itself is looked up
+_MOST = 5  # artifacts named where a short fingerprint fits several
 _RUN = re.compile(rf"{RUNS}/[^/]+/(run\.json|recipe\.toml)")
 _DEPTH = 3  # of an artifact's folder in its store
 
@@ -69,7 +72,9 @@ def _of_release(address: str, place: Place, release: Release, kind: str | None) 
 def split_address(address: str) -> tuple[Place, str]:
     """Split an address into (store, path inside it). The last folders, with what is below them, may be a store's.
 
-    If no store is found, the whole address is taken for one.
+    The fingerprint of an artifact may be its unique beginning, of four digits or more: `3f2a9c` in the folder `store`,
+    `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`. If no store is found, the whole address is taken for one.
+    Raises InputError if such a beginning fits several artifacts.
     """
     whole = Place(address)
     below = whole.sizes("")
@@ -79,7 +84,41 @@ def split_address(address: str) -> tuple[Place, str]:
     for place, inside in _cuts(whole):
         if any(_is_of_store(f"{inside}/{path}" if inside else path) for path in below):
             return place, inside
-    return whole, ""
+    return (not below and _at_short_fingerprint(address)) or (whole, "")
+
+
+def is_short(address: str) -> bool:
+    """Tell whether an address may end in the beginning of an artifact's fingerprint.
+
+    >>> is_short("3f2a9c"), is_short("store/shards/news/3f2a9c"), is_short("news"), is_short("s3://bucket/3f2?x=1")
+    (True, True, False, False)
+    """
+    return _SHORT.fullmatch(address.rpartition("/")[2]) is not None
+
+
+def short_folder(folder: str) -> str:
+    """Return an artifact's folder with a short fingerprint, for a list.
+
+    >>> short_folder("shards/news/3f2a9c1b00112233445566ff")
+    'shards/news/3f2a9c1b'
+    """
+    return folder[: len(folder) - 16] if _FINGERPRINT.fullmatch(folder.rpartition("/")[2]) else folder
+
+
+def _at_short_fingerprint(address: str) -> tuple[Place, str] | None:
+    """Return the only artifact whose fingerprint begins as an address ends, None if there is none."""
+    if not is_short(address) or (parent := Place(address).parent).address == Place(address).address:
+        return None
+    place, inside = split_address(parent.address if "/" in address else _DEFAULT)
+    begun = address.rpartition("/")[2]
+    manifests = (path for path in place.sizes(inside) if is_manifest(path))
+    fits = sorted(path.removesuffix(f"/{MANIFEST}") for path in manifests if path.split("/")[2].startswith(begun))
+    if len(fits) > 1:
+        raise InputError(
+            f"{len(fits)} artifacts in {place.at(inside)} have a fingerprint that begins with {begun!r}: "
+            f"{', '.join(fits[:_MOST])}{', ...' if len(fits) > _MOST else ''}. Give more of it."
+        )
+    return (place, fits[0]) if fits else None
 
 
 def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:

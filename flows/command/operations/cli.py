@@ -3,7 +3,6 @@
 Each command imports what it needs when it runs.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson, StoreAddress
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say
 
 if TYPE_CHECKING:
     from corpora.store.places.place import Place
@@ -23,35 +22,46 @@ operations_app = App(name="operations")
 def runs(
     of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
     *,
-    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="At most so many; 0 for all.")] = 20,
+    limit: Annotated[int, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """List what ran in a store, newest first: when, its state, what was new, how long it took and what it cost."""
+    """List the runs of a store, newest first.
+
+    Each line has a short id, which every command that takes a run understands; when the run began, its state, what
+    was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
+    """
     from flows.command.operations.display import show_runs
-    from flows.run.record.listed_runs import run_states
+    from flows.run.record.listed_runs import files_of_runs, run_states
+    from flows.run.short_ids import short_run_ids
 
     if limit < 0:
         raise InputError(f"--limit {limit} must be a whole number from 0 up.")
     place, recipe = _store_or_recipe(of)
     states = run_states(place, recipe, limit or None)
     if as_json:
-        print(json.dumps([state.to_json() for state in states], indent=1))
+        print_json([state.to_json() for state in states])
         return 0
     _refuse_no_store(place)
-    console.print(show_runs(states) if states else "No run is on record here.", markup=False)
+    if not states:
+        say("No run is on record here.")
+        return 0
+    console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
     return 0
 
 
 @operations_app.command
 def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
-    """Show what runs now in a store: which stage, how far, how fast, the time left; and what waits."""
+    """Show what runs now in a store, how far it is, and what waits.
+
+    For each stage of a run: how far it is, how fast, and the time left.
+    """
     from flows.command.operations.display import status_lines
     from flows.run.record.listed_runs import store_status
 
     place = _place(store)
     current = store_status(place)
     if as_json:
-        print(json.dumps(current.to_json(), indent=1))
+        print_json(current.to_json())
         return 0
     say(*status_lines(current))
     return 0
@@ -61,17 +71,20 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
 def gc(
     store: StoreAddress = "store",
     *,
-    delete: Annotated[bool, Parameter(help="Remove it; without this it is only shown.", negative=())] = False,
+    delete: Annotated[bool, Parameter(help="Remove it; otherwise it is only shown.", negative=())] = False,
     dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,
-    keep: Annotated[int, Parameter(help="Completed runs of each recipe, newest first, whose artifacts stay.")] = 3,
+    keep: Annotated[int, Parameter(help="Keep the artifacts of this many completed runs of each recipe.")] = 3,
     days: Annotated[
         float | None,
-        Parameter(name="--keep-days", help="Keep what was among those within so many days; default: 0, on s3:// 7."),
+        Parameter(name="--keep-days", help="Also keep what was among those in this many days; default: 0, on s3:// 7."),
     ] = None,
-    keep_runs: Annotated[int, Parameter(help="Records of runs of each recipe, newest first, that stay.")] = 500,
+    keep_runs: Annotated[int, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
     as_json: AsJson = False,
 ) -> int:
-    """Show what no run, release or reader of a store needs any more; with --delete, remove it."""
+    """Show what a store no longer needs; --delete removes it.
+
+    What a run, a release or a reader needs stays.
+    """
     from flows.command.operations.gc import collect
 
     if delete and dry_run:

@@ -4,43 +4,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from corpora.store.leases.active_runs import Present
+from flows.command.terminal.tables import plain_table
 from flows.recipes.settings.privacy import printable
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.listed_runs import ListedRun, StoreStatus, new_parts
 
 NONE = "-"
+WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
 KINDS = 3  # of what was new, by name
 STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
 
 
-def show_runs(states: Sequence[ListedRun]) -> Table:
-    """Return a table with a line for each run."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("began", "recipe", "state", "new"):
-        table.add_column(name, overflow="fold")
-    for name in ("took", "CPU", "written", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("run", overflow="fold")
+def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
+    """Return a table with a row for each run. short: their short ids; width: of the terminal, in characters"""
+    costs = _columns((("took", "CPU"), ("written", "memory")), width)
+    table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
     for state in states:
-        cost = state.record.cost if state.record is not None else None
         table.add_row(
+            Text(printable(short.get(state.run_id, state.run_id))),
             when(state.started),
             Text(printable(state.recipe)),
             Text(state.state, STYLES.get(state.state, "")),
             what_was_new(state),
-            NONE if state.seconds is None else readable_seconds(state.seconds),
-            NONE if cost is None else readable_seconds(cost.cpu_seconds),
-            NONE if cost is None else readable_bytes(cost.bytes_written),
-            NONE if cost is None else readable_bytes(cost.peak_bytes),
-            Text(printable(state.run_id)),
+            *_columns(costs_of(state), width),
         )
     return table
+
+
+def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Return pairs as two columns each, or on a narrow terminal as one of two lines."""
+    return [each for pair in pairs for each in pair] if width >= WIDE else ["\n".join(pair) for pair in pairs]
+
+
+def costs_of(state: ListedRun) -> list[tuple[str, str]]:
+    """Return how long a run took with its processor time, and what it has written with its memory."""
+    cost = state.record.cost if state.record is not None else None
+    took = NONE if state.seconds is None else readable_seconds(state.seconds)
+    if cost is None:
+        return [(took, NONE), (NONE, NONE)]
+    sizes = (readable_bytes(cost.bytes_written), readable_bytes(cost.peak_bytes))
+    return [(took, readable_seconds(cost.cpu_seconds)), sizes]
 
 
 def what_was_new(state: ListedRun) -> str:
@@ -83,7 +91,7 @@ def running_lines(state: ListedRun, present: Present) -> Iterator[str]:
     yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{_silence(present)}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
-        yield f"  {printable(stage):32} {progress_text(stage, progress)}"
+        yield f"  {printable(stage)}: {progress_text(stage, progress)}"
     if not stages and facts.get("doing"):
         yield f"  {printable(str(facts['doing']))}"
 

@@ -1,6 +1,5 @@
 """`cloze gc`: shows what nobody needs in a store, and removes it on request."""
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -8,12 +7,13 @@ from dataclasses import asdict
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
-from flows.command.terminal.output import say
+from flows.command.terminal.output import print_json, say, teller
 from flows.maintenance.garbage import Garbage, Policy, garbage, look, unneeded
 from flows.maintenance.removal import clear_store
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.run_record import to_stderr
+from flows.run.store_address import short_folder
 
 OBJECT_DAYS = 7.0  # where readers cannot hold what they read
 SHOWN = 20
@@ -31,14 +31,14 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
             f"No run is on record in {place.at('')}, so nobody knows what is needed. Give a store's folder or its "
             "address; `cloze run` prints it."
         )
-    tell = to_stderr if as_json else say
+    tell = teller(as_json)
     if delete:
         result = clear_store(place, policy, keep_runs, tell, FreedLine())
     else:
         seen = look(place, policy)
         result = garbage(seen, keep_runs, unneeded(seen))
     if as_json:
-        print(json.dumps({"deleted": delete, **asdict(result)}, indent=1))
+        print_json({"deleted": delete, **asdict(result)})
         return 0
     say(*garbage_lines(result, delete))
     return 0
@@ -60,7 +60,7 @@ def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
     """Yield what goes, or is gone."""
     verb = "removed" if deleted else "would go"
     for folder in result.artifacts[:SHOWN]:
-        yield f"  {folder}: {verb}"
+        yield f"  {short_folder(folder)}: {verb}"
     if len(result.artifacts) > SHOWN:
         yield f"  and {len(result.artifacts) - SHOWN:,} more"
     what = (
@@ -69,9 +69,7 @@ def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
     )
     yield f"{what} {verb}: {readable_bytes(result.size_bytes)}{' are free' if deleted else ''}."
     if result.unknown:
-        yield (
-            f"{counted(len(result.unknown), 'artifact')} whose names no recorded run has stay: {result.unknown[0]}"
-            f"{' ...' if len(result.unknown) > 1 else ''}"
-        )
+        first, more = short_folder(result.unknown[0]), " ..." if len(result.unknown) > 1 else ""
+        yield f"{counted(len(result.unknown), 'artifact')} whose names no recorded run has stay: {first}{more}"
     if not deleted and result.size_bytes:
         yield "Nothing is removed yet: add --delete to remove it."

@@ -1,6 +1,5 @@
 """`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows the result."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -9,46 +8,47 @@ from cyclopts import App, Parameter
 
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say, teller
 
 releases_app = App(name="releases-and-deployments")
 
-Reason = Annotated[str, Parameter(help="Why; it is kept with the release.")]
+Reason = Annotated[str, Parameter(help="The reason; it is recorded with the release.")]
 
 
 @releases_app.command
 def release(
-    run: Annotated[str, Parameter(help="A recipe: its newest complete run; or the folder of a run, STORE/runs/RUN.")],
+    run: Annotated[
+        str, Parameter(help="A recipe: its newest complete run; a run's id, short or whole; or STORE/runs/RUN.")
+    ],
     *,
     name: Annotated[str, Parameter(help="The name to release it under.")],
     store: arguments.RecipeStore = None,
     reason: Reason = "",
     approve: Annotated[
-        str | None, Parameter(help="Why to release it although bounds do not hold; else a person is asked in the UI.")
+        str | None, Parameter(help="Release it for this reason although bounds are crossed; else the UI asks a person.")
     ] = None,
-    wait: Annotated[int, Parameter(help="Seconds to wait for a person; then it is rejected.")] = 86_400,
+    wait: Annotated[int, Parameter(help="Seconds to wait for an answer; after that, it is rejected.")] = 86_400,
     port: arguments.Port = 4200,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Promote what a run built under a name: verified, within its bounds, or approved by a person."""
-    import sys
+    """Give what a run built a name to use it by.
 
+    Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
+    """
     from corpora.errors import InputError
     from flows.command.releases.display import show_entry
     from flows.orchestration.releases.release import PersonsWord, promotion_of, run_at, run_of_recipe
+    from flows.run.short_ids import is_run_id
 
     if wait < 1:
         raise InputError(f"--wait {wait} must be a whole number of seconds from 1 up.")
-    if "/runs/" in run:
-        recipe, record = run_at(run)
+    if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
+        recipe, record = run_at(run, store or "store")
     else:
         recipe = load_recipe(run, store=store)
         record = run_of_recipe(recipe)
     promotion = promotion_of(recipe, record, name)
-
-    def tell(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
+    tell = teller(as_json=True)  # the history's entry has standard output
     verdict = None
     for crossing in promotion.crossed:
         tell(f"A bound is crossed: {crossing}.")
@@ -69,13 +69,18 @@ def release(
 def releases(
     store: arguments.StoreAddress = "store",
     *,
-    name: Annotated[str | None, Parameter(help="Only the history of this name.")] = None,
+    name: Annotated[str | None, Parameter(help="Show only the history of this name.")] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """List what was released, under which name, when, by whom and why; a star marks the current meaning of a name."""
+    """List the releases: name, time, person, reason.
+
+    A star marks what a name means now.
+    """
     from corpora.store.places.place import Place
     from flows.command.releases.display import release_json, show_releases
     from flows.run.record.releases import current_release, history, names_of_releases
+    from flows.run.record.run_record import list_runs
+    from flows.run.short_ids import short_run_ids
 
     place = Place(store)
     if name is not None:
@@ -83,11 +88,13 @@ def releases(
     histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
     if as_json:
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
-        print(json.dumps(listed, indent=1))
+        print_json(listed)
     elif not histories:
         say(f"Nothing was released in {place.at('')}: `cloze release RECIPE --name NAME`.")
     else:
-        console.print(show_releases([entry for entries in histories for entry in entries]))
+        shown = [entry for entries in histories for entry in entries]
+        run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])
+        console.print(show_releases(shown, short_run_ids([*run_ids])))
     return 0
 
 
@@ -96,11 +103,14 @@ def rollback(
     name: Annotated[str, Parameter(help="The name of a release.")],
     *,
     store: arguments.StoreAddress = "store",
-    to: Annotated[int | None, Parameter(help="The number to go back to; default: what the name meant before.")] = None,
+    to: Annotated[int | None, Parameter(help="The number to go back to; default: the one before.")] = None,
     reason: Reason = "",
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Point a name back to what was released before; the history keeps both."""
+    """Point a name back to an earlier release.
+
+    The history keeps both.
+    """
     from corpora.store.places.place import Place
     from flows.command.releases.display import show_entry
     from flows.run.record.releases import roll_back
@@ -113,7 +123,7 @@ def rollback(
 @releases_app.command
 def deploy(
     *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
-    pool: Annotated[str, Parameter(help="The work pool whose workers run them, of the type process.")],
+    pool: Annotated[str, Parameter(help="The work pool that runs them; its type is process.")],
     cron: arguments.Cron = None,
     every: arguments.Every = None,
     store: arguments.RecipeStore = None,
@@ -123,18 +133,22 @@ def deploy(
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> int:
-    """Write a prefect.yaml: recipes as deployments of a work pool, and their schedule."""
+    """Write a prefect.yaml: recipes as deployments of a work pool.
+
+    A recipe that a running `cloze serve` holds under the same name is refused.
+    """
     from corpora.errors import InputError
-    from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
+    from flows.orchestration.schedules.prefect_yaml import prefect_yaml, refuse_served, write_prefect_yaml
     from flows.orchestration.schedules.timetables import timetable
     from flows.recipes.recipe import settle_recipe
 
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
+    home = Path(os.environ["CLOZE_HOME"])
     schedule = timetable(cron, every) if cron is not None or every is not None else None
     loaded = [load_recipe(recipe, None, store, overrides, engine) for recipe in recipes]
     path = output.resolve()
-    home = Path(os.environ["CLOZE_HOME"])
+    refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
         settle_recipe(recipe)

@@ -3,19 +3,21 @@
 Each command imports what it needs when it runs.
 """
 
+from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from flows.command.terminal.output import say
+from flows.command.arguments import AsJson, Shown
+from flows.command.terminal.output import print_json, say
 
-shards_app = App(name="shards", help="Work with shards: write the examples of an epoch.")
+shards_app = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
 
 
 @shards_app.command
 def materialise(
     artifact: Annotated[
-        str, Parameter(help="A shards artifact, a release (STORE@NAME), or a store: then its newest shards.")
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
     ],
     *,
     epoch: Annotated[int, Parameter(help="The epoch, from 0.")],
@@ -25,10 +27,18 @@ def materialise(
         int | None,
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
+    as_json: AsJson = False,
 ) -> int:
-    """Write the examples of an epoch: ids with their masks put in, masked positions, targets, as Arrow files."""
+    """Write the examples of an epoch as Arrow files.
+
+    Each example has its ids with the masks put in, the masked positions, and the targets.
+    """
     from flows.command.shards.materialise import write_epoch
     from flows.run.store_address import find_artifacts, newest
 
-    say(*write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed))
+    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    if as_json:
+        print_json(asdict(written))
+    else:
+        say(*written.lines())
     return 0

@@ -4,6 +4,7 @@ The folder appears whole, or not at all. Memory: a few thousand examples, whatev
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -22,8 +23,29 @@ FILE_ROWS = 1 << 18
 LAST_EPOCH = 1 << 32
 
 
-def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> list[str]:
-    """Write the examples of an epoch to a new folder; return lines that describe it. Raises InputError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochFiles:
+    """The examples of an epoch in a folder. deleted: those that a later generation took out"""
+
+    shards: str
+    split: str
+    epoch: int
+    examples: int
+    deleted: int
+    files: int
+    folder: str
+
+    def lines(self) -> list[str]:
+        """Return lines for people."""
+        left_out = f"; {counted(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        return [
+            f"{counted(self.examples, 'example')} of epoch {self.epoch} in {counted(self.files, 'file')}{left_out}.",
+            f"{self.shards}, {self.split}, is in {self.folder}",
+        ]
+
+
+def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
+    """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
     check_range("--epoch", epoch, 0, LAST_EPOCH)
     if seed is not None:
@@ -34,12 +56,15 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     rows = epoch_rows(shard_set, epoch, seed)
     with new_folder(folder) as new:
         written = _write(rows, epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
-    deleted = len(shard_set) - sum(written)
-    left_out = f"; {counted(deleted, 'deleted example')} left out" if deleted else ""
-    return [
-        f"{counted(sum(written), 'example')} of epoch {epoch} in {counted(len(written), 'file')}{left_out}.",
-        f"{artifact.manifest.folder}, {split}, is in {folder}",
-    ]
+    return EpochFiles(
+        shards=artifact.manifest.folder,
+        split=split,
+        epoch=epoch,
+        examples=sum(written),
+        deleted=len(shard_set) - sum(written),
+        files=len(written),
+        folder=str(folder),
+    )
 
 
 def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:

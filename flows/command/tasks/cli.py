@@ -3,6 +3,7 @@
 Each imports what it needs when it runs.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from cyclopts import App, Parameter
 
 from flows.command.arguments import AsJson, Overrides, Workers
 from flows.command.tasks import options
-from flows.command.terminal.output import say
+from flows.command.terminal.output import print_json, say, teller
 
 tasks_app = App(name="tasks")
 
@@ -24,8 +25,8 @@ def finetune(
     model: options.Model,
     *,
     output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
-    train: Annotated[Path | None, Parameter(help="Labelled examples to learn from.")] = None,
-    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to judge by after every epoch.")] = None,
+    train: Annotated[Path | None, Parameter(help="Labeled examples to learn from.")] = None,
+    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to judge by after every epoch.")] = None,
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -33,7 +34,10 @@ def finetune(
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
 ) -> int:
-    """Fine-tune a model on a task; run the same command again to resume it."""
+    """Fine-tune a model on a task.
+
+    Run the same command again to resume it.
+    """
     from flows.command.tasks.finetune import finetune_model, published_task, task_files
     from flows.recipes.tables import read_override
 
@@ -58,20 +62,28 @@ def predict(
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
     int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
+    as_json: AsJson = False,
 ) -> int:
-    """Write a fine-tuned model's prediction for every record of a file."""
+    """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    predict_file(model, reading.of(file), output, labelled, say, official=official, int8=int8)
+    facts = predict_file(model, reading.of(file), output, labelled, teller(as_json), official=official, int8=int8)
+    if as_json:
+        print_json(facts)
     return 0
 
 
 @tasks_app.command
-def evaluate(asked: options.EvaluationAsked) -> int:
-    """Fine-tune a model on the tasks of a suite, from every seed, and report one table; finished runs are kept."""
-    from flows.command.tasks.evaluate import evaluate_model
+def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> int:
+    """Fine-tune a model on each task of a suite; report one table.
 
-    evaluate_model(asked, say)
+    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    """
+    from flows.command.tasks.evaluate import JSON, evaluate_model
+
+    evaluate_model(asked, teller(as_json))
+    if as_json:
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
     return 0
 
 
@@ -81,10 +93,13 @@ def onnx(
     output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
     int8: Annotated[bool, Parameter(help="Also write it with 8-bit integer weights.", negative=())] = False,
-    evaluate: Annotated[Path | None, Parameter(help="Labelled examples to score and time each by.")] = None,
+    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to score and time each by.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
 ) -> int:
-    """Write a model as an ONNX file, for machines without torch; report size, memory, time and scores."""
+    """Write a model as an ONNX file, for machines without torch.
+
+    Size, memory, time and scores are reported.
+    """
     from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, say)
@@ -100,7 +115,7 @@ def embed(
     reading: options.TextsAsked = options.TEXTS_ASKED,
     asked: options.VectorsAsked = options.VECTORS_ASKED,
 ) -> int:
-    """Make vectors of texts, or of their words or tokens, with any model."""
+    """Make vectors of texts, words or tokens."""
     from flows.command.tasks.embed import embed_texts, layers_of
     from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -117,8 +132,12 @@ def search(
     asked: options.SearchAsked = options.SEARCH_ASKED,
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
+    as_json: AsJson = False,
 ) -> int:
-    """Find the documents most like each query, by vectors; score, and make training rows, from judgements."""
+    """Find the documents most like a query, by vectors.
+
+    With relevance judgments, also score the results and make training rows.
+    """
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -132,7 +151,9 @@ def search(
         queries=FileSettings(path=str(Path(queries).resolve()), format=queries_format),
         **{name: named(value) for name, value in vars(asked).items()},
     )
-    search_for(job, queries if is_query(queries) else "", say)
+    facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
+    if as_json:
+        print_json(facts)
     return 0
 
 
@@ -146,29 +167,43 @@ def grid(
     data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None,
     overrides: Overrides = None,
     workers: Workers = None,
+    as_json: AsJson = False,
 ) -> int:
-    """Train a recipe in several forms, evaluate each, and report one table next to published figures."""
-    from flows.command.tasks.grid import grid_of
+    """Train a recipe in several forms; report one table.
 
-    grid_of(grid, recipe, overrides or [], suite, data, output, Path(os.environ["CLOZE_HOME"]), workers, say)
+    Published figures are next to those of each form.
+    """
+    from flows.command.tasks.grid import JSON, grid_of
+
+    home, tell = Path(os.environ["CLOZE_HOME"]), teller(as_json)
+    grid_of(grid, recipe, overrides or [], suite, data, output, home, workers, tell)
+    if as_json:
+        print_json(json.loads((output / JSON).read_text(encoding="utf-8")))
     return 0
 
 
 @tasks_app.command
 def generate(
     model: options.Model,
-    texts: Annotated[list[str], Parameter(help="How texts begin.", negative=())],
+    texts: Annotated[list[str], Parameter(help="The beginnings of the texts.", negative=())],
     /,
     *,
     asked: options.DrawAsked = options.DRAW_ASKED,
     as_json: AsJson = False,
 ) -> int:
-    """Continue texts, with a model that was fine-tuned for the next word (`cloze finetune next`)."""
+    """Continue texts, with a model fine-tuned for the next word.
+
+    `cloze finetune next` makes such a model.
+    """
     from flows.command.trainer_process import model_folder, relay
 
     drawn = [f"--{name.replace('_', '-')}={value}" for name, value in vars(asked).items()]
     with model_folder(model) as folder:
-        relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], print)
+        lines: list[str] = []
+        tell = lines.append if as_json else print
+        relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], tell)
+    if as_json:
+        print_json([json.loads(line) for line in lines])
     return 0
 
 
@@ -180,7 +215,7 @@ def fill(
     top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
     as_json: AsJson = False,
 ) -> int:
-    """Show the most probable words for every [MASK] of a text."""
+    """Show the most probable words for each [MASK] of a text."""
     from flows.command.trainer_process import model_folder, relay
 
     with model_folder(model) as folder:
@@ -193,12 +228,15 @@ def import_checkpoint(
     source: Annotated[Path, Parameter(help="The folder: config.json, weights for torch, a tokenizer of any form.")],
     output: Annotated[Path, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
-    family: Annotated[str, Parameter(help="The model's, where its files do not show it: bert, roberta, ...")] = "",
+    family: Annotated[str, Parameter(help="The model's family, if its files do not show it: bert, roberta, ...")] = "",
     lowercase: Annotated[
         bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
     ] = None,
 ) -> int:
-    """Convert an older checkpoint (pytorch_model.bin, a bare vocab.txt) to the form that models begin with."""
+    """Convert an older checkpoint to a folder that a run can start from.
+
+    Older means pytorch_model.bin for weights, or a bare vocab.txt.
+    """
     from flows.command.trainer_process import relay
 
     given = ["--family", family] if family else []

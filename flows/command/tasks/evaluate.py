@@ -20,17 +20,21 @@ from flows.command.tasks.finetune import Listener
 from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
 from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
+from flows.command.terminal.output import WIDEST, console
+from flows.command.terminal.tables import fitted_lines
 from flows.command.trainer_process import CONFIG, Event, job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance
 from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
-from trainer.tasks.suites.comparing import SuiteComparison, compared, comparison_lines
+from trainer.tasks.suites.comparing import HEAD as COMPARED_COLUMNS
+from trainer.tasks.suites.comparing import SuiteComparison, compared, compared_cells, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
-from trainer.tasks.suites.table import Found, SuiteResult, aligned, median_run, result_of, table_lines
+from trainer.tasks.suites.table import HEAD as SUITE_COLUMNS
+from trainer.tasks.suites.table import Found, SuiteResult, aligned, cells_of, median_run, result_of, table_lines
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
@@ -66,7 +70,7 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
     sizes = suite_models(medians, tell) if asked.onnx else {}
     table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
     write_table(table, output)
-    for line in all_lines(table):
+    for line in all_lines(table, console.width):
         tell(line)
     for line in hand_in(medians, output):
         tell(line)
@@ -119,15 +123,18 @@ class Table:
         return [SUITE_HEAD, *suite_cells(self.models, self.metrics)] if self.models else []
 
 
-def all_lines(table: Table) -> Iterator[str]:
-    """Yield the table as text, the other model's next to it, and the costs of models."""
-    yield from table_lines(table.result)
+def all_lines(table: Table, width: int = WIDEST) -> Iterator[str]:
+    """Yield the table as text, the other model's next to it, and the costs of models. width: of the terminal"""
+    rows = [SUITE_COLUMNS, *map(cells_of, table.result.rows)]
+    yield from fitted_lines([*table_lines(table.result)], 2, len(rows) + 2, rows, width)
     if table.comparison is not None:
         yield ""
-        yield from comparison_lines(table.comparison)
+        pairs = [COMPARED_COLUMNS, *map(compared_cells, table.comparison.tasks)]
+        yield from fitted_lines([*comparison_lines(table.comparison)], 2, len(pairs) + 2, pairs, width)
     if table.models:
         yield ""
-        yield from aligned(table.sizes())
+        sizes = table.sizes()
+        yield from fitted_lines([*aligned(sizes)], 0, len(sizes), sizes, width)
         yield ""
         yield SUITE_NOTE
 

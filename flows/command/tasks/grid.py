@@ -14,6 +14,8 @@ from corpora.store.places.place import Place
 from flows.command.arguments import load_recipe
 from flows.command.tasks.evaluate import evaluate_model
 from flows.command.tasks.options import EvaluationAsked
+from flows.command.terminal.output import console
+from flows.command.terminal.tables import fitted_lines
 from flows.orchestration.runs.run_recipe import execute_below
 from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.server.api_recorder import recorded
@@ -65,7 +67,9 @@ def grid_of(
     (output / TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     document = {"grid": grid.name, "source": grid.source, "caveat": grid.caveat, "rows": [dict(row) for row in rows]}
     (output / JSON).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for line in lines:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells_shown = [names, *([row.get(name, "") for name in names] for row in rows)]
+    for line in fitted_lines(lines, 2, len(rows) + 4, cells_shown, console.width):
         tell(line)
     return rows
 

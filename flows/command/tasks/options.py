@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings
 
 Model = Annotated[
-    str, Parameter(help="A model's folder, an artifact's folder in a store, a release (STORE@NAME), or a store.")
+    str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
 ]
 
 
@@ -68,7 +68,7 @@ class EvaluationAsked:
     output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
-    license: Annotated[str, Parameter(help="The model's licence as Hugging Face spells it, for its card.")] = "unknown"
+    license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
     onnx: Annotated[
         bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
     ] = False
@@ -79,13 +79,15 @@ class EvaluationAsked:
 class DrawAsked:
     """How a text is continued, as the trainer's command takes it."""
 
-    tokens: Annotated[int, Parameter(help="Most tokens to add.")] = 40
-    temperature: Annotated[float, Parameter(help="The lower, the more probable; 0: always the most probable.")] = 1.0
-    top_k: Annotated[int, Parameter(help="Draw from so many tokens; 0: from all.")] = 0
-    top_p: Annotated[float, Parameter(help="Draw from the fewest tokens that have this share together.")] = 1.0
-    repetition_penalty: Annotated[float, Parameter(help="Above 1, tokens that occur already are less probable.")] = 1.0
-    no_repeat: Annotated[int, Parameter(help="No sequence of so many tokens occurs twice; 0: no limit.")] = 0
-    stop: Annotated[str, Parameter(help="A token after which nothing is added, such as a full stop.")] = ""
+    tokens: Annotated[int, Parameter(help="The most tokens to add.")] = 40
+    temperature: Annotated[
+        float, Parameter(help="Lower values prefer probable tokens; 0: always the most probable.")
+    ] = 1.0
+    top_k: Annotated[int, Parameter(help="Draw from this many of the most probable tokens; 0: from all.")] = 0
+    top_p: Annotated[float, Parameter(help="Draw from the fewest tokens with this total probability.")] = 1.0
+    repetition_penalty: Annotated[float, Parameter(help="Above 1, tokens that already occur are less probable.")] = 1.0
+    no_repeat: Annotated[int, Parameter(help="Repeat no sequence of this many tokens; 0: no limit.")] = 0
+    stop: Annotated[str, Parameter(help="Stop after this token, such as a period.")] = ""
     seed: Annotated[int, Parameter(help="The seed of the draws.")] = 42
 
 
@@ -96,11 +98,13 @@ class VectorsAsked:
 
     by: Annotated[str, Parameter(help="The unit that gets a vector: text, word or token.")] = "text"
     layers: Annotated[str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")] = "last"
-    combine: Annotated[str, Parameter(help="Vectors of several layers: concat, sum or mean.")] = "concat"
-    pooling: Annotated[str, Parameter(help="Of a text's tokens: mean, cls or max; default: as in training.")] = ""
+    combine: Annotated[str, Parameter(help="How to combine several layers: concat, sum or mean.")] = "concat"
+    pooling: Annotated[
+        str, Parameter(help="How to pool a text's tokens: mean, cls or max; default: as in training.")
+    ] = ""
     side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first"
-    precision: Annotated[str, Parameter(help="Of stored numbers: float32 or float16.")] = "float32"
-    max_length: Annotated[int | None, Parameter(help="Tokens of a text before it is cut.")] = None
+    precision: Annotated[str, Parameter(help="Type of the stored numbers: float32 or float16.")] = "float32"
+    max_length: Annotated[int | None, Parameter(help="Cut texts after this many tokens.")] = None
 
 
 @Parameter(name="*")
@@ -108,17 +112,21 @@ class VectorsAsked:
 class SearchAsked:
     """How a collection is searched, as `SearchJob` has it."""
 
-    model: Annotated[str, Parameter(help="Makes the vectors of texts.")] = ""
-    vectors: Annotated[Path | None, Parameter(help="The documents' vectors, made before.")] = None
-    output: Annotated[Path | None, Parameter(help="File for the results, in TREC's form.")] = None
+    model: Annotated[str, Parameter(help="The model that makes the vectors.")] = ""
+    vectors: Annotated[Path | None, Parameter(help="Vectors of the documents, made earlier.")] = None
+    output: Annotated[Path | None, Parameter(help="File for the results, in TREC's format.")] = None
     top: Annotated[int, Parameter(help="Documents per query.")] = 100
     judgements: Annotated[Path | None, Parameter(help="Which documents are relevant (qrels): report the measures.")] = (
         None
     )
     rerank: Annotated[str, Parameter(help="A model fine-tuned on pairs, which scores the results again.")] = ""
-    relevant: Annotated[str, Parameter(help="Its label of a document that answers; default: its last.")] = ""
-    training: Annotated[Path | None, Parameter(help="File for rows of the task retrieval, from judgements.")] = None
-    pairs: Annotated[Path | None, Parameter(help="File for rows of a model that reranks, from judgements.")] = None
+    relevant: Annotated[str, Parameter(help="Its label of a relevant document; default: its last.")] = ""
+    training: Annotated[
+        Path | None, Parameter(help="File for rows of the task retrieval, from relevance judgments.")
+    ] = None
+    pairs: Annotated[
+        Path | None, Parameter(help="File for rows of a model that reranks, from relevance judgments.")
+    ] = None
     negatives: Annotated[int, Parameter(help="Irrelevant results for each relevant one in these rows.")] = 1
     index_above: Annotated[int, Parameter(help="Vectors above which an index is used.")] = 1_000_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
 from flows.command.tasks.finetune import ledger_line
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
 from trainer.tasks.portable.folder import TABLE
@@ -22,8 +22,10 @@ def predict_file(
     *,
     official: Path | None = None,
     int8: bool = False,
-) -> None:
-    """Write a line of JSON for each record; print what was done, and scores. Raises InputError, or TrainingFailed.
+) -> Event:
+    """Write a line of JSON for each record; print what was done, and scores; return both.
+
+    Raises InputError, or TrainingFailed.
 
     official: file for answers that are spans, as SQuAD's script reads them
     int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
@@ -39,6 +41,7 @@ def predict_file(
     tell(f"Answers: {output}")
     if official is not None:
         write_official(output, official, task, tell)
+    return {"task": task, "ledger": event["ledger"], "scores": event["scores"], "output": str(output)}
 
 
 def _command(folder: Path, int8: bool) -> str:

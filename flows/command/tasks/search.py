@@ -14,10 +14,16 @@ from trainer.tasks.vectors.settings import SearchJob
 
 SHOWN = 10  # documents per query, where no file is written
 LONGEST = 160  # characters of a document that are shown
+FACTS = {  # the trainer's names, and those for scripts
+    "queries": "queries", "documents": "documents", "indexed": "indexed", "unjudged": "unjudged", "scores": "scores",
+    "before": "before_reranking", "found": "results",
+}  # fmt: skip
 
 
-def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
-    """Search; print the scores, and the results where no file for them is named. Raises InputError, TrainingFailed.
+def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
+    """Search; print the scores, and the results where no file for them is named; return both.
+
+    Raises InputError, TrainingFailed.
 
     query: a query itself, in place of a file of queries
     """
@@ -35,6 +41,12 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> None:
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)
+    return search_facts(event)
+
+
+def search_facts(event: Event) -> Event:
+    """Return the last event of a search, for scripts: counts, scores, and the results where no file is named."""
+    return {shown: event.get(name) for name, shown in FACTS.items()}
 
 
 def is_query(query: str) -> bool:
@@ -61,7 +73,7 @@ def event_lines(event: Event, job: SearchJob) -> Iterator[str]:
     how = "by an index, which may miss some" if event["indexed"] else "compared with all"
     yield f"{counted(event['queries'], 'query', 'queries')} in {counted(event['documents'], 'document')}, {how}"
     if event["unjudged"]:
-        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgements, which are not scored"
+        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
     for name, value in event["scores"].items():
         before = f" (before reranking {event['before'][name]:.4f})" if event["before"] else ""
         yield f"{name} {value:.4f}{before}"

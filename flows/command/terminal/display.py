@@ -1,8 +1,8 @@
 """The terminal's view of a run, an artifact, an example, a document: rich renderables, made from values.
 
 Promises: text from documents is shown as text (no markup or control character of it acts on the terminal),
-every output is bounded and names what it leaves out, and what colour shows is also shown by words or signs, so a
-pipe or a terminal without colour loses nothing. Nothing here reads a store.
+every output is bounded and names what it leaves out, and what color shows is also shown by words or signs, so a
+pipe or a terminal without color loses nothing. Nothing here reads a store.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,8 @@ from corpora.kernels.arrays import Int64s
 from corpora.schema import Document, Dropped
 from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.output import console
+from flows.command.terminal.tables import plain_table
 from flows.recipes.settings.privacy import printable, visible
 from flows.recipes.tables import leaves
 from flows.report.drawing.examples import ShownToken, example_in_words, shown_tokens, stored_masks
@@ -68,15 +69,16 @@ def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
+    room = min(BAR_WIDTH, max(1, console.width - widest - digits - 6))
     return [
-        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most), "blue"))
+        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most, room), "blue"))
         for name, count in counts
     ]
 
 
-def _bar(count: int, most: int) -> int:
-    """Return the cells of a bar: none for zero, at least one for more."""
-    return max(int(count > 0), round(BAR_WIDTH * count / max(1, most)))
+def _bar(count: int, most: int, room: int) -> int:
+    """Return the cells of a bar: none for zero, at least one for more, `room` for the most."""
+    return max(int(count > 0), round(room * count / max(1, most)))
 
 
 def _more(number: int, shown: int, what: str) -> list[Text]:
@@ -138,7 +140,7 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
 def show_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Return one example: segments in two colours, each masked token as the model sees it, with what it must guess.
+    """Return one example: segments in two colors, each masked token as the model sees it, with what it must guess.
 
     masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """

@@ -1,20 +1,18 @@
 """The console of the commands.
 
 On a terminal tables are as wide as it is, or as COLUMNS says; output to a file or a pipe is as wide as it needs,
-so that a row is a line and nothing of it is cut.
+so that a row is a line and nothing of it is cut. With `--json` standard output has one JSON document and nothing else.
 """
 
+import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from rich.console import Console
 
 from flows.signals import stop
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 WIDEST = 1 << 16  # columns, where no terminal limits them
 
@@ -42,12 +40,20 @@ def say(*lines: str) -> None:
         console.print(line, markup=False)
 
 
-def plain_table(first: str, *others: str) -> "Table":
-    """Return a table without lines: names on the left, numbers on the right."""
-    from rich.table import Table  # which few commands need
+def print_json(value: object) -> None:
+    """Print one JSON document, for scripts."""
+    print(json.dumps(value, indent=1))
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
+
+def console_for(as_json: bool) -> Console:
+    """Return where a command's lines go: to standard error where JSON has standard output to itself."""
+    return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
+
+
+def teller(as_json: bool) -> Callable[[str], None]:
+    """Return what prints a command's lines, in the same place."""
+    return _say_aside if as_json else say
+
+
+def _say_aside(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -27,11 +27,14 @@ def train(
     teacher: Annotated[
         str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
     ] = None,
-    nodes: Annotated[int, Parameter(help="Machines that train it together, each by this command.")] = 1,
+    nodes: Annotated[int, Parameter(help="Number of machines that train together; each runs this command.")] = 1,
     node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
-    rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, at which they find each other.")] = "",
+    rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, where the others meet it.")] = "",
 ) -> int:
-    """Train a model as a job's file says, without a run around it; run the same command again to resume."""
+    """Train a model from a job file, without a run around it.
+
+    Run the same command again to resume it.
+    """
     from flows.command.training.train import train_file
     from trainer.launching.commands import Nodes
 

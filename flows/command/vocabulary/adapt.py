@@ -3,7 +3,6 @@
 It imports what it needs when it runs.
 """
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.command.arguments import AsJson, NamesStore, VocabularyName
-from flows.command.terminal.output import console, say
+from flows.command.terminal.output import console, print_json, say
 
 
 def adapt(
@@ -22,19 +21,22 @@ def adapt(
     ],
     output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must be empty or not exist.")],
     tokens: Annotated[int | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
-    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots instead.", negative=())] = False,
+    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots.", negative=())] = False,
     append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
     checkpoint: Annotated[
         str | None, Parameter(help="A model that was trained with the vocabulary: give it rows for the new tokens.")
     ] = None,
-    min_count: Annotated[int, Parameter(help="Take no word that occurs less often.")] = 5,
-    digits: Annotated[bool, Parameter(help="Take words with digits as well.", negative=())] = False,
-    beginnings: Annotated[bool, Parameter(help="Take beginnings of words as well.", negative=())] = False,
+    min_count: Annotated[int, Parameter(help="Ignore words that occur less often.")] = 5,
+    digits: Annotated[bool, Parameter(help="Also take words with digits.", negative=())] = False,
+    beginnings: Annotated[bool, Parameter(help="Also take beginnings of words.", negative=())] = False,
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Give a vocabulary tokens for the words of a domain, and a model rows for them; report the savings."""
+    """Add tokens for the words of a domain, to a model as well.
+
+    What the new tokens save is reported.
+    """
     from dataclasses import replace
 
     from corpora.errors import InputError
@@ -65,7 +67,7 @@ def adapt(
         else:
             adaptation = replace(adaptation, rows=adapt_checkpoint(model, old, new, folder))
     if as_json:
-        print(json.dumps(adaptation_facts(adaptation), indent=1, ensure_ascii=False))
+        print_json(adaptation_facts(adaptation))
     else:
         console.print(show_adaptation(vocabulary, adaptation, output))
     return 0

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.tables import plain_table
 from flows.command.vocabulary.adaptation import Adaptation, Added, Split, unknown_rate
 from flows.recipes.settings.privacy import visible
 from tokenizers_train.measures.measure import Measures

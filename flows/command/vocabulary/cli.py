@@ -3,7 +3,6 @@
 A vocabulary is named as `named_vocabularies` reads names. Each command imports what it needs when it runs.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,13 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from corpora.errors import InputError
-from flows.command.arguments import AsJson, NamesStore, VocabularyName
-from flows.command.terminal.output import console
+from flows.command.arguments import AsJson, NamesStore, Shown, VocabularyName
+from flows.command.terminal.output import console, print_json
 from flows.command.vocabulary.adapt import adapt
 
-vocabulary_app = App(name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.")
+vocabulary_app = App(
+    name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.", default_parameter=Shown
+)
 
 SAMPLE_CHARACTERS, PARAGRAPHS = 50_000, 60  # of a file, from which the paragraph to show is chosen
 
@@ -29,7 +30,7 @@ def show(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Show what a vocabulary is, and how it cuts a text into pieces."""
+    """Show a vocabulary, and how it cuts a text."""
     from flows.command.vocabulary.display import show_figures, show_ids, show_pieces, show_vocabulary
     from flows.command.vocabulary.figures import text_figures, vocabulary_facts
     from flows.command.vocabulary.named import find_vocabulary
@@ -40,7 +41,7 @@ def show(
     cut = cut_text(chosen, sentence) if sentence is not None else None
     if as_json:
         facts = vocabulary_facts(chosen)
-        print(json.dumps(facts if cut is None else {**facts, **text_figures(chosen, cut)}, indent=1))
+        print_json(facts if cut is None else {**facts, **text_figures(chosen, cut)})
         return 0
     console.print(show_vocabulary(vocabulary, chosen))
     if cut is not None:
@@ -59,7 +60,7 @@ def compare(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> int:
-    """Compare two vocabularies: the pieces they share, and what each makes of a text."""
+    """Compare two vocabularies, by their pieces and on a text."""
     from flows.command.vocabulary.display import show_comparison
     from flows.command.vocabulary.figures import compare_vocabularies, comparison_facts
     from flows.command.vocabulary.named import find_vocabulary
@@ -72,7 +73,7 @@ def compare(
         paragraphs = [sentence] if sentence is not None else paragraphs_of(beginning)[:PARAGRAPHS]
         comparison = compare_vocabularies((first, second), vocabularies, lines, paragraphs)
     if as_json:
-        print(json.dumps(comparison_facts(comparison), indent=1))
+        print_json(comparison_facts(comparison))
     else:
         console.print(show_comparison(comparison))
     return 0

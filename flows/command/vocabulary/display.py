@@ -1,6 +1,6 @@
 """Vocabularies on the terminal: rich renderables, made from values.
 
-Promises: those of `display`: text acts on nothing, outputs are bounded, and what colour shows is also shown by signs.
+Promises: those of `display`: text acts on nothing, outputs are bounded, and what color shows is also shown by signs.
 Pieces of one word have a dot between them (token·izer), an unknown one is in angle brackets (⟨naïf⟩).
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flows.command.terminal.output import plain_table
+from flows.command.terminal.tables import plain_table
 from flows.command.vocabulary.figures import VocabularyComparison, special_tokens
 from flows.recipes.settings.privacy import visible
 from flows.report.drawing.pieces import MORE, UNKNOWN, WHOLE, ShownPiece, shown_pieces
@@ -53,7 +53,7 @@ def rules(vocabulary: Vocabulary) -> str:
 
 
 def show_pieces(pieces: Sequence[ShownPiece]) -> Text:
-    """Return a text as pieces: whole words plain, the pieces of others in two colours by turns."""
+    """Return a text as pieces: whole words plain, the pieces of others in two colors by turns."""
     text = Text()
     for piece in pieces[:MOST_PIECES]:
         text.append(piece.gap)

@@ -12,7 +12,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, newest
+from flows.run.store_address import find_artifacts, is_short, newest
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.files import bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
@@ -30,6 +30,8 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
     if "/" in address or path.exists() or release_address(address) is not None:
         return _from_store(address)
     held = names_in(store)
+    if address not in held and is_short(address):
+        return _from_store(Place(store).at(address))
     if address not in held:
         has = f"which has {', '.join(held)}" if held else "which has none"
         raise InputError(

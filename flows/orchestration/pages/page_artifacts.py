@@ -37,6 +37,7 @@ Made = tuple[str, str]  # kind and name of an artifact
 
 MOST_BOXES = 8  # of one kind in a picture
 MOST_TAGS = 12  # of sources
+CLOUD = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces/([^/]+)/?")
 
 
 def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
@@ -71,13 +72,24 @@ def parameters_of(recipe: Recipe) -> dict[str, Any]:
 
 
 def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a flow run of an API, with its page if that is known.
+    """Return a flow run of an API, with its page if that is known. embedded: a server that has no UI"""
+    ui = "" if embedded else ui_of(api)
+    return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
 
-    An embedded server has none, and services other than a Prefect server have it elsewhere.
+
+def ui_of(api: str) -> str:
+    """Return the address of the UI that shows the runs of an API; "" if it is unknown.
+
+    Of the API of the user's profile it is PREFECT_UI_URL, where that is set.
+
+    >>> ui_of("http://127.0.0.1:4200/api"), ui_of("https://api.prefect.cloud/api/accounts/a/workspaces/w")
+    ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
     """
-    root = without_password(api).removesuffix("/api")
-    has_page = not embedded and api.endswith("/api")
-    return FlowRun(id=flow_run_id, page=f"{root}/runs/flow-run/{flow_run_id}" if has_page else "")
+    if api == os.environ.get("CLOZE_PREFECT_API") and (given := os.environ.get("CLOZE_PREFECT_UI")):
+        return without_password(given).rstrip("/")
+    if cloud := CLOUD.fullmatch(api):
+        return f"https://app.prefect.cloud/account/{cloud[1]}/workspace/{cloud[2]}"
+    return without_password(api).removesuffix("/api") if api.endswith("/api") else ""
 
 
 def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -> None:

@@ -16,6 +16,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
 from flows.orchestration.pages.markdown import in_row, show_once
+from flows.orchestration.pages.page_artifacts import ui_of
 from flows.orchestration.releases.release import PersonsWord, Promotion
 from flows.orchestration.runs.notifications import Notifier
 from flows.orchestration.runs.stage_tasks import closed_when_stopped
@@ -40,7 +41,7 @@ class Decision(RunInput):
 def ask_a_person(promotion: Promotion, home: Path, port: int, seconds: int, tell: Tell) -> PersonsWord:
     """Ask a person in the UI for a decision on a release. seconds: to wait; then it is rejected"""
     with api_at_work(answering_profile(tell), home, port, tell) as api:
-        return _pause(promotion, api.removesuffix("/api"), seconds, tell)
+        return _pause(promotion, ui_of(api) or api, seconds, tell)
 
 
 def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWord:

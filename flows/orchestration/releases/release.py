@@ -39,7 +39,8 @@ from flows.run.record.run_record import (
     read_run,
     recorded_recipe,
 )
-from flows.run.store_address import RUNS, split_address
+from flows.run.short_ids import find_run
+from flows.run.store_address import RUNS
 
 
 class PersonsWord(NamedTuple):
@@ -100,12 +101,9 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     return record
 
 
-def run_at(address: str) -> tuple[Recipe, RunRecord]:
-    """Return the run in a folder STORE/runs/RUN, and its recipe as it was then. Raises InputError."""
-    place, inside = split_address(address)
-    if not inside.startswith(f"{RUNS}/"):
-        raise InputError(f"{address} is not a run: give a recipe, or the folder of a run (STORE/runs/RUN).")
-    record = read_run(place, inside.split("/")[1])
+def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
+    """Return the run in a folder STORE/runs/RUN, or of an id in a store, and its recipe then. Raises InputError."""
+    place, record = find_run(address, store)
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
     return recorded_recipe(record, place.address), record

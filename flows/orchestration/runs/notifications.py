@@ -19,8 +19,17 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.recipes.settings.notify import notify_of_text
-from flows.run.record.notifications import Notice, Tell, notify, settings_at_work
-from flows.run.record.run_record import RunRecord
+from flows.run.record.bounds import bound_of
+from flows.run.record.notifications import (
+    Notice,
+    Tell,
+    is_due,
+    keep_named,
+    named_bounds,
+    notify,
+    settings_at_work,
+)
+from flows.run.record.run_record import RunRecord, now_text
 from flows.signals import give_way
 
 Advance = Callable[[str, int, int], None]
@@ -37,20 +46,39 @@ class Notifier:
         self.settings = recipe.notify
         self.tell = tell
         self.recipe = recipe
+        self.page: Callable[[], str] = str
 
-    def send(self, event: str, text: str, **more: Any) -> None:
-        """Send a notice. more: other fields of it"""
+    def send(self, event: str, text: str, **more: Any) -> bool:
+        """Send a notice; return whether anybody got it. more: other fields of it"""
         recipe = self.recipe
         store = Place(recipe.store).at("")
-        notice = Notice(event=event, recipe=recipe.name, text=text, store=store, run=self.run_id, **more)
+        fields = {"store": store, "run": self.run_id, "url": self.page(), **more}
+        notice = Notice(event=event, recipe=recipe.name, text=text, **fields)
         folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
-        notify(self.settings, notice, folder, self.tell)
+        return notify(self.settings, notice, folder, self.tell)
 
-    def crossed(self, record: RunRecord, report: str) -> None:
-        """Send the notice that the run is complete, and crosses bounds of its recipe."""
-        crossed = "; ".join(record.crossed)
-        text = f"The run of {record.recipe} is complete and crosses {len(record.crossed)} of its bounds. {crossed}."
-        self.send("bounds", text, bounds=record.crossed, report=report)
+    def judged(self, record: RunRecord, report: str) -> None:
+        """Send the notice that a complete run crosses bounds of its recipe, unless a recent notice named them all."""
+        if not (self.settings.somebody and "bounds" in self.settings.on and self.recipe.bounds):
+            return
+        place, bounds = Place(self.recipe.store), [*map(bound_of, record.crossed)]
+        before = named_bounds(place, record.recipe)
+        named = {bound: before[bound] for bound in bounds if bound in before}
+        if any(bound not in named or is_due(named[bound]) for bound in bounds):
+            crossed = "; ".join(record.crossed)
+            text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
+            if self.send("bounds", text, bounds=record.crossed, report=report):
+                named = dict.fromkeys(bounds, now_text())
+        elif bounds:
+            self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
+        if named != before:
+            self._keep(place, record.recipe, named)
+
+    def _keep(self, place: Place, recipe: str, named: Mapping[str, str]) -> None:
+        try:
+            keep_named(place, recipe, named)
+        except InputError as error:
+            self.tell(f"The next run may send this notice again: {error}")
 
 
 @contextmanager

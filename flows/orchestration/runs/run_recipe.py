@@ -73,6 +73,7 @@ def execute(
         run.range_size, run.watch = range_size, advance
         with on_record(run):
             if is_reused(run, home, own_server):
+                notifier.judged(run.record, run.report_path)
                 return run
             with recorded(home, own_server, tell) as mine:
                 from flows.orchestration.runs.stage_tasks import (
@@ -86,19 +87,29 @@ def execute(
     return run
 
 
-def execute_below(recipe: Recipe, home: Path, tell: Tell, workers: int | None, perform: CarryOut) -> RunState:
+def execute_below(
+    recipe: Recipe,
+    home: Path,
+    tell: Tell,
+    workers: int | None,
+    perform: CarryOut,
+    begun: Tell = lambda run_id: None,
+) -> RunState:
     """Do the same inside a flow run, which has its server. Raises as `execute`.
 
     perform: runs it as the flow run that this is called in, or as one below that
+    begun:   is called with the run's id, before its first line
     """
     with failure_reported(recipe, tell) as notifier:
-        run = begin(recipe, home, tell, workers)
+        run = begin(recipe, home, tell, workers, begun)
         with on_record(run):
             finish(run, notifier, carry_out(run, perform, notifier))
     return run
 
 
-def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) -> RunState:
+def begin(
+    recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, begun: Tell = lambda run_id: None
+) -> RunState:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
     if recipe.model is not None and recipe.engine == LOCAL and find_spec("torch") is None:
         raise InputError(
@@ -107,6 +118,7 @@ def begin(recipe: Recipe, home: Path, tell: Tell, workers: int | None = None) ->
         )
     place, started = Place(recipe.store), now_text()
     run_id = new_run_id(place, recipe.name)
+    begun(run_id)
     with unless_begun(Pulse(place, recipe, run_id, started)) as pulse:
         run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
         pulse.workers = workers or default_workers()
@@ -169,7 +181,7 @@ def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
 
 def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
     """Carry out a run that has begun with a pool of workers; return its report."""
-    notifier.run_id = run.run_id
+    notifier.run_id, notifier.page = run.run_id, lambda: run.flow_run.page if run.flow_run is not None else ""
     signs = LifeSigns(run.watch)
     run.watch = signs.advance
     run.pulse.doing = "looks at its stages"
@@ -204,8 +216,7 @@ def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) ->
 def finish(run: RunState, notifier: Notifier, report: str) -> None:
     """Keep the record and the report of a run, and send a notice if it crosses its bounds."""
     run.write(run.record, report)
-    if run.crossed:
-        notifier.crossed(run.record, run.report_path)
+    notifier.judged(run.record, run.report_path)
 
 
 def _sight(run: RunState) -> Sight:

@@ -1,11 +1,14 @@
-"""Housekeeping of a schedule: what is due next, on the terminal, and in a file of the recipe's store, where
-`cloze status` finds it from any machine.
+"""Housekeeping of a schedule: the form of its log, what is due next, and the lock of who serves a recipe.
+
+What is due is in a file of the recipe's store, where `cloze status` finds it from any machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -15,8 +18,28 @@ from prefect.client.schemas.sorting import FlowRunSort
 
 from corpora.errors import InputError
 from corpora.store.leases.active_runs import Presence
+from corpora.store.places.locks import try_lock
 from corpora.store.places.place import Place
 from flows.signals import last_word
+
+
+def stamped(text: str, run: str = "") -> str:
+    """Return lines for the log of `cloze serve`, each with the time in this machine's zone. run: before each"""
+    now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
+
+
+def serving_lock(home: Path, name: str) -> Path:
+    """Return the file that a `cloze serve` of a home locks for a recipe of this name."""
+    return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds a lock."""
+    if not path.exists():
+        return False
+    with path.open("a+") as file:
+        return not try_lock(file)
 
 
 @contextmanager

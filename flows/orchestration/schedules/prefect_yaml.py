@@ -2,25 +2,33 @@
 
     prefect_yaml(...)      the text of the file
     write_prefect_yaml     writes it as a new file, or replaces an existing one if asked to
+    refuse_served          refuses the name of a deployment that a running `cloze serve` holds
 
 The file is for people: every line may be edited. Its entrypoints are flows of the installed program (`recipe_flow.py`),
-so the file holds only names. Nothing here asks a server.
+so the file holds only names.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 from prefect import __version__ as prefect_version
 from prefect.schedules import Schedule
 
 from corpora.errors import InputError
-from flows.orchestration.pages.page_artifacts import run_tags
+from flows.orchestration.pages.page_artifacts import flow_called, run_tags
+from flows.orchestration.schedules.housekeeping import is_locked, serving_lock
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters
+from flows.orchestration.server.api_recorder import answering_api
+from flows.orchestration.server.embedded import ask
 from flows.recipes.recipe import Recipe
+
+POLLED = timedelta(minutes=2)  # since a runner last asked for runs, every 10 s by default: it lives
 
 
 def prefect_yaml(
@@ -97,6 +105,31 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
         ) from error
     except OSError as error:
         raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
+
+
+def refuse_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
+    """Raise InputError if a running `cloze serve` holds the deployment of a name, here or with the same Prefect API.
+
+    tell: is called if no API answers, so that it is not known of other machines
+    """
+    api = answering_api(home, own_server=False)
+    for name in names:
+        if is_locked(serving_lock(home, name)) or (api and _is_served(api, name)):
+            raise InputError(
+                f"A running `cloze serve` holds the deployment {name!r}: `prefect deploy` would take it over, and both "
+                "would start its runs. Stop that `cloze serve`, or give the recipe another `name`."
+            )
+    if not api:
+        tell("No Prefect API answers, so it is not known whether a `cloze serve` on another machine holds such a name.")
+
+
+def _is_served(api: str, name: str) -> bool:
+    """Tell whether a process asks an API for the runs of a deployment that has no work pool."""
+    deployment = ask(f"{api}/deployments/name/{quote(flow_called(name), safe='')}/{quote(name, safe='')}")
+    if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
+        return False
+    polled = deployment.get("last_polled")
+    return isinstance(polled, str) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
 
 
 def worker_command(pool: str) -> str:

@@ -29,13 +29,32 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
 from flows.environment import prepare
-from flows.orchestration.schedules.housekeeping import read_runs
+from flows.orchestration.schedules.housekeeping import read_runs, stamped
 from flows.signals import answer_signals, stop
 
 MERGED = "Merged"  # the state of a scheduled run that another run covers
 PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
 PARENT_SECONDS = 1.0  # between two checks that the parent still lives
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
+
+
+class RunLog:
+    """Prints lines to the terminal of `cloze serve`, without delay: each with the time and the run in this process."""
+
+    def __init__(self) -> None:
+        self._run = ""
+
+    def begin(self, run_id: str) -> None:
+        """Put the short id of a run before the lines from now on."""
+        from flows.run.short_ids import short_run_ids  # not above: what it imports compiles
+
+        self._run = f"[{short_run_ids([run_id])[run_id]}] "
+
+    def __call__(self, text: str) -> None:
+        print(stamped(text, self._run), flush=True)
+
+
+say = RunLog()
 
 
 def run_name() -> str:
@@ -98,7 +117,7 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
         with during(Recording(PREFECT_API_URL.value(), say)):
-            run = execute_below(recipe, home, say, workers, perform_recipe)  # it logs its lines itself
+            run = execute_below(recipe, home, say, workers, perform_recipe, say.begin)  # it logs its lines itself
     note(f"Report: {run.report_path}")
     return run.end_name, run.conclude(run.outcome)
 
@@ -130,11 +149,6 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
             f"{len(same)} more run{'s' * (len(same) > 1)} of the schedule became due meanwhile: this one follows for "
             "all."
         )
-
-
-def say(line: str) -> None:
-    """Print lines to the terminal of `cloze serve`, without delay."""
-    print(line, flush=True)
 
 
 def end_with(parent: int, end: Callable[[], object]) -> None:

@@ -17,18 +17,19 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import quote
 
 from prefect.context import refresh_global_settings_context
 
 from corpora.errors import InputError
 from corpora.store.places.address import without_password
 from corpora.store.places.locks import try_lock
+from flows.orchestration.pages.page_artifacts import ui_of
+from flows.orchestration.schedules.housekeeping import serving_lock, stamped
 from flows.orchestration.schedules.recipe_flow import entrypoint_of
 from flows.orchestration.schedules.service import ALIVE_SECONDS, STOPPING, Service
 from flows.orchestration.schedules.timetables import check_deployable, given_parameters, timetable
 from flows.orchestration.server.database import check_database, shrink_database, starting_turn
-from flows.orchestration.server.embedded import ServerFailed, answers, check_port, embedded_server, keeps_runs_of
+from flows.orchestration.server.embedded import ServerFailed, answers, ask, check_port, embedded_server, keeps_runs_of
 from flows.orchestration.server.history import keep_history
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.signals import give_way, last_word
@@ -42,7 +43,7 @@ def serve_recipe(
     every: int | None,
     home: Path,
     port: int,
-    tell: Tell,
+    log: Tell,
     store: str | None = None,
     workers: int | None = None,
     run_now: bool = False,
@@ -51,8 +52,13 @@ def serve_recipe(
 
     port:  of the server and its UI, if no server of the user's profile answers
     store: the store that the command names, instead of the recipe's own
+    log:   is called with each line, after the time
     Raises InputError for what the user can fix, before anything starts.
     """
+
+    def tell(line: str) -> None:
+        log(stamped(line))
+
     timetable(cron, every)
     check_deployable(recipe, workers)
     assert recipe.path is not None
@@ -143,14 +149,16 @@ def profile_api(address: str, tell: Tell) -> Iterator[str]:
     while not answers(address):
         time.sleep(ALIVE_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
+    ui = ui_of(address)
+    if ui and (ui != without_password(address).removesuffix("/api") or ask(f"{ui}/ui-settings") is not None):
+        tell(f"The UI: {ui}")
     yield address
 
 
 @contextmanager
 def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
     """Serve a recipe during the block. Raises InputError if one of the same name is served already."""
-    path = home / "prefect" / f"serving-{quote(recipe.name, safe='')}.lock"
-    with path.open("a+", encoding="utf-8") as file:
+    with serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
         if not try_lock(file):
             file.seek(0)
             raise InputError(

@@ -5,6 +5,7 @@ one whose figure is not a finite number. Comparisons with the run before are ski
 Cost: negligible.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
@@ -58,6 +59,16 @@ def _of_change(bound: Bound, change: Change) -> Iterator[str]:
 def _gone(key: str, before: float, after: float) -> float:
     """Return how far a figure moved in a bound's direction."""
     return before - after if key.startswith("fall") else after - before
+
+
+def bound_of(crossing: str) -> str:
+    """Return which bound of which figure a line of `crossings` is about, whatever the figure's value was.
+
+    >>> bound_of("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
+    'documents: what is new: fall = 0.1'
+    """
+    name = re.match(r"(.*) is (?:[-\d]|not |no figure)", crossing, re.DOTALL)
+    return f"{name[1] if name else crossing}: {crossing.rpartition(': the bound is ')[2]}"
 
 
 def _crossing(change: Change, bound: str) -> str:

@@ -6,6 +6,9 @@ secret; whoever may set it may name a host of their own network. A redirect is n
 that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists other
 addresses (`mailto://`, `slack://`).
 
+A bound that stays crossed by one run after the other is named in one notice, and again a day later; when a run was
+within it, and the next one is not, it is named at once. A notice that nobody got does not count.
+
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
 `text` has everything in one paragraph, which is what chat programs show of such an object.
@@ -21,16 +24,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from corpora.store.places.place import Place
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import visible
 from flows.run.record.run_record import now_text
 
 TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
 SECONDS = 45.0  # for all of it
+AGAIN = timedelta(days=1)  # after which a bound that is still crossed is named in a notice again
+NOTICES = "notices"  # the folder of a store with what notices named
 MESSAGE_CHARACTERS = 4_000
 SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
 # The object that Apprise posts has fields of its own: these are left out, or have another name.
@@ -60,14 +67,37 @@ class Notice:
         return {**asdict(self), "text": shown}
 
 
-def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> None:
-    """Send a notice. One way that hangs holds up neither the other nor the run.
+def named_bounds(place: Place, recipe: str) -> Mapping[str, str]:
+    """Return the bounds of a recipe that its newest run crossed and a notice named, with the time of the notice.
+
+    Nothing where the file is not there, or not as `keep_named` writes it: then they are named once more.
+    """
+    try:
+        named = json.loads(place.read(f"{NOTICES}/{recipe}.json"))
+        return {str(bound): datetime.fromisoformat(moment).isoformat() for bound, moment in named.items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def keep_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
+    """Keep the same in the store. Raises InputError where it cannot be written."""
+    place.write(f"{NOTICES}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
+
+
+def is_due(moment: str) -> bool:
+    """Tell whether a bound that a notice named at a moment, and that is still crossed, is named again."""
+    since = datetime.fromisoformat(moment)
+    return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= AGAIN
+
+
+def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
+    """Send a notice; return whether anybody got it. One way that hangs holds up neither the other nor the run.
 
     folder: of the recipe, in which the command runs
     tell:   is called for each way that failed
     """
     if notice.event not in settings.on:
-        return
+        return False
     ways: dict[str, Callable[[], str]] = {}
     if settings.webhook:
         ways[f"the webhook of {settings.webhook}"] = lambda: post(settings.webhook, notice)
@@ -87,6 +117,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     for way, why in failures.items():
         if why:
             tell(f"This notice could not be sent ({notice.event}) by {way}: {why}.")
+    return not all(failures.values())
 
 
 def post(variable: str, notice: Notice) -> str:

@@ -10,10 +10,10 @@ import pytest
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.command.diff import find_run
 from flows.recipes.lock import Lock
 from flows.run.record.figures import COUNT, SHARE, Figure, keep_figures
 from flows.run.record.run_record import RunRecord, StageRecord, write_run
+from flows.run.short_ids import find_run
 
 
 def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunRecord:
@@ -49,8 +49,8 @@ def test_two_runs_are_compared_in_the_order_in_which_they_are_named(
     store: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = said(capsys, "20260101", "20260104T12").splitlines()
-    assert lines[0].startswith("before  20260101T120000000000-notes  notes, completed")
-    assert lines[1].startswith("after   20260104T120000000000-notes")
+    assert lines[0].startswith("before  20260101  notes, completed, began ")
+    assert lines[1].startswith("after   20260104  notes")
     assert ["documents", "10", "15", "+5", "(+50%)"] in [line.split() for line in lines]
     assert "dropped share" not in "".join(lines) and lines[-1] == "1 figure is the same."
     assert ["documents", "15", "10", "-5", "(-33%)"] in [
@@ -83,7 +83,7 @@ def test_runs_are_named_by_folder_and_store_too(store: Place, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("2026010",), r"5 runs begin with '2026010', the newest: 20260101T"),
+        (("2026010",), r"5 runs fit '2026010', the newest: 20260101T"),
         (("nothing",), r"There is no run 'nothing' in .*store\."),
         (("20260101",), r"no completed run of the recipe 'notes' before 20260101T"),
         (("none/store",), r"There is no completed run in .*none/store"),

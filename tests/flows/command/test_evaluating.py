@@ -16,6 +16,7 @@ from flows.command.tasks import evaluate as evaluating
 from flows.command.tasks.evaluate import check_asked
 from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
+from flows.command.terminal.help import JSON_KEYS
 from flows.export.cards.model_card import TUNED
 from flows.export.exported import provenance_of
 from flows.run.store_address import find_artifacts, newest
@@ -76,6 +77,7 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     result = evaluating.evaluate_model(asked, told.append)
     assert result.average == pytest.approx(55 / 60) and sum(line.startswith("learnt") for line in told) == 4
     document = json.loads((output / "evaluation.json").read_text())
+    assert set(JSON_KEYS["evaluate"].split()) <= set(document)
     assert document["rows"][0]["median"] == pytest.approx(55 / 60) and document["rows"][0]["overlap"] is None
     assert document["comparison"]["tasks"][0]["adjusted"] < 0.05
     assert "91.7" in (output / "evaluation.html").read_text()

@@ -18,6 +18,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
 from flows.command.tasks.finetune import Listener, TaskFiles, finetune_model, progress, published_task
 from flows.command.tasks.predict import predict_file
+from flows.command.terminal.help import JSON_KEYS
 from flows.command.trainer_process import model_folder, relay
 from flows.run.inputs.start_model import model_files
 from trainer.launching.launch import TrainingFailed
@@ -160,6 +161,7 @@ def test_import_and_fill_from_the_command(imported: Path) -> None:
     told: list[str] = []
     relay(["fill", "--top", "2", "--json", "--", str(imported), "a [MASK] film"], told.append)
     said = json.loads("\n".join(told))
+    assert list(said) == JSON_KEYS["fill"].split()
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
 
 
@@ -181,7 +183,8 @@ def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -
     with pytest.raises(InputError, match="is not empty: name another"):
         finetune_model(*asked, {}, told.append)
     told.clear()
-    predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
+    facts = predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
+    assert list(facts) == JSON_KEYS["predict"].split() and next(iter(facts["scores"])) == "accuracy"
     said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
     assert [row["line"] for row in said] == [*range(2, 18)] and {*said[0]["probabilities"]} == {"bad", "good"}
     assert told[0] == "classes: 16 rows, 80 tokens" and told[1].startswith("accuracy ")

@@ -72,8 +72,8 @@ def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[s
     ]
     lines = said(capsys, bare, "runs", str(bare.recipe_path), "--limit", "2").splitlines()
     rows = [line.split() for line in lines if "small" in line]
-    assert [row[2:4] for row in rows] == [["small", "failed"], ["small", "completed"]]
-    assert " ".join(rows[1][4:-1]) == "3 parts of documents 4.2 s 75.0 s 12.3 kB 3.4 MB"
+    assert [row[3:5] for row in rows] == [["small", "failed"], ["small", "completed"]]
+    assert " ".join(rows[1][5:]) == "3 parts of documents 4.2 s 75.0 s 12.3 kB 3.4 MB"
     assert read_run(bare.place, "20260101T000002000000-small").cost == COST
 
 

@@ -21,7 +21,7 @@ def test_a_store_is_checked_and_repaired(s3_store: Place, tmp_path: Path, monkey
     for file in (path for path in folder.rglob("*") if path.is_file()):
         s3_store.write(file.relative_to(folder).as_posix(), file.read_bytes())
     console = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
-    assert verify_store(console, s3_store.address)
+    assert verify_store(console, s3_store.address).whole
     stored = list(s3_store.sizes(""))
     kinds = ("documents/", "counts/", "verdicts/")
     harmed = [next(path for path in stored if path.startswith(kind) and path.endswith(".arrow")) for kind in kinds]
@@ -30,8 +30,8 @@ def test_a_store_is_checked_and_repaired(s3_store: Place, tmp_path: Path, monkey
     for path in harmed:
         s3_store.write(path, flipped(s3_store.read(path)))
     console.export_text()
-    assert not verify_store(console, s3_store.address)
+    assert not verify_store(console, s3_store.address).whole
     said = console.export_text()
     assert all(path in said for path in harmed)
-    assert repair_store(console, s3_store.address), console.export_text()
-    assert verify_store(console, s3_store.address)
+    assert repair_store(console, s3_store.address).whole, console.export_text()
+    assert verify_store(console, s3_store.address).whole

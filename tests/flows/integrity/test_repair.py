@@ -43,13 +43,13 @@ def test_a_damaged_file_of_each_stage_comes_back(store: Place, console: Console,
     before = meaning(store)
     paths = [path for path in paths_of(store, f"{kind}/") if path.startswith(kind) and not path.endswith(".json")]
     path = harm(store, paths[len(paths) // 2], how)
-    assert not verify_store(console, store.address)
+    assert not verify_store(console, store.address).whole
     assert sum(line.startswith(path) for line in shown(console)) == 1
-    assert repair_store(console, store.address)
+    assert repair_store(console, store.address).whole
     built = [line for line in shown(console) if line.endswith("is built again")]
     assert len(built) == 1 and built[0].startswith("/".join(path.split("/")[:3]))
     assert meaning(store) == before
-    assert verify_store(console, store.address)
+    assert verify_store(console, store.address).whole
 
 
 @pytest.mark.parametrize("how", HARMS)
@@ -58,10 +58,10 @@ def test_a_damaged_shard_comes_back(made: Run, console: Console, how: str) -> No
     store = made.place
     before = meaning(store)
     path = harm(store, paths_of(store, "shards/")[0], how)
-    assert not verify_store(console, store.address) and repair_store(console, store.address)
+    assert not verify_store(console, store.address).whole and repair_store(console, store.address).whole
     built = [line for line in shown(console) if line.endswith("is built again")]
     assert len(built) == 1 and built[0].startswith("/".join(path.split("/")[:3]))
-    assert meaning(store) == before and verify_store(console, store.address)
+    assert meaning(store) == before and verify_store(console, store.address).whole
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def test_damage_of_every_kind_at_once(store: Place, console: Console) -> None:
     for number, path in enumerate(paths):
         harm(store, path, list(HARMS)[number % 3] if not path.endswith("manifest.json") else "flip")
     assert len(paths) > 30 and any(path.endswith("manifest.json") for path in paths)
-    assert repair_store(console, store.address)
-    assert meaning(store) == before and verify_store(console, store.address)
+    assert repair_store(console, store.address).whole
+    assert meaning(store) == before and verify_store(console, store.address).whole
 
 
 def test_the_documents_of_a_store_come_back_without_building(
@@ -102,7 +102,7 @@ def test_the_documents_of_a_store_come_back_without_building(
     harm(store, f"{FIRST}/parts/g001-pages-00001.json", "delete")
     harm(store, paths_of(store, "tokens/small/", "/parts/")[0], "cut")
     harm(store, paths_of(store, "models/small/", "/parts/")[0])
-    assert repair_store(console, store.address)
+    assert repair_store(console, store.address).whole
     assert contents(store) == before
 
 
@@ -118,7 +118,7 @@ def test_equal_rows_in_other_bytes_reach_every_manifest(
         return written(self, table, schema, **{**named, "compression": "lz4"})
 
     monkeypatch.setattr(PartWriter, "table", write_otherwise)
-    assert repair_store(console, store.address)
+    assert repair_store(console, store.address).whole
     after = contents(store)
     changed = {name for name in before if before[name] != after[name]}
     manifests = {name for name in changed if name.endswith("/manifest.json")}
@@ -128,7 +128,7 @@ def test_equal_rows_in_other_bytes_reach_every_manifest(
     assert changed - manifests <= {
         name for name in before if name.startswith(f"{FIRST}/") and "g001-pages-00001" in name
     }
-    assert verify_store(console, store.address)
+    assert verify_store(console, store.address).whole
 
 
 def test_other_rows_leave_the_store_as_it_is(store: Place, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_other_rows_leave_the_store_as_it_is(store: Place, console: Console, mon
         return type(part)(**{**fields_of(part), "files": (other, *part.files[1:])})
 
     monkeypatch.setattr("flows.integrity.repair.build_part", build_otherwise)
-    assert not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
     after = contents(store)
     assert after[signed] == broken[signed] != before[signed]
     assert (after[parsed], after[tokens]) == (before[parsed], before[tokens])
@@ -168,7 +168,7 @@ def test_documents_without_raw_files_stay_damaged(store: Place, console: Console
     parsed = harm(store, paths_of(store, "documents/notes/", ".documents.arrow")[0])
     pages = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     broken = contents(store)
-    assert not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
     after = contents(store)
     assert {path for path in broken if after[path] != broken[path]} == {pages}
     [line] = [line for line in shown(console) if "not repaired" in line]
@@ -178,10 +178,10 @@ def test_documents_without_raw_files_stay_damaged(store: Place, console: Console
 def test_a_part_that_nobody_published_is_given_up(store: Place, console: Console) -> None:
     """Fails where a damaged part of an unfinished artifact is used by the next run, or is a fault for ever."""
     path = harm(store, paths_of(store, "signatures/pages/e397", ".signatures.arrow")[0])
-    assert repair_store(console, store.address)
+    assert repair_store(console, store.address).whole
     assert paths_of(store, "signatures/pages/e397", "/parts/") == []
     assert path in contents(store)
-    assert verify_store(console, store.address)
+    assert verify_store(console, store.address).whole
 
 
 def test_what_no_run_made_is_named(store: Place, console: Console) -> None:
@@ -189,7 +189,7 @@ def test_what_no_run_made_is_named(store: Place, console: Console) -> None:
     for path in paths_of(store, "runs/", "run.json"):
         store.delete(path)
     path = harm(store, paths_of(store, "shards/", ".arrow")[0])
-    assert not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
     [line] = [line for line in shown(console) if "not repaired" in line]
     assert line.startswith(path) and "no recorded run" in line
 
@@ -199,12 +199,12 @@ def test_figures_are_counted_again(store: Place, console: Console) -> None:
     before = contents(store)
     [figures] = paths_of(store, "figures.json")
     harm(store, figures)
-    assert repair_store(console, store.address)
+    assert repair_store(console, store.address).whole
     assert contents(store) == before
     [entry] = paths_of(store, "releases/prod/")
     harm(store, entry)
-    assert not repair_store(console, store.address)
-    assert f"{entry}: " in "".join(shown(console)) and not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
+    assert f"{entry}: " in "".join(shown(console)) and not repair_store(console, store.address).whole
 
 
 def test_a_damaged_run_cannot_be_made_again(store: Place, console: Console) -> None:
@@ -213,7 +213,7 @@ def test_a_damaged_run_cannot_be_made_again(store: Place, console: Console) -> N
     run = harm(store, paths_of(store, "runs/20260103", "run.json")[0], "cut")
     store.write(run, b"{")
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
-    assert not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
     lines = shown(console)
     assert sum(line.startswith(f"{run}: ") for line in lines) == 2
     after = contents(store)
@@ -237,12 +237,12 @@ def test_a_folder_in_the_place_of_a_record_keeps_nothing_else_from_being_repaire
     record.unlink()
     record.mkdir()
     other = harm(store, paths_of(store, "verdicts/small/", "manifest.json")[0])
-    assert not repair_store(console, store.address)
+    assert not repair_store(console, store.address).whole
     lines = shown(console)
     assert any(f"{record}" in line and "a folder where a file is: move it away" in line for line in lines)
     assert store.size(other) and not any(other in line and "not repaired" in line for line in lines)
     record.rmdir()
-    assert repair_store(console, store.address) and verify_store(console, store.address)
+    assert repair_store(console, store.address).whole and verify_store(console, store.address).whole
 
 
 def test_two_that_repair_at_once(store: Place, console: Console) -> None:
@@ -280,7 +280,7 @@ def test_a_store_that_may_not_be_written_is_checked_alone(
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     monkeypatch.setattr("corpora.store.places.place.unfinished", read_only)
     monkeypatch.setattr("flows.run.faults.held_file.held", read_only)
-    assert not verify_store(console, store.address)
+    assert not verify_store(console, store.address).whole
     assert any(line.startswith(path) for line in shown(console))
     with pytest.raises(InputError, match=r"Cannot write .*read-only.*`cloze verify` without --repair"):
         repair_store(console, store.address)

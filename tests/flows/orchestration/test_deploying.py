@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.command.releases.cli import next_steps
-from flows.orchestration.schedules.prefect_yaml import prefect_yaml, write_prefect_yaml
+from flows.orchestration.schedules import prefect_yaml as prefect_yaml_module
+from flows.orchestration.schedules.prefect_yaml import prefect_yaml, refuse_served, write_prefect_yaml
 from flows.orchestration.schedules.recipe_flow import entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.schedules.serve import served_alone
 from flows.orchestration.schedules.timetables import timetable
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.run_record import read_run
@@ -96,6 +99,30 @@ def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
     assert path.read_text() == "yours"
     with pytest.raises(InputError, match="Cannot write"):
         write_prefect_yaml(tmp_path / "nowhere" / "prefect.yaml", "", force=False)
+
+
+def test_a_name_that_a_service_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a deployment takes the place of a running `cloze serve`, here or on another machine."""
+    home, said = new_home(tmp_path), list[str]()
+    now = datetime.now(UTC)
+    held: dict[str, Any] = {"work_pool_name": None, "paused": False, "last_polled": now.isoformat()}
+    api = {"answers": ""}
+    monkeypatch.setattr(prefect_yaml_module, "answering_api", lambda home, own_server: api["answers"])
+    monkeypatch.setattr(prefect_yaml_module, "ask", lambda url: held if url.endswith("/name/a-b/a%2Fb") else None)
+    refuse_served(["small", "a/b"], home, said.append)
+    assert len(said) == 1 and said[0].startswith("No Prefect API answers")
+    with served_alone(home, replace(new_world(tmp_path / "w").recipe(), name="small")):
+        with pytest.raises(InputError, match="A running `cloze serve` holds the deployment 'small'"):
+            refuse_served(["other", "small"], home, said.append)
+        refuse_served(["other"], home, said.append)
+    api["answers"] = "http://api"
+    with pytest.raises(InputError, match="holds the deployment 'a/b'"):
+        refuse_served(["small", "a/b"], home, said.append)
+    old = (now - timedelta(hours=1)).isoformat()
+    for changed in ({"work_pool_name": "main"}, {"paused": True}, {"last_polled": None}, {"last_polled": old}):
+        held |= {"work_pool_name": None, "paused": False, "last_polled": now.isoformat(), **changed}
+        refuse_served(["small", "a/b"], home, said.append)
+    assert len(said) == 2
 
 
 def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from small_recipe import RECIPE, fill, new_world
 from corpora.errors import InputError
 from corpora.store.stage import list_manifests
 from flows.command.tasks.grid import grid_of, table_lines
+from flows.command.terminal.help import JSON_KEYS
 from flows.recipes.grids import read_grid, shipped_grids
 from flows.recipes.recipe import parse_recipe
 
@@ -86,6 +87,7 @@ def test_the_cells_of_a_grid_are_runs(tmp_path: Path, request: pytest.FixtureReq
     done = cloze(site.home, *command, "--workers", "1", api=site.api)
     assert done.returncode == 0, done.stdout
     found = json.loads((tmp_path / "out" / "grid.json").read_text())
+    assert list(found) == JSON_KEYS["grid"].split()
     assert [row["cell"] for row in found["rows"]] == ["short", "as it comes"]
     losses = [float(row["held-out loss"]) for row in found["rows"]]
     assert len({*losses}) == 2 and found["rows"][1]["published average"] == "79"

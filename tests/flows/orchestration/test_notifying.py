@@ -12,8 +12,15 @@ import pytest
 from small_recipe import RECIPE
 
 from corpora.errors import InputError
-from flows.orchestration.runs.notifications import LifeSigns, failure_reported, read_or_tell, stalls_reported
+from flows.orchestration.runs.notifications import (
+    LifeSigns,
+    Notifier,
+    failure_reported,
+    read_or_tell,
+    stalls_reported,
+)
 from flows.recipes.recipe import Recipe, parse_recipe
+from flows.run.record.run_record import RunRecord
 
 
 def told(tmp_path: Path, more: str = "") -> Recipe:
@@ -117,6 +124,50 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert notice["event"] == "stall" and notice["text"] == said[0]
     assert said[0].startswith("The run of small has shown no progress for ")
     assert wait_for(lambda: not any(thread.name == "stalls" for thread in threading.enumerate()))
+
+
+def judged(recipe: Recipe, *crossed: str) -> list[str]:
+    """Report that a run crosses some bounds; what is printed."""
+    said = list[str]()
+    record = RunRecord(
+        run_id="r", recipe=recipe.name, recipe_path="", recipe_toml="", started="2026-01-01T00:00:00+00:00",
+        seconds=1.0, workers=1, state="completed", stages=(), crossed=crossed,
+    )  # fmt: skip
+    Notifier(recipe, said.append).judged(record, "report.html")
+    return said
+
+
+def test_an_unchanged_bound_is_named_once_and_a_day_later(tmp_path: Path) -> None:
+    """Fails where eight runs of a schedule send eight notices, or a bound that was held in between is not named."""
+    recipe = told(tmp_path, "[bounds]\ndocuments = { max = 1 }")
+    path = Path(recipe.store) / "notices" / "small.json"
+    first, second = (f"documents is {number} documents: the bound is max = 1" for number in (5, 6))
+    other = "dropped share is 40 % of the records: the bound is max = 0.3"
+    assert judged(recipe) == [] and not path.exists()
+    assert judged(recipe, first) == []
+    [line] = judged(recipe, second)
+    assert line.startswith("No notice: the one of 20") and len(heard(tmp_path)) == 1
+    assert judged(recipe, second, other) == []
+    assert heard(tmp_path)[-1]["bounds"] == [second, other]
+    assert judged(recipe, other) != [] and len(heard(tmp_path)) == 2
+    assert judged(recipe) == [] and json.loads(path.read_text()) == {}
+    assert judged(recipe, other) == [] and len(heard(tmp_path)) == 3
+    before = {"dropped share: max = 0.3": "2026-01-01T00:00:00+00:00"}
+    for text in (json.dumps(before), "{", "[1]", '{"dropped share: max = 0.3": 7}'):
+        path.write_text(text)
+        number = len(heard(tmp_path))
+        assert judged(recipe, other) == [] and len(heard(tmp_path)) == number + 1, text
+
+
+def test_a_notice_that_nobody_got_does_not_count(tmp_path: Path) -> None:
+    """Fails where a dead receiver at the wrong moment hides a bound for a day."""
+    recipe = told(tmp_path, "[bounds]\ndocuments = { max = 1 }")
+    dead = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
+    crossing = "documents is 5 documents: the bound is max = 1"
+    for _ in range(2):
+        [line] = judged(dead, crossing)
+        assert line.startswith("This notice could not be sent (bounds)")
+    assert judged(recipe, crossing) == [] and len(heard(tmp_path)) == 1
 
 
 def wait_for(true: Callable[[], object]) -> bool:

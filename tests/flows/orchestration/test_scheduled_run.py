@@ -1,5 +1,6 @@
 """One run of a schedule follows for all that are due, whatever the orchestrator answers."""
 
+import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from flows.orchestration.schedules import scheduled_run
-from flows.orchestration.schedules.scheduled_run import follow_for_all_that_are_due
+from flows.orchestration.schedules.scheduled_run import RunLog, follow_for_all_that_are_due
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +76,15 @@ def test_a_server_that_fails_fails_no_run(monkeypatch: pytest.MonkeyPatch) -> No
     """Fails where a busy server at the wrong moment costs the run, and not only the merging."""
     [line] = followed(Api(Due(), [Due()], error=httpx.ReadTimeout("slow")), monkeypatch)
     assert line.startswith("Other runs that are due follow each by itself")
+
+
+def test_every_line_of_a_service_has_its_time_and_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails where a line of a log cannot be told from that of another run, or of another day."""
+    log = RunLog()
+    log("It begins.")
+    log.begin("20260101T000000483910-small")
+    log("Two\nlines.")
+    moment = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    lines = capsys.readouterr().out.splitlines()
+    patterns = [rf"{moment} It begins\.", rf"{moment} \[483910\] Two", rf"{moment} \[483910\] lines\."]
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(patterns, lines, strict=True))

@@ -10,6 +10,7 @@ import os
 import signal
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.request import urlopen
@@ -58,7 +59,7 @@ class Story(NamedTuple):
 def stored(world: World) -> dict[str, tuple[int, int, str]]:
     """Size, modification time and digest of every file of the store, but for what is said of runs and schedules."""
     root = Path(world.recipe().store)
-    said = ("runs", "schedules")
+    said = ("runs", "schedules", "notices")
     files = [path for path in root.rglob("*") if path.is_file() and path.relative_to(root).parts[0] not in said]
     return {
         path.relative_to(root).as_posix(): (
@@ -165,7 +166,10 @@ def ended(service: Serving, number: signal.Signals) -> tuple[int, list[Any]]:
 def test_it_says_where_and_when(story: Story) -> None:
     """Fails where a user does not learn where the UI is, when the next run is, or what a run does."""
     said = story.said[0]
-    api = said.splitlines()[0].removeprefix("The UI: ")
+    stamp, api = said.splitlines()[0].split(" The UI: ")
+    assert datetime.fromisoformat(stamp)
+    run = story.records[0].run_id.partition("-")[0][-6:]
+    assert f"[{run}] documents/pages" in said
     assert f'"api_url":"{api}/api"'.encode() in story.ui
     assert "small is on its schedule, every 3600 s" in said
     assert "Next run: 20" in said

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
 from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
 from corpora.store.places.place import Place
+from flows.environment import prepare
 from flows.orchestration.pages import markdown
 from flows.orchestration.pages.markdown import JOINER, in_alt, in_row, plain
-from flows.orchestration.pages.page_artifacts import arrows, lineage, report_command, run_tags
+from flows.orchestration.pages.page_artifacts import arrows, flow_run_at, lineage, report_command, run_tags
 from flows.orchestration.pages.page_artifacts import picture as lineage_picture
 from flows.orchestration.runs import training_task
 from flows.orchestration.runs.training_task import curves, earlier_events, event_line, metric_rows, picture, standing
@@ -30,6 +32,24 @@ def step(number: int, **more: Any) -> dict[str, Any]:
 def evaluation(number: int) -> dict[str, Any]:
     losses = {"loss": 7.0, "masked_loss": 7.0, "unigram_loss": 6.0, "unigram_entropy": 5.5}
     return {"event": "evaluation", "step": number, "phase": 0, **losses}
+
+
+def test_links_lead_to_the_ui_that_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Fails where a link leads to an API, to a server without a UI, or past the UI that the user's profile names."""
+    api, own = "http://prefect.example:4200/api", "http://127.0.0.1:4200/api"
+    (tmp_path / ".prefect").mkdir()
+    profile = f'active = "a"\n[profiles.a]\nPREFECT_API_URL = "{api}"\nPREFECT_UI_URL = "https://ui.example/"\n'
+    (tmp_path / ".prefect" / "profiles.toml").write_text(profile)
+    environment = {"HOME": str(tmp_path), "CLOZE_HOME": str(tmp_path / "home")}
+    prepare(environment)
+    for name in ("CLOZE_PREFECT_API", "CLOZE_PREFECT_UI"):
+        monkeypatch.setenv(name, environment[name])
+    assert flow_run_at(api, "1").page == "https://ui.example/runs/flow-run/1"
+    assert flow_run_at(own, "1").page == "http://127.0.0.1:4200/runs/flow-run/1"
+    assert flow_run_at(own, "1", embedded=True).page == ""
+    assert flow_run_at("https://service.example/v4", "1").page == ""
+    monkeypatch.delenv("CLOZE_PREFECT_UI")
+    assert flow_run_at(api, "1").page == "http://prefect.example:4200/runs/flow-run/1"
 
 
 def test_the_table_of_metrics_has_one_set_of_columns() -> None:

@@ -73,7 +73,7 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
     loader, num = Loader(shard_set, 5), len(shard_set)
     for epoch in (0, 3):
         expected = rows_of(loader.gather(range(epoch * num, (epoch + 1) * num)))
-        lines = write_epoch(artifact, epoch, str(tmp_path / f"read-{epoch}"), split, 5)
+        lines = write_epoch(artifact, epoch, str(tmp_path / f"read-{epoch}"), split, 5).lines()
         assert written(tmp_path / f"read-{epoch}") == expected
         assert len(expected) == shard_set.live.sum() and (("left out" in lines[0]) == (len(expected) < num))
         if kind != "by-step" or split == "held-out":

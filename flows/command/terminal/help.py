@@ -1,0 +1,83 @@
+"""The help of the command: its groups, the ten commands to know first, and two examples of each command.
+
+The texts are in `help.toml`. `arrange` puts them into the program, so `cloze --help`, `cloze COMMAND --help` and the
+reference say the same. Cost: a small file is read; rich is imported when help is printed.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import App, Group
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+NAMES = 12  # characters of the column of names in `cloze --help`
+
+WELCOME = """\
+Cloze turns raw text into trained BERT-family encoders. Type one of these first:
+
+  cloze demo                   raw files to a small model, here, without network
+  cloze run --source FOLDER    build your own folder of text
+  cloze new NAME               write a recipe that you keep
+  cloze doctor                 check this machine
+
+`cloze --help` lists all commands; `cloze COMMAND --help` explains one."""
+
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+GROUPS: Mapping[str, str] = _TEXTS["groups"]  # the names of commands by the title of their group
+JSON_KEYS: Mapping[str, str] = _TEXTS["json"]  # by the name of a command
+EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
+
+
+def command_names(program: App) -> list[str]:
+    """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
+    names = []
+    for name in sorted((name for name in program if not name.startswith("-")), key=_rank):
+        inner = command_names(program[name])
+        names += [f"{name} {below}" for below in inner] or [name]
+    return names
+
+
+def command_of(program: App, name: str) -> App:
+    """Return the command of a name as `command_names` has it."""
+    for part in name.split():
+        program = program[part]
+    return program
+
+
+def summary_of(command: App) -> str:
+    """Return the line that says what a command does."""
+    return command.help.partition("\n")[0]
+
+
+def _rank(name: str) -> int:
+    """Return a command's place in the order of the groups; those of a group's command keep their own order."""
+    ordered = " ".join(GROUPS.values()).split()
+    return ordered.index(name) if name in ordered else 0
+
+
+def arrange(program: App) -> None:
+    """Put the commands of a program into their groups, and examples into their help."""
+    for number, (title, names) in enumerate(GROUPS.items()):
+        group = Group(title, sort_key=number, help_formatter=show_group)
+        for name in names.split():
+            program[name].group = (group,)
+            program[name].sort_key = _rank(name)
+    for name, examples in EXAMPLES.items():
+        command_of(program, name).help_epilogue = f"Examples:\n\n```text\n{examples}```\n"
+
+
+def show_group(console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
+    """Print a group of commands, a line each: name and summary, in columns that are the same for all groups."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(min_width=NAMES, no_wrap=True, style="cyan")
+    table.add_column(overflow="fold")
+    for entry in panel.entries:
+        table.add_row(f"  {entry.display_labels[0]}", entry.description)
+    console.print(f"[bold]{panel.title}[/bold]", table, sep="\n")

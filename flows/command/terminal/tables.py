@@ -1,0 +1,74 @@
+"""Tables that fit the terminal, at any width, and break no number and no id.
+
+Where the columns do not fit side by side, each row is a block of lines, a name and a value each. In a pipe a row is
+one line.
+"""
+
+from collections.abc import Collection, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+GAP = 2  # characters between two columns
+WORD = 16  # longer words may be broken in a column of texts
+
+
+class FittingTable(Table):
+    """A table that is shown as blocks of lines where its columns need more room than there is."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or a block for each row."""
+        if self._needed(console, options) <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        for cells in zip(*([*column.cells] for column in self.columns), strict=True):
+            block = Table.grid(padding=(0, GAP, 0, 0))
+            block.add_column(style="dim", no_wrap=True)
+            block.add_column(overflow="fold")
+            for column, cell in zip(self.columns, cells, strict=True):
+                block.add_row(column.header, cell)
+            yield block
+            yield Text()
+
+    def _needed(self, console: Console, options: ConsoleOptions) -> int:
+        """Return the least width at which no number, no id and no short word is broken."""
+        wide = options.update(width=1 << 16)
+        needed = GAP * (len(self.columns) - 1)
+        for column in self.columns:
+            cells = [Measurement.get(console, wide, cell) for cell in (column.header, *column.cells)]
+            least = (size.maximum if column.no_wrap else min(size.minimum, WORD) for size in cells)
+            needed += max(least)
+        return needed
+
+
+def plain_table(*names: str, texts: Collection[str] | None = None) -> Table:
+    """Return a table without lines: texts are on the left and may be folded, numbers and ids on the right and whole.
+
+    texts: the columns with texts; by default the first
+    """
+    table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+    for name in names:
+        if name in (names[:1] if texts is None else texts):
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True, overflow="fold")
+    return table
+
+
+def fitted_lines(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return lines for a terminal of some width, in which lines `begin` to `end` are a table that may not fit.
+
+    rows: the same table, its head first; used where a line is too wide
+    """
+    if max(map(cell_len, lines[begin:end]), default=0) <= width:
+        return [*lines]
+    table = plain_table(*rows[0])
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    terminal = Console(width=width, color_system=None)
+    with terminal.capture() as captured:
+        terminal.print(table)
+    return [*lines[:begin], *captured.get().splitlines(), *lines[end:]]
