@@ -10,6 +10,7 @@ records, and are counted as such by its source.
 Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
 """
 
+import errno
 import os
 import stat
 from collections import defaultdict
@@ -19,12 +20,14 @@ from pathlib import Path
 
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
-from corpora.sources.contract import RawFile, Source, split_glob
+from corpora.sources.contract import RawFile, Source, readable, split_glob
 
 MOST_NAMES = 20  # of each kind
 HIDDEN, DANGLING = "hidden file", "dangling link"
 LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
 EMPTY = "empty file"
+NOT_ALLOWED, VANISHED, FAILING = "file without permission", "vanished file", "file that the disk fails to read"
+UNOPENED = (DANGLING, UNREADABLE, NOT_ALLOWED, VANISHED, FAILING)  # what may hold text, and cannot be looked at
 NO_KINDS: Mapping[str, str] = {}
 
 Apart = Callable[[Path], bool]
@@ -81,6 +84,7 @@ def look(
     read_by_others: Collection[str] = (),
     apart: Apart = nowhere,
     kinds: Mapping[str, str] = NO_KINDS,
+    unopened: Sequence[tuple[str, str, str]] = (),
 ) -> Looked:
     """Return what is in the places where a source looks for raw files.
 
@@ -88,6 +92,7 @@ def look(
     read_by_others: absolute paths of those that other sources of the recipe read
     apart:          tells whether a folder is not input, wherever it is, because it is a store's
     kinds:          what files are, by absolute path, where their names do not show why they are not read
+    unopened:       (name, path, kind) of files that could not be opened
     """
     empty, passed_over = _Groups(), _Groups()
     for file in files:
@@ -95,6 +100,9 @@ def look(
             empty.add(EMPTY, file.name)
     read = {str(raw_path(file.path).absolute()) for file in files} | set(read_by_others)
     read |= {str(path.absolute()) for path in _companions(source)}
+    for name, unopened_path, kind in unopened:
+        passed_over.add(kind, name)
+        read.add(unopened_path)
     for name, path, kind in _given(source, apart):
         if str(path.absolute()) not in read:
             passed_over.add(kind or kinds.get(str(path.absolute())) or kind_of(path, name), name)
@@ -149,6 +157,13 @@ def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple
     yield from ((name_in(root, path), path, UNREADABLE) for path in unreadable)
 
 
+def unopened_kind(error: OSError) -> str:
+    """Return the kind of a file that cannot be opened."""
+    if isinstance(error, PermissionError):
+        return NOT_ALLOWED
+    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG) else FAILING
+
+
 def name_in(root: Path, path: Path) -> str:
     """A path as it is called in a folder."""
     return path.relative_to(root).as_posix()
@@ -158,17 +173,8 @@ def kind_of(path: Path, name: str) -> str:
     """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
-    except OSError:
-        return DANGLING
+    except OSError as error:
+        return DANGLING if unopened_kind(error) == VANISHED else unopened_kind(error)
     if not stat.S_ISREG(mode):
         return NO_FILE
     return HIDDEN if any(part.startswith(".") for part in name.split("/")) else ending_of(path.name)
-
-
-def readable(name: str) -> str:
-    """A file's name as text that can be written as UTF-8, whatever bytes it has.
-
-    >>> readable("caf\\udce9.pdf")
-    'caf\\\\xe9.pdf'
-    """
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
@@ -90,7 +90,7 @@ def preview_source(
     tell: called for files that cannot be read, where the source leaves them out
     """
 
-    def leave_out(fault: UnreadableFile) -> None:
+    def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
         tell(f"{entry.source.name}: left out as unreadable: {fault.reason}")

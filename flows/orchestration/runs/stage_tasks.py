@@ -24,7 +24,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from corpora.errors import InputError, UnreadableFile
+from corpora.errors import FileFault, InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.stage import PartPlan, Stage, Survey
@@ -208,7 +208,7 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
             if not to_blame or len(barred) - before == MOST:
                 raise InputError(no_record_to_blame(error)) from error
             run.lock = quarantine_record(recipe, run.lock, error, run.tell)
-        except UnreadableFile as fault:
+        except FileFault as fault:
             run.lock = leave_out(recipe, run.lock, [fault, *performer.take_unreadable()], run.warn)
 
 
@@ -220,7 +220,7 @@ class Performer:
         self.tasks = tasks
         self._progress = progress
         self._planned = self._built = 0
-        self._unreadable: list[UnreadableFile] = []
+        self._unreadable: list[FileFault] = []
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
@@ -234,8 +234,8 @@ class Performer:
         try:
             self._build_missing(builds)
             return [self._finish(build, started) for build in builds]
-        except UnreadableFile:
-            self._unreadable += [other for build in builds for other in build.met(UnreadableFile)]
+        except FileFault:
+            self._unreadable += [other for build in builds for other in build.met(FileFault)]
             raise
         except Damaged as fault:
             for other in {other.path: other for build in builds for other in build.met(Damaged)}.values():
@@ -243,7 +243,7 @@ class Performer:
                     mending.distrust(other)
             raise
 
-    def take_unreadable(self) -> list[UnreadableFile]:
+    def take_unreadable(self) -> list[FileFault]:
         """Return the unreadable raw files that parallel tasks met since the last call."""
         taken, self._unreadable = self._unreadable, []
         return taken

@@ -9,7 +9,7 @@ from typing import Any
 
 from corpora.sources.files.endings import PDF_ENDINGS
 from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
-from corpora.sources.passed_over import EMPTY, FileGroup, Looked
+from corpora.sources.passed_over import EMPTY, UNOPENED, FileGroup, Looked
 from flows.recipes.guesses.fields import guess_line, to_guess
 from flows.recipes.lock import ResolvedLock
 from flows.recipes.recipe import Recipe
@@ -29,6 +29,8 @@ def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
 def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
 
+    What could not be opened is named all the same: it may hold text.
+
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
     ['Not read: 1,468 files of docs; the report lists them.']
@@ -38,7 +40,10 @@ def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     counts = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
     line = "; ".join([*counts, "the report lists them."])
     listed = [f"{line[0].upper()}{line[1:]}"] if counts else []
-    return [*listed, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
+    groups = {source: [group for group in of.passed_over if group.kind in UNOPENED] for source, of in looked.items()}
+    words = {source: groups_in_words(of, privacy == "text") for source, of in groups.items() if of}
+    unopened = [f"{source}: could not be opened: {of}. A run reads them once it can." for source, of in words.items()]
+    return [*listed, *unopened, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
 
 
 def _numbers(of: Mapping[str, int]) -> str:
@@ -84,8 +89,8 @@ def _in_words(group: FileGroup, named: bool) -> str:
 
 
 def _words(group: FileGroup) -> tuple[str, str]:
-    first, _, rest = group.kind.partition(" without ")
-    plural = f"{first}s without {rest}" if rest else f"{group.kind}s"
+    first, _, rest = group.kind.partition(" ") if group.kind.startswith("file ") else (group.kind, "", "")
+    plural = f"{first}s {rest}" if rest else f"{group.kind}s"
     return {
         "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),
         EMPTY: ("is empty", "are empty"),
