@@ -219,6 +219,7 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
                     reading("")
                     if not faults:
                         yield tally.passed_over(record)
+                _refuse_changed(source, piece.file)
         except FileFault as fault:
             faults[piece.file.path] = fault
     reading("")
@@ -243,18 +244,12 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     """Have what fails while a file is read name it.
 
-    Raises UnreadableFile where its bytes are the reason, and LostFile where it is gone, closed to this user, on a disk
-    that fails, or of another size than when the run began. Other errors of the machine stay as they are.
+    Raises UnreadableFile where its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
+    disk that fails. Other errors of the machine stay as they are.
     """
     named = (source.name, file.name, file.sha256, file.path)
     try:
         yield
-        if (size := size_now(file)) != file.size_bytes:
-            raise LostFile(
-                f"{file.path} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run again "
-                "when nothing writes it any more.",
-                *named,
-            )
     except FileFault:
         raise
     except (InputError, OSError) as error:
@@ -268,10 +263,15 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
         raise LostFile(str(error) if isinstance(error, InputError) else message, *named) from error
 
 
-def size_now(file: RawFile) -> int:
-    """Return how many bytes a file has now; an object of an object store is not asked. Raises OSError."""
+def _refuse_changed(source: Source, file: RawFile) -> None:
+    """Raise LostFile where a file is of another size by now; an object of an object store is not asked."""
     path = raw_path(file.path)
-    return file.size_bytes if isinstance(path, ObjectPath) else path.stat().st_size
+    if not isinstance(path, ObjectPath) and (size := path.stat().st_size) != file.size_bytes:
+        raise LostFile(
+            f"{file.path} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run again when "
+            "nothing writes it any more.",
+            *(source.name, file.name, file.sha256, file.path),
+        )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -251,24 +251,27 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
             f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
             f"Set it to {wanted}."
         )
-    matching = _below(root, accept) if pattern == EVERYTHING else _of_glob(root, pattern, accept)
-    files = sorted((readable(file.relative_to(root).as_posix()), file) for file in matching)
+    if pattern == EVERYTHING:
+        files = sorted(_below(root, accept))
+    else:
+        files = sorted((readable(str(file.relative_to(root))), file) for file in _of_glob(root, pattern, accept))
     if not files:
         contents = _what_is_there(root, pattern)
         raise InputError(f"Source {name!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
     return files
 
 
-def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[Path]:
-    """The files below a folder whose names are accepted, in no order; linked folders are not entered."""
-    waiting = [root]
+def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
+    """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered."""
+    waiting = [(str(root), "")]
     while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:  # what may not be looked into is passed over
+        folder, before = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:  # what may not be looked into is passed over
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
+                    waiting.append((entry.path, f"{before}{entry.name}/"))
                 elif accept(entry.name) and _is_file(entry):
-                    yield Path(entry.path)
+                    yield readable(before + entry.name), Path(entry.path)
 
 
 def _of_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:

@@ -98,15 +98,20 @@ def look(
     for file in files:
         if not file.size_bytes:
             empty.add(EMPTY, file.name)
-    read = {str(raw_path(file.path).absolute()) for file in files} | set(read_by_others)
-    read |= {str(path.absolute()) for path in _companions(source)}
-    for name, unopened_path, kind in unopened:
+    read = {absolute(file.path) for file in files} | set(read_by_others)
+    read |= {absolute(str(path)) for path in _companions(source)}
+    for name, path, kind in unopened:
         passed_over.add(kind, name)
-        read.add(unopened_path)
+        read.add(path)
     for name, path, kind in _given(source, apart):
-        if str(path.absolute()) not in read:
-            passed_over.add(kind or kinds.get(str(path.absolute())) or kind_of(path, name), name)
+        if path not in read:
+            passed_over.add(kind or kinds.get(path) or kind_of(raw_path(path), name), name)
     return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path, or the address, of a raw file."""
+    return path if path.startswith("/") else str(raw_path(path).absolute())
 
 
 def _companions(source: Source) -> Iterable[Path]:
@@ -115,10 +120,10 @@ def _companions(source: Source) -> Iterable[Path]:
     return named()
 
 
-def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
-    """(name, path, kind or "" where that is still to be seen) of everything where a source looks for raw files."""
+def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
+    """(name, absolute path, kind or "" where that is still to be seen) of everything where a source looks for files."""
     if hasattr(source, "given"):  # it has no `path`, and says itself where it looks
-        yield from ((name, path, "") for name, path in source.given())
+        yield from ((name, absolute(str(path)), "") for name, path in source.given())
         return
     path = getattr(source, "path", None)
     if not isinstance(path, str) or raw_path(path).expanduser().is_file():
@@ -126,35 +131,35 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
     where = raw_path(path).expanduser()
     if isinstance(where, ObjectPath):
         prefix, names = matching_objects(where)
-        yield from ((name, prefix.below(name), "") for name in names if not apart(prefix.below(name)))
+        yield from ((name, str(prefix.below(name)), "") for name in names if not apart(prefix.below(name)))
         return
     if where.is_dir():
-        yield from _walk(where, apart)
+        yield from _walk(where.absolute(), apart)
         return
     root, pattern = split_glob(path)
     deep = "**" in pattern
     for entry_path in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
-        name = entry_path.relative_to(root).as_posix()
+        name, whole = entry_path.relative_to(root).as_posix(), str(entry_path.absolute())
         if not entry_path.is_dir():
-            yield name, entry_path, ""
+            yield name, whole, ""
         elif entry_path.is_symlink() or not deep:
-            yield name, entry_path, LINKED if entry_path.is_symlink() else FOLDER
+            yield name, whole, LINKED if entry_path.is_symlink() else FOLDER
     levels = None if deep else pattern.count(os.sep)
-    yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
+    yield from (entry for entry in _walk(root.absolute(), apart, levels) if entry[2] == UNREADABLE)
 
 
-def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, Path, str]]:
+def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, str, str]]:
     """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
-    unreadable: list[Path] = []
-    for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(Path(error.filename))):
-        here = Path(folder)
-        yield from ((name_in(root, here / name), here / name, "") for name in sorted(files))
-        linked = [name for name in folders if (here / name).is_symlink()]
-        yield from ((name_in(root, here / name), here / name, LINKED) for name in sorted(linked))
-        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(here / name)]
-        if levels is not None and len(here.relative_to(root).parts) >= levels:
+    start, unreadable = len(f"{str(root).rstrip('/')}/"), list[str]()
+    for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(error.filename)):
+        before = f"{folder.rstrip('/')}/"
+        yield from ((f"{before}{name}"[start:], f"{before}{name}", "") for name in sorted(files))
+        linked = [name for name in folders if Path(folder, name).is_symlink()]
+        yield from ((f"{before}{name}"[start:], f"{before}{name}", LINKED) for name in sorted(linked))
+        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(Path(folder, name))]
+        if levels is not None and before[start:].count("/") >= levels:
             folders.clear()
-    yield from ((name_in(root, path), path, UNREADABLE) for path in unreadable)
+    yield from ((path[start:], path, UNREADABLE) for path in unreadable)
 
 
 def unopened_kind(error: OSError) -> str:
@@ -162,11 +167,6 @@ def unopened_kind(error: OSError) -> str:
     if isinstance(error, PermissionError):
         return NOT_ALLOWED
     return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG) else FAILING
-
-
-def name_in(root: Path, path: Path) -> str:
-    """A path as it is called in a folder."""
-    return path.relative_to(root).as_posix()
 
 
 def kind_of(path: Path, name: str) -> str:

@@ -22,7 +22,7 @@ from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files, readable, split_glob
 from corpora.sources.files.guessing import FoundText
-from corpora.sources.passed_over import Apart, Looked, look, nowhere, unopened_kind
+from corpora.sources.passed_over import Apart, Looked, absolute, look, nowhere, unopened_kind
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
@@ -310,8 +310,8 @@ def look_around(
     unopened: (name, path, kind) of those that could not be opened
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
-    read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
-    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
+    read = {absolute(file.path) for files in left.values() for file in files}
+    kinds = {absolute(path): WITHOUT for path in without_text}
     return {
         entry.source.name: look(
             entry.source,

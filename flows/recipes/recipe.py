@@ -79,7 +79,7 @@ class SourceEntry:
     weight:    weight of its words in the vocabulary
     fetch:     where its raw files come from, if they are not just there
     on_damage: what becomes of a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
-               out, which the lock then says
+               out, which the lock then says, and one that cannot be opened to a later run
     license:   under which licence texts are whose records state none ("CC-BY-SA-4.0"): told by the card of an export,
                it decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
     """
