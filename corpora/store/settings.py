@@ -109,7 +109,7 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     where: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
     """
-    kinds, needed = _fields(kind)
+    kinds, needed = _fields(kind)  # type: ignore[arg-type]
     for key in table:
         if key not in kinds:
             raise InputError(unknown_key(key, list(kinds), where))

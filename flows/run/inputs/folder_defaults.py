@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.errors import FileFault
+from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from corpora.judging.steps.rules import failures, switched_off
-from corpora.sources.contract import RawFile, Record, Source
+from corpora.sources.contract import RawFile, Record, Source, readable
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.guesses.template_hint import fitting_template
@@ -49,6 +49,10 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
 
     overrides: of `--set`, over those that the lock remembers
     """
+    if readable(str(source.resolve())) != str(source.resolve()):
+        raise InputError(
+            f"--source {readable(str(source))}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
+        )
     path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
     lock = read_lock(path.with_suffix(".lock"))
 

@@ -3,15 +3,16 @@
 File names may name a person, so they are shown only if the recipe lets text be shown.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from corpora.sources.files.endings import PDF_ENDINGS
 from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
-from corpora.sources.passed_over import EMPTY, UNOPENED, FileGroup, Looked
+from corpora.sources.passed_over import EMPTY, MOST_NAMES, UNOPENED, FileGroup, Looked
 from flows.recipes.guesses.fields import guess_line, to_guess
-from flows.recipes.lock import ResolvedLock
+from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import TITLE_CHARACTERS, visible
 from flows.run.record.counts_text import counted
@@ -48,6 +49,28 @@ def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
 
 def _numbers(of: Mapping[str, int]) -> str:
     return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
+
+
+def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mapping[str, Looked]:
+    """Return what is reported of the files after some that were to be read were lost during the run.
+
+    before, after: the lock, which does not name the lost ones any more
+    """
+    names = {source: _names(before, source) - _names(after, source) for source in looked}
+    return {
+        source: replace(of, num_read=of.num_read - gone.total(), passed_over=(_lost(gone), *of.passed_over))
+        if (gone := names[source])
+        else of
+        for source, of in looked.items()
+    }
+
+
+def _names(lock: Lock, source: str) -> Counter[str]:
+    return Counter(file.name for generation in lock.generations for file in generation.get(source, ()))
+
+
+def _lost(names: Counter[str]) -> FileGroup:
+    return FileGroup(kind="file lost during the run", number=names.total(), names=tuple(sorted(names)[:MOST_NAMES]))
 
 
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
