@@ -26,12 +26,13 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
 from corpora.sources.bytes.objects import ObjectPath, raw_path
-from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
 from corpora.sources.registry import kinds, origin
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
 from corpora.store.part_writer import PartWriter
+from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
@@ -245,7 +246,7 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     """Have what fails while a file is read name it.
 
     Raises UnreadableFile where its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
-    disk that fails. Other errors of the machine stay as they are.
+    disk that fails. Other errors of the machine, and those of an object store, stay as they are.
     """
     named = (source.name, file.name, file.sha256, file.path)
     try:
@@ -256,11 +257,11 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
         of_machine = (each for each in (error, *_causes(error)) if isinstance(each, OSError) and each.errno is not None)
         cause = next(of_machine, None)
         if cause is None and isinstance(error, InputError):
-            raise UnreadableFile(str(error), *named) from error
-        if cause is None or cause.errno not in LOST:
+            raise UnreadableFile(readable(str(error)), *named) from error
+        if cause is None or cause.errno not in LOST or is_object_address(file.path):
             raise
         message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
-        raise LostFile(str(error) if isinstance(error, InputError) else message, *named) from error
+        raise LostFile(readable(str(error) if isinstance(error, InputError) else message), *named) from error
 
 
 def _refuse_changed(source: Source, file: RawFile) -> None:
@@ -268,8 +269,8 @@ def _refuse_changed(source: Source, file: RawFile) -> None:
     path = raw_path(file.path)
     if not isinstance(path, ObjectPath) and (size := path.stat().st_size) != file.size_bytes:
         raise LostFile(
-            f"{file.path} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run again when "
-            "nothing writes it any more.",
+            f"{readable(file.path)} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run "
+            "again when nothing writes it any more.",
             *(source.name, file.name, file.sha256, file.path),
         )
 

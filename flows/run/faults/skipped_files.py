@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from corpora.errors import FileFault, InputError, LostFile
 from corpora.sources.bytes.objects import raw_path
+from corpora.sources.contract import readable
 from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
@@ -68,7 +69,7 @@ def _as_it_is(fault: FileFault) -> FileFault:
         reason = f"{fault.path} changed while it was read. Run again when nothing writes it any more."
     except InputError as error:
         reason = str(error)
-    return LostFile(reason, fault.source, fault.file, fault.sha256, fault.path)
+    return LostFile(readable(reason), fault.source, fault.file, fault.sha256, fault.path)
 
 
 def sha256_of_raw(path: str) -> str:
@@ -123,7 +124,7 @@ def _lost_lines(recipe: Recipe, lost: Sequence[FileFault]) -> list[str]:
 
 
 def _why(fault: FileFault) -> str:
-    return visible(fault.reason.replace(fault.path, fault.file), DETAIL_CHARACTERS)
+    return visible(fault.reason.replace(readable(fault.path), fault.file), DETAIL_CHARACTERS)
 
 
 def _entry(recipe: Recipe, source: str) -> SourceEntry:
