@@ -223,9 +223,12 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 def _hashed(
     entry: SourceEntry, recipe: Recipe, cache: StatCache, unopened: dict[str, list[tuple[str, str, str]]]
 ) -> list[RawFile]:
-    """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError."""
+    """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError.
+
+    An object store that fails ends the run: its objects are there again when it answers.
+    """
     files = files_of(entry.source, recipe)
-    if entry.on_damage != "skip":
+    if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
         return hash_files(files, cache)
     faults: list[tuple[str, Path, OSError]] = []
     hashed = hash_files(files, cache, lambda *fault: faults.append(fault))
