@@ -206,6 +206,15 @@ def hash_files(
     return raw_files
 
 
+def unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
+    """Raw files for a look at them, without their sha256; one that is gone by now is left out."""
+    raw_files = []
+    for name, path in files:
+        with suppress(OSError):
+            raw_files.append(RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)))
+    return raw_files
+
+
 def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
     """The files that a source's `path` means, as (name, path) sorted by name. Raises InputError for none.
 

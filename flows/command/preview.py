@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 from corpora.errors import FileFault
 from corpora.judging.batch_state import BatchState
@@ -11,7 +10,7 @@ from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Record
+from corpora.sources.contract import RawFile, Record, unhashed_files
 from corpora.sources.passed_over import look
 from flows.recipes.guesses.fields import (
     WITHOUT,
@@ -61,7 +60,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = _raw_files(files_of(entry.source, recipe)), entry.source
+    files, source = unhashed_files(files_of(entry.source, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
     kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
@@ -124,8 +123,3 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         steps=tuple(passed),
         verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
     )
-
-
-def _raw_files(named_paths: Sequence[tuple[str, Path]]) -> list[RawFile]:
-    """Return the files of a source; they are not hashed, because a dump may have many gigabytes."""
-    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in named_paths]

@@ -24,7 +24,7 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from corpora.judging.steps.rules import failures, switched_off
-from corpora.sources.contract import RawFile, Record, Source, readable
+from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.guesses.template_hint import fitting_template
@@ -84,8 +84,7 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
 def _sample(recipe: Recipe) -> list[Record]:
     """Sample records from all over a folder, but none of files that cannot be read."""
     [entry] = recipe.sources
-    named_files = files_of(entry.source, recipe)
-    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in named_files]
+    files = unhashed_files(files_of(entry.source, recipe))
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
