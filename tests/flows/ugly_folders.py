@@ -29,11 +29,13 @@ LANGUAGES = ("en", "de", "ja", "ar")
 class Planted:
     """What a run of a folder must come to. kept: numbers of the texts that are documents in the end
 
-    said: what the screen must say, of every loss; overrides: of the run
+    said: what the screen must say, of every loss; fitted: what it must say of the rules, at the first run
+    overrides: of the run
     """
 
     kept: Sequence[int]
     said: Sequence[str] = ()
+    fitted: str = ""
     overrides: Sequence[str] = ()
 
 
@@ -114,14 +116,10 @@ def lines(numbers: Sequence[int], field: str = "text") -> str:
     return "".join(json.dumps({field: text(number)}, ensure_ascii=False) + "\n" for number in numbers)
 
 
-def plain_notes(folder: Path, size: int) -> Planted:
-    return Planted(kept=texts(folder, range(20)))
-
-
 def deep_tree(folder: Path, size: int) -> Planted:
     """Folders in folders, a hidden one, and files of a version control."""
     for number in range(12):
-        put(folder, "/".join(f"d{level}" for level in range(number)) + f"/note {number}.md", text(number))
+        put(folder, "".join(f"d{level}/" for level in range(number)) + f"note {number}.md", text(number))
     put(folder, ".hidden/.kept.txt", text(12))
     put(folder, ".git/objects/ab/cdef", b"\0\1")
     return Planted(kept=range(13), said=["Not read: 1 file"])
@@ -130,7 +128,7 @@ def deep_tree(folder: Path, size: int) -> Planted:
 def four_languages(folder: Path, size: int) -> Planted:
     for number in range(24):
         put(folder, f"{number}.txt", text(number, language=LANGUAGES[number % 4]))
-    return Planted(kept=range(24), said=["all languages are kept"])
+    return Planted(kept=range(24), fitted="all languages are kept")
 
 
 def one_in_twenty_broken(folder: Path, size: int) -> Planted:
@@ -195,7 +193,7 @@ def empty_files(folder: Path, size: int) -> Planted:
         put(folder, f"empty-{number}.txt", "")
     put(folder, "blank.md", " \n\n\t")
     put(folder, "nothing.jsonl", "")
-    return Planted(kept=texts(folder, range(10)), said=["empty: 6 files", "parse: empty"])
+    return Planted(kept=texts(folder, range(10)), said=["Empty: 6 files", "parse: empty"])
 
 
 NAMES = (
@@ -269,7 +267,7 @@ def closed_files(folder: Path, size: int) -> Planted:
 def many_tiny_files(folder: Path, size: int) -> Planted:
     for number in range(size):
         put(folder, f"{number // 1000}/{number}.txt", text(number, 2))
-    return Planted(kept=range(size), said=["short texts"])
+    return Planted(kept=range(size), fitted="short texts")
 
 
 def one_large_file(folder: Path, size: int) -> Planted:
@@ -322,7 +320,7 @@ def log_lines(folder: Path, size: int) -> Planted:
             f"10:{n:02d}:{number} INFO [w{n}] {mark(number) if not n else 'took'} {n * number}ms" for n in range(60)
         ]
         put(folder, f"{number}.txt", "\n".join(rows))
-    return Planted(kept=range(10), said=["rules switched off"])
+    return Planted(kept=range(10), fitted="rules switched off")
 
 
 def endings(folder: Path, size: int) -> Planted:
@@ -375,10 +373,6 @@ def too_large(folder: Path, size: int) -> Planted:
     )
 
 
-def one_file(folder: Path, size: int) -> Planted:
-    return Planted(kept=texts(folder, [7]))
-
-
 def line_ends(folder: Path, size: int) -> Planted:
     """Files of Windows, of old Macintosh, without an end, and with zero-width signs."""
     for number, end in enumerate(("\r\n", "\r", "\n\n\n", "\u2028\n")):
@@ -392,16 +386,16 @@ def broken_among_few(folder: Path, size: int) -> Planted:
     """Of three files, one can be read to its end, one is cut and one is empty."""
     put(folder, "cut.txt.xz", lzma.compress(text(50).encode())[:-CUT])
     put(folder, "empty.txt", "")
-    return Planted(kept=texts(folder, [1]), said=["cut.txt.xz", "empty: 1 file"])
+    return Planted(kept=texts(folder, [1]), said=["cut.txt.xz", "Empty: 1 file"])
 
 
 KINDS: dict[str, Callable[[Path, int], Planted]] = {
     maker.__name__: maker
     for maker in (
-        *(plain_notes, deep_tree, four_languages, one_in_twenty_broken, cut_and_whole_packings, damaged_formats),
+        *(deep_tree, four_languages, one_in_twenty_broken, cut_and_whole_packings, damaged_formats),
         *(odd_field_names, tables_that_differ, duplicates, empty_files, names, names_that_are_not_utf8, links),
         *(pipes_and_sockets, closed_files, many_tiny_files, one_large_file, encodings, damaged_lines, ragged_tables),
         *(saved_pages, source_code, log_lines, endings, office, odd_parquet, a_store_inside, other_archives),
-        *(too_large, one_file, line_ends, broken_among_few),
+        *(too_large, line_ends, broken_among_few),
     )
 }
