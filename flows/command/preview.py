@@ -23,7 +23,10 @@ from flows.recipes.guesses.fields import (
 )
 from flows.recipes.lock import files_of, read_lock, stores_apart
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.recipes.settings.privacy import visible
 from flows.run.inputs.unread_files import looked_lines
+
+REASON = 400  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,7 @@ def preview_source(
     def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {fault.reason}")
+        tell(f"{entry.source.name}: left out as unreadable: {visible(fault.reason, REASON)}")
 
     for record in islice(sample_records(entry.source, files, leave_out), number):
         yield preview_record(record, entry)
