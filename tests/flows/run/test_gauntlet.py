@@ -1,7 +1,7 @@
 """Thirty kinds of folders as people have them: none fails, every loss is on the first screen, all else is kept.
 
-In the short tier they are run in this process, small, without workers and without a server; in the long tier by the
-command line, with a hundred thousand tiny files, a large one, and a million tiny ones.
+In the short tier they are run in this process, small, without workers and without an orchestrator; in the long tier by
+the command line, with a hundred thousand tiny files, a large one, and a million tiny ones.
 """
 
 import io
@@ -18,18 +18,45 @@ from rich.console import Console
 from ugly_folders import KINDS, Planted
 
 from corpora.build import Corpus
+from corpora.errors import FileFault
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import list_manifests
+from corpora.store.stage import Stage, build_parts, list_manifests, publish, survey_stage
 from flows.command.terminal.summary import show_summary
 from flows.orchestration.runs import run_recipe
 from flows.orchestration.runs.run_recipe import execute_below
 from flows.orchestration.runs.run_state import RunState
-from flows.orchestration.runs.stage_tasks import run_alone
+from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.pipeline import Outcome
+from flows.run.pipeline import run_recipe as run_stages
+from flows.run.record.run_record import StageHistory
 
 Result = TypeVar("Result")
 SMALL = {"vocabulary.size": "300"}
 FILES = 300  # of the kinds with many
+
+
+def perform_here(run: RunState) -> Outcome:
+    """Carry out a run in this process, without files that cannot be read."""
+    while True:
+        try:
+            outcome = run_stages(
+                run.place, run.recipe, run.lock, lambda stages: [build_here(run, each) for each in stages], run.warn
+            )
+            run.judge()
+            return outcome
+        except FileFault as fault:
+            run.lock = leave_out(run.recipe, run.lock, [fault], run.warn)
+
+
+def build_here(run: RunState, stage: Stage) -> Manifest:
+    survey = survey_stage(run.place, stage)
+    run.stages.setdefault(stage.folder, StageHistory()).begin(survey, "new", damaged=False)
+    build_parts(run.place, stage, survey.missing)
+    manifest = survey.manifest or publish(run.place, stage, survey)
+    run.end_stage(manifest, 0.0)
+    return manifest
 
 
 class HereEngine:
@@ -63,7 +90,7 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     """Run a folder as the command does; what is on the screen in the end."""
     screen: list[str] = []
     recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
-    finished = execute_below(recipe, home, screen.append, 1, run_alone)
+    finished = execute_below(recipe, home, screen.append, 1, perform_here)
     console = Console(file=io.StringIO(), width=200)
     show_summary(console, finished)
     assert isinstance(console.file, io.StringIO)
