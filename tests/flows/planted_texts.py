@@ -41,33 +41,52 @@ SENTENCES = {
         "It was said that a {} of the {} had been left with the {} in the {}.",
         "When they came to the {}, the {} was older than any {} or {}.",
         "She wrote of the {} and of a {}, but never of the {} that the {} hid.",
+        "My uncle sold his {} for a {} and half a {} to pay for the {}.",
+        "Is there still a {} behind your {}, or did the {} take the {}?",
+        "Once a year, {} and {} are painted blue for the feast of the {} and the {}.",
+        "Have you asked them why {} costs more than {} where {} and {} are made?",
     ),
     "de": (
         "Der alte {} stand neben {} und {}, und niemand sprach noch von {}.",
         "Wir haben gestern {} und {} gesehen, aber nicht {} oder {}.",
         "Es wird erzählt, dass {} und {} in der Nähe von {} und {} waren.",
         "Als sie zu {} kamen, war {} schon lange mit {} und {} vertauscht.",
+        "Mein Onkel verkaufte {}, um sich endlich {} statt {} oder {} zu leisten.",
+        "Gibt es hinter eurem Haus noch {} mit {} und {} ohne {}?",
+        "Einmal im Jahr werden {} und {} blau gestrichen, damit {} zu {} passt.",
+        "Fragt doch, warum {} mehr kostet als {}, wo man {} aus {} macht.",
+        "Sie schrieb über {} und über {}, doch nie ein Wort über {} oder {}.",
     ),
     "ja": (
         "{}と{}は、{}の近くにあった{}のそばで見つかりました。",
         "昨日、私たちは{}から{}まで歩き、{}と{}を眺めました。",
         "{}の話では、{}はもう{}にも{}にもないそうです。",
         "{}が鳴ると、{}の人々は{}を持って{}へ急ぎました。",
+        "おじは{}を売って、{}と{}に加えて古い{}を買いました。",
+        "あなたの家の裏には、まだ{}や{}、それに{}か{}がありますか。",
+        "毎年一度、{}も{}も青く塗られ、{}の祭りで{}が配られます。",
+        "なぜ{}は{}より高いのか、{}を作る{}の職人に聞いてみましょう。",
+        "彼女は{}について書きましたが、{}や{}や{}には触れませんでした。",
     ),
     "ar": (
         "كان {} قريبا من {} حيث رأينا {} قبل {}.",
         "قالوا إن {} و{} لم يكونا في {} ولا عند {}.",
         "عندما وصلوا إلى {} وجدوا {} مع {} خلف {}.",
         "كتبت عن {} وعن {} ولكنها لم تذكر {} أو {}.",
+        "باع عمي {} واشترى {} بعد أن ترك {} عند {}.",
+        "هل ما زال {} وراء بيتكم مع {} أم أخذ {} كل {}؟",
+        "مرة كل عام يصبغ {} باللون الأزرق ويحمل الناس {} إلى {} في {}.",
+        "اسألهم لماذا {} أغلى من {} حيث يصنع {} من {}.",
+        "أما {} فقد ضاع منذ زمن ولم يبق من {} و{} سوى {}.",
     ),
 }
 
 
-def text(number: int, sentences: int = 24, language: str = "en") -> str:
+def text(number: int, sentences: int = 8, language: str = "en") -> str:
     """A text in paragraphs of four sentences, with its mark in the first."""
     draw = random.Random(number)
     words, forms = WORDS[language], SENTENCES[language]
-    made = [draw.choice(forms).format(*draw.sample(words, 4)) for _ in range(sentences)]
+    made = [form.format(*draw.sample(words, 4)) for form in draw.sample(forms, sentences)]
     made[0] = f"QX{number:06d} {made[0]}"
     return "\n\n".join(" ".join(made[start : start + 4]) for start in range(0, sentences, 4)) + "\n"
 
