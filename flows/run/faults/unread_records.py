@@ -16,7 +16,7 @@ from flows.recipes.settings.privacy import Privacy, visible
 from flows.run.record.counts_text import counted
 
 REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
-NAMED, CHARACTERS = 3, 100  # records, and of why each could not be read
+NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
 
 
 def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
