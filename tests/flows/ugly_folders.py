@@ -317,7 +317,8 @@ def source_code(folder: Path, size: int) -> Planted:
 def log_lines(folder: Path, size: int) -> Planted:
     for number in range(10):
         rows = [
-            f"10:{n:02d}:{number} INFO [w{n}] {mark(number) if not n else 'took'} {n * number}ms" for n in range(60)
+            f"10:{n:02d}:{number} INFO [w{n}] {mark(number) if not n else 'took'} {n * (number + 1)}ms"
+            for n in range(60)
         ]
         put(folder, f"{number}.txt", "\n".join(rows))
     return Planted(kept=range(10), fitted="rules switched off")

@@ -33,7 +33,7 @@ from flows.run.pipeline import run_recipe as run_stages
 from flows.run.record.run_record import StageHistory
 
 Result = TypeVar("Result")
-SMALL = {"vocabulary.size": "300"}
+SMALL = {"vocabulary.size": "1500"}
 FILES = 300  # of the kinds with many
 
 
