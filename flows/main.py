@@ -50,7 +50,9 @@ def _run() -> int:
 
         return run_command_line(sys.argv[1:], home)
     except InputError as error:
-        print(f"cloze: {error}", file=sys.stderr)
+        from flows.recipes.settings.privacy import printable  # a message may hold a file's name
+
+        print("cloze:", "\n".join(map(printable, str(error).split("\n"))), file=sys.stderr)
         return 2
 
 

@@ -9,27 +9,30 @@ and the drops by reason. Memory: one batch of about four million characters and 
 one record at a time.
 """
 
+import errno
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from shlex import quote
 from types import MappingProxyType
 from unicodedata import unidata_version
 
-from corpora.errors import InputError, UnreadableFile
+from corpora.errors import FileFault, InputError, LostFile, UnreadableFile, raise_all
 from corpora.judging.batches import judge_watched
 from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, dropped_rows
-from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices
+from corpora.sources.bytes.objects import ObjectPath, raw_path
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, readable
 from corpora.sources.registry import kinds, origin
 from corpora.store.current_record import reading
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Json, Manifest, Parent, Part, fingerprint
 from corpora.store.part_writer import PartWriter
+from corpora.store.places.address import is_object_address
 from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
 from corpora.store.stage import PartPlan, Stage, library_versions
@@ -40,7 +43,11 @@ BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
 FEWEST_TO_STOP = 10  # documents of a source: fewer say too little of a rule
 NOT_THAT_ENCODING = re.compile(r"(field .* is )?not \S+ at byte \d")  # why a record is damaged
+MOST = 0.5  # of the records of a source: a bound from here on is for a source of which most must be readable
 SMALL_SOURCE_SHARE = 0.5  # of a source below `rule_share_from`
+LOST = frozenset(  # errors that opening or reading one file may end with, whatever other files do
+    (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO, errno.ESTALE, errno.ENXIO)
+)
 NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 
@@ -198,37 +205,74 @@ def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
 
 
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
-    """The records of some slices, those in quarantine without text; between two of them none is being read."""
+    """The records of some slices, those in quarantine without text; between two of them none is being read.
+
+    After a file that cannot be read no record is given, but the others are read, so that all faults are known at once.
+    Raises FileFault.
+    """
+    faults: dict[str, FileFault] = {}
     for piece in slices:
-        with naming_file(source, piece.file):
-            for record in source.records(piece, tally):
-                reading("")
-                yield tally.passed_over(record)
+        if piece.file.path in faults:
+            continue
+        try:
+            with naming_file(source, piece.file):
+                for record in source.records(piece, tally):
+                    reading("")
+                    if not faults:
+                        yield tally.passed_over(record)
+                _refuse_changed(source, piece.file)
+        except FileFault as fault:
+            faults[piece.file.path] = fault
     reading("")
+    raise_all([*faults.values()])
 
 
 def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
-    """The slices of some files, in order. Raises UnreadableFile."""
+    """The slices of some files, in order. Raises FileFault for all that cannot be cut."""
     slices: list[Slice] = []
+    faults: list[FileFault] = []
     for file in files:
-        with naming_file(source, file):
-            slices += source.slices(file)
+        try:
+            with naming_file(source, file):
+                slices += source.slices(file)
+        except FileFault as fault:
+            faults.append(fault)
+    raise_all(faults)
     return slices
 
 
 @contextmanager
 def naming_file(source: Source, file: RawFile) -> Iterator[None]:
-    """Have a source's InputError name the file that is read, for its bytes are why it cannot be.
+    """Have what fails while a file is read name it.
 
-    An error of the machine (the file is not there, may not be read, its disk fails) does not depend on its bytes, and
-    stays as it is.
+    Raises UnreadableFile where its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
+    disk that fails. Other errors of the machine, and those of an object store, stay as they are.
     """
+    named = (source.name, file.name, file.sha256, file.path)
     try:
         yield
-    except InputError as error:
-        if any(isinstance(cause, OSError) and cause.errno is not None for cause in _causes(error)):
+    except FileFault:
+        raise
+    except (InputError, OSError) as error:
+        of_machine = (each for each in (error, *_causes(error)) if isinstance(each, OSError) and each.errno is not None)
+        cause = next(of_machine, None)
+        if cause is None and isinstance(error, InputError):
+            raise UnreadableFile(readable(str(error)), *named) from error
+        if cause is None or cause.errno not in LOST or is_object_address(file.path):
             raise
-        raise UnreadableFile(str(error), source.name, file.name, file.sha256, file.path) from error
+        message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
+        raise LostFile(readable(str(error) if isinstance(error, InputError) else message), *named) from error
+
+
+def _refuse_changed(source: Source, file: RawFile) -> None:
+    """Raise LostFile where a file is of another size by now; an object of an object store is not asked."""
+    path = raw_path(file.path)
+    if not isinstance(path, ObjectPath) and (size := path.stat().st_size) != file.size_bytes:
+        raise LostFile(
+            f"{readable(file.path)} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run "
+            "again when nothing writes it any more.",
+            *(source.name, file.name, file.sha256, file.path),
+        )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -255,8 +299,10 @@ def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def check_damage(place: Place, manifest: Manifest, settings: DocumentsSettings) -> None:
     """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either."""
-    ledger = manifest.ledger
+    ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     total, damaged = ledger.account("records").total, ledger.figures.get("damaged records", 0)
+    if settings.max_damaged_share >= MOST and isinstance(left_out, Sized):
+        total, damaged = total + len(left_out), damaged + len(left_out)
     if damaged > settings.max_damaged_share * total:
         rows = dropped_rows(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")

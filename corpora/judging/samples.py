@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault
 from corpora.judging.documents import cut_files, read_slices
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.contract import RawFile, Record, Source, Tally
@@ -19,19 +19,19 @@ MOST_OPEN = 8
 Item = TypeVar("Item")
 
 
-def _refuse(fault: UnreadableFile) -> None:
+def _refuse(fault: FileFault) -> None:
     raise fault
 
 
 def sample_records(
     source: Source,
     files: Sequence[RawFile],
-    on_fault: Callable[[UnreadableFile], None] = _refuse,
+    on_fault: Callable[[FileFault], None] = _refuse,
     quarantine: Collection[str] = (),
 ) -> Iterator[Record]:
     """The records of some files, those of every kind and of every file in turn.
 
-    on_fault: called with a file that cannot be read, which is then left; by default it raises UnreadableFile
+    on_fault: called with a file that cannot be read, which is then left; by default it raises FileFault
     """
     kinds: dict[str, list[RawFile]] = {}
     for file in files:
@@ -44,11 +44,11 @@ def sample_records(
 
 
 def _records(
-    source: Source, file: RawFile, on_fault: Callable[[UnreadableFile], None], quarantine: Collection[str]
+    source: Source, file: RawFile, on_fault: Callable[[FileFault], None], quarantine: Collection[str]
 ) -> Iterator[Record]:
     try:
         yield from read_slices(source, cut_files(source, [file]), Tally(quarantine))
-    except UnreadableFile as fault:
+    except FileFault as fault:
         on_fault(fault)
 
 

@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -27,6 +28,7 @@ from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
+EVERYTHING = "**/*"
 MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
@@ -180,15 +182,36 @@ def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
     return {key: value for key, value in settings_json(source).items() if key not in ("name", "path", *left_out)}
 
 
-def hash_files(files: Sequence[tuple[str, Path]], cache: "StatCache") -> list[RawFile]:
-    """Raw files with their sha256; a file whose size and times did not change is not read again."""
+def _refuse_file(name: str, path: Path, error: OSError) -> None:
+    raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+
+
+def hash_files(
+    files: Sequence[tuple[str, Path]],
+    cache: "StatCache",
+    on_fault: Callable[[str, Path, OSError], None] = _refuse_file,
+) -> list[RawFile]:
+    """Raw files with their sha256; a file whose size and times did not change is not read again.
+
+    on_fault: called with a file that cannot be read, which is then left; by default it raises InputError
+    """
     raw_files = []
     for name, path in files:
         try:
             size, digest = cache.sha256(path)
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            on_fault(name, path, error)
+            continue
         raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+    return raw_files
+
+
+def unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
+    """Raw files for a look at them, without their sha256; one that is gone by now is left out."""
+    raw_files = []
+    for name, path in files:
+        with suppress(OSError):
+            raw_files.append(RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)))
     return raw_files
 
 
@@ -197,7 +220,8 @@ def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: 
 
     name: of the source, for the message. path: a file (taken as it is), a folder (searched to the bottom) or
     a glob; of these two the files whose name is accepted. A name is relative to the folder, or to the part of
-    the glob before its first wildcard. wanted: what kind of file is looked for, in words.
+    the glob before its first wildcard, with bytes that are not UTF-8 escaped. wanted: what kind of file is looked for,
+    in words. What cannot be looked at (a link whose target may not be) is no file.
     """
     try:
         return _matching_files(name, path, accept, wanted)
@@ -224,9 +248,9 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
     if isinstance(where, ObjectPath):
         return _objects(name, where, accept, wanted)
     if where.is_file():
-        return [(where.name, where)]
+        return [(readable(where.name), where)]
     if where.is_dir():
-        root, pattern = where, "**/*"
+        root, pattern = where, EVERYTHING
     else:
         root, pattern = split_glob(path)
         if pattern == ".":
@@ -236,18 +260,53 @@ def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted:
             f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
             f"Set it to {wanted}."
         )
-    files = [file for file in root.glob(pattern) if accept(file.name) and file.is_file()]
+    if pattern == EVERYTHING:
+        files = sorted(_below(root, accept))
+    else:
+        files = sorted((readable(str(file.relative_to(root))), file) for file in _of_glob(root, pattern, accept))
     if not files:
         contents = _what_is_there(root, pattern)
         raise InputError(f"Source {name!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
-    if bad := [file for file in files if HALF_CHARACTER.search(str(file))]:
-        raise InputError(f"Source {name!r}: the name of the file {str(bad[0])!a} is not UTF-8. Rename it.")
-    return sorted((file.relative_to(root).as_posix(), file) for file in files)
+    return files
+
+
+def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
+    """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered."""
+    waiting = [(str(root), "")]
+    while waiting:
+        folder, before = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:  # what may not be looked into is passed over
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, f"{before}{entry.name}/"))
+                elif accept(entry.name) and _is_file(entry):
+                    yield readable(before + entry.name), Path(entry.path)
+
+
+def _of_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
+    return (file for file in root.glob(pattern) if accept(file.name) and _is_file(file))
+
+
+def _is_file(path: "Path | os.DirEntry[str]") -> bool:
+    """Return True for a file, or a link to one; False where the target may not be looked at."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def readable(text: str) -> str:
+    """A file's name, or a text with one, that can be written as UTF-8, whatever bytes it has.
+
+    >>> readable("caf\\udce9.pdf")
+    'caf\\\\xe9.pdf'
+    """
+    return HALF_CHARACTER.sub(lambda half: ascii(half[0])[1:-1].replace("udc", "x"), text)
 
 
 def _what_is_there(root: Path, pattern: str) -> str:
     """Return what kinds of files a folder holds instead, the most frequent first; if large, by its first files."""
-    files = itertools.islice((file for file in root.glob(pattern) if file.is_file()), MOST_LOOKED_AT)
+    files = itertools.islice(_of_glob(root, pattern, lambda name: True), MOST_LOOKED_AT)
     kinds = Counter(visible_ending(file.name) for file in files).most_common(MOST_KINDS)
     return ": it holds " + ", ".join(f"{count:,} {kind}" for kind, count in kinds) if kinds else ": it is empty"
 

@@ -10,6 +10,7 @@ records, and are counted as such by its source.
 Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
 """
 
+import errno
 import os
 import stat
 from collections import defaultdict
@@ -19,12 +20,14 @@ from pathlib import Path
 
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
-from corpora.sources.contract import RawFile, Source, split_glob
+from corpora.sources.contract import RawFile, Source, readable, split_glob
 
 MOST_NAMES = 20  # of each kind
 HIDDEN, DANGLING = "hidden file", "dangling link"
 LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
 EMPTY = "empty file"
+NOT_ALLOWED, VANISHED, FAILING = "file without permission", "vanished file", "file that the disk fails to read"
+UNOPENED = (DANGLING, UNREADABLE, NOT_ALLOWED, VANISHED, FAILING)  # what may hold text, and cannot be looked at
 NO_KINDS: Mapping[str, str] = {}
 
 Apart = Callable[[Path], bool]
@@ -81,6 +84,7 @@ def look(
     read_by_others: Collection[str] = (),
     apart: Apart = nowhere,
     kinds: Mapping[str, str] = NO_KINDS,
+    unopened: Sequence[tuple[str, str, str]] = (),
 ) -> Looked:
     """Return what is in the places where a source looks for raw files.
 
@@ -88,17 +92,26 @@ def look(
     read_by_others: absolute paths of those that other sources of the recipe read
     apart:          tells whether a folder is not input, wherever it is, because it is a store's
     kinds:          what files are, by absolute path, where their names do not show why they are not read
+    unopened:       (name, path, kind) of files that could not be opened
     """
     empty, passed_over = _Groups(), _Groups()
     for file in files:
         if not file.size_bytes:
             empty.add(EMPTY, file.name)
-    read = {str(raw_path(file.path).absolute()) for file in files} | set(read_by_others)
-    read |= {str(path.absolute()) for path in _companions(source)}
+    read = {absolute(file.path) for file in files} | set(read_by_others)
+    read |= {absolute(str(path)) for path in _companions(source)}
+    for name, path, kind in unopened:
+        passed_over.add(kind, name)
+        read.add(path)
     for name, path, kind in _given(source, apart):
-        if str(path.absolute()) not in read:
-            passed_over.add(kind or kinds.get(str(path.absolute())) or kind_of(path, name), name)
+        if path not in read:
+            passed_over.add(kind or kinds.get(path) or kind_of(raw_path(path), name), name)
     return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path, or the address, of a raw file."""
+    return path if path.startswith("/") else str(raw_path(path).absolute())
 
 
 def _companions(source: Source) -> Iterable[Path]:
@@ -107,10 +120,10 @@ def _companions(source: Source) -> Iterable[Path]:
     return named()
 
 
-def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
-    """(name, path, kind or "" where that is still to be seen) of everything where a source looks for raw files."""
+def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
+    """(name, absolute path, kind or "" where that is still to be seen) of everything where a source looks for files."""
     if hasattr(source, "given"):  # it has no `path`, and says itself where it looks
-        yield from ((name, path, "") for name, path in source.given())
+        yield from ((name, absolute(str(path)), "") for name, path in source.given())
         return
     path = getattr(source, "path", None)
     if not isinstance(path, str) or raw_path(path).expanduser().is_file():
@@ -118,57 +131,50 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
     where = raw_path(path).expanduser()
     if isinstance(where, ObjectPath):
         prefix, names = matching_objects(where)
-        yield from ((name, prefix.below(name), "") for name in names if not apart(prefix.below(name)))
+        yield from ((name, str(prefix.below(name)), "") for name in names if not apart(prefix.below(name)))
         return
     if where.is_dir():
-        yield from _walk(where, apart)
+        yield from _walk(where.absolute(), apart)
         return
     root, pattern = split_glob(path)
     deep = "**" in pattern
     for entry_path in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
-        name = entry_path.relative_to(root).as_posix()
+        name, whole = entry_path.relative_to(root).as_posix(), str(entry_path.absolute())
         if not entry_path.is_dir():
-            yield name, entry_path, ""
+            yield name, whole, ""
         elif entry_path.is_symlink() or not deep:
-            yield name, entry_path, LINKED if entry_path.is_symlink() else FOLDER
+            yield name, whole, LINKED if entry_path.is_symlink() else FOLDER
     levels = None if deep else pattern.count(os.sep)
-    yield from (entry for entry in _walk(root, apart, levels) if entry[2] == UNREADABLE)
+    yield from (entry for entry in _walk(root.absolute(), apart, levels) if entry[2] == UNREADABLE)
 
 
-def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, Path, str]]:
+def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, str, str]]:
     """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
-    unreadable: list[Path] = []
-    for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(Path(error.filename))):
-        here = Path(folder)
-        yield from ((name_in(root, here / name), here / name, "") for name in sorted(files))
-        linked = [name for name in folders if (here / name).is_symlink()]
-        yield from ((name_in(root, here / name), here / name, LINKED) for name in sorted(linked))
-        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(here / name)]
-        if levels is not None and len(here.relative_to(root).parts) >= levels:
+    start, unreadable = len(f"{str(root).rstrip('/')}/"), list[str]()
+    for folder, folders, files in os.walk(root, onerror=lambda error: unreadable.append(error.filename)):
+        before = f"{folder.rstrip('/')}/"
+        yield from ((f"{before}{name}"[start:], f"{before}{name}", "") for name in sorted(files))
+        linked = [name for name in folders if Path(folder, name).is_symlink()]
+        yield from ((f"{before}{name}"[start:], f"{before}{name}", LINKED) for name in sorted(linked))
+        folders[:] = [name for name in sorted(set(folders) - set(linked)) if not apart(Path(folder, name))]
+        if levels is not None and before[start:].count("/") >= levels:
             folders.clear()
-    yield from ((name_in(root, path), path, UNREADABLE) for path in unreadable)
+    yield from ((path[start:], path, UNREADABLE) for path in unreadable)
 
 
-def name_in(root: Path, path: Path) -> str:
-    """A path as it is called in a folder."""
-    return path.relative_to(root).as_posix()
+def unopened_kind(error: OSError) -> str:
+    """Return the kind of a file that cannot be opened."""
+    if isinstance(error, PermissionError):
+        return NOT_ALLOWED
+    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG) else FAILING
 
 
 def kind_of(path: Path, name: str) -> str:
     """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
-    except OSError:
-        return DANGLING
+    except OSError as error:
+        return DANGLING if unopened_kind(error) == VANISHED else unopened_kind(error)
     if not stat.S_ISREG(mode):
         return NO_FILE
     return HIDDEN if any(part.startswith(".") for part in name.split("/")) else ending_of(path.name)
-
-
-def readable(name: str) -> str:
-    """A file's name as text that can be written as UTF-8, whatever bytes it has.
-
-    >>> readable("caf\\udce9.pdf")
-    'caf\\\\xe9.pdf'
-    """
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

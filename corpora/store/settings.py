@@ -12,6 +12,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from corpora.errors import InputError
@@ -108,20 +109,22 @@ def bind(kind: type[Settings], table: Mapping[str, Json], where: str) -> Setting
     where: the table's name in the recipe, for messages (`duplicates`, `source[2]`)
     Raises InputError for an unknown key (naming the nearest known one), a missing one and a wrong type.
     """
-    hints = get_type_hints(kind)
-    kinds = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    kinds, needed = _fields(kind)  # type: ignore[arg-type]
     for key in table:
         if key not in kinds:
             raise InputError(unknown_key(key, list(kinds), where))
     values = {key: convert(value, kinds[key], f"{where}.{key}") for key, value in table.items()}
-    missing = [
-        field.name
-        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if field.default is field.default_factory is dataclasses.MISSING and field.name not in values
-    ]
-    if missing:
+    if missing := [name for name in needed if name not in values]:
         raise InputError(f"{where} lacks the key {missing[0]!r}: it has no default, so it must be given.")
     return kind(**values)
+
+
+@cache
+def _fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the types of a dataclass's fields by name, and the names of those without a default."""
+    hints, fields = get_type_hints(kind), dataclasses.fields(kind)
+    needed = (field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING)
+    return {field.name: hints[field.name] for field in fields}, tuple(needed)
 
 
 def unknown_key(key: str, existing: Sequence[str], where: str) -> str:

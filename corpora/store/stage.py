@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
 
+from corpora.errors import FileFault, raise_all
 from corpora.store.current_record import building
 from corpora.store.damage import SEAL_BYTES, Damaged, digest_in
 from corpora.store.ledger import Ledger
@@ -310,12 +311,21 @@ def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan], distruste
     """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
 
     distrusted: paths of files that are known to be damaged; a part that has one is not finished
+    Raises FileFault for all raw files that cannot be read, once the other parts are built.
     """
 
     def size(path: str) -> int | None:
         return None if path in distrusted else place.size(path)
 
-    return [_finished_part(place, stage, plan, size) or build_part(place, stage, plan) for plan in plans]
+    parts: list[Part] = []
+    faults: list[FileFault] = []
+    for plan in plans:
+        try:
+            parts.append(_finished_part(place, stage, plan, size) or build_part(place, stage, plan))
+        except FileFault as fault:
+            faults.append(fault)
+    raise_all(faults)
+    return parts
 
 
 def _finished_part(place: Place, stage: Stage, plan: PartPlan, size: Callable[[str], int | None]) -> Part | None:

@@ -46,13 +46,16 @@ def load_recipe(
     """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
     arrays_without_pandas()
     from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
+    from flows.recipes.settings.engine import check_engine
     from flows.recipes.tables import read_override, resolved_store
 
     if (name is None) == (source is None):
         raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
-    pairs = dict(read_override(text) for text in [*(overrides or []), *([f"engine={engine}"] if engine else [])])
+    given = [read_override(text) for text in overrides or []]
+    pairs = dict([*given, *([("engine", engine)] if engine else [])])
     if source is not None:
-        recipe = _folder_recipe(source, pairs)
+        recipe = _folder_recipe(source, dict(given))
+        recipe = replace(recipe, engine=check_engine(engine)) if engine else recipe
     elif name in shipped_recipes() and not Path(str(name)).is_file():
         recipe = shipped_recipe(str(name), Path.cwd(), pairs)
     else:

@@ -210,7 +210,7 @@ def preview(
     from corpora.judging.statistics_build import needs_statistics
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
-    from flows.recipes.guesses.fitted_defaults import fitted_line
+    from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 
     named = {entry.source.name for entry in load_recipe(recipe).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
@@ -229,7 +229,8 @@ def preview(
         )
     for item in preview_source(entry, looked.files, number, say):
         console.print(show_preview(item))
-    say(*filter(None, [*looked.lines, fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""]))
+    fitted = fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""
+    say(*filter(None, [*looked.lines, fitted, chosen_line(loaded.name, loaded.chosen or {})]))
     return 0
 
 

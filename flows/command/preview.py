@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Record
+from corpora.sources.contract import RawFile, Record, unhashed_files
 from corpora.sources.passed_over import look
 from flows.recipes.guesses.fields import (
     WITHOUT,
@@ -24,7 +23,10 @@ from flows.recipes.guesses.fields import (
 )
 from flows.recipes.lock import files_of, read_lock, stores_apart
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.recipes.settings.privacy import visible
 from flows.run.inputs.unread_files import looked_lines
+
+REASON = 400  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = _raw_files(files_of(entry.source, recipe)), entry.source
+    files, source = unhashed_files(files_of(entry.source, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
     kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
     without = without_text(guesses).get(source.name, set())
@@ -90,10 +92,10 @@ def preview_source(
     tell: called for files that cannot be read, where the source leaves them out
     """
 
-    def leave_out(fault: UnreadableFile) -> None:
+    def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {fault.reason}")
+        tell(f"{entry.source.name}: left out as unreadable: {visible(fault.reason, REASON)}")
 
     for record in islice(sample_records(entry.source, files, leave_out), number):
         yield preview_record(record, entry)
@@ -124,8 +126,3 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         steps=tuple(passed),
         verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
     )
-
-
-def _raw_files(named_paths: Sequence[tuple[str, Path]]) -> list[RawFile]:
-    """Return the files of a source; they are not hashed, because a dump may have many gigabytes."""
-    return [RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in named_paths]

@@ -11,7 +11,7 @@ digest removed, is read as it is; the next run seals it again.
 import itertools
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -20,16 +20,16 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.judging.documents import raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files, readable, split_glob
 from corpora.sources.files.guessing import FoundText
-from corpora.sources.passed_over import Apart, Looked, look, nowhere
+from corpora.sources.passed_over import Apart, Looked, absolute, look, nowhere, unopened_kind
 from corpora.store.damage import Damaged, digest_in, seal, unseal
 from corpora.store.manifest import Manifest, fingerprint
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import bind
 from flows.recipes.guesses.fields import WITHOUT, Guessed, guess_new, refuse_nothing_left, without_text
 from flows.recipes.guesses.fitted_defaults import Fitted
-from flows.recipes.recipe import Recipe
+from flows.recipes.recipe import Recipe, SourceEntry
 from trainer.jobs.start import Start
 
 VERSION = 2
@@ -62,6 +62,7 @@ class Lock:
     fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
     guessed: for each source whose recipe does not name the text field, the names that were guessed
     fitted:  for a folder without a recipe, what its defaults were fitted to
+    chosen:  for a folder without a recipe, what `--set` gave it
     start:   the model that training begins with; each run looks it up and it is written nowhere
     teacher: the model that it learns from, likewise
     """
@@ -74,6 +75,7 @@ class Lock:
     fetched: Mapping[str, Any] = field(default_factory=dict)
     guessed: Guessed = field(default_factory=dict)
     fitted: Fitted | None = None
+    chosen: Mapping[str, str] = field(default_factory=dict)
     start: Start | None = None
     teacher: Start | None = None
 
@@ -181,9 +183,10 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
 
     A file is identified by its content. Reads every raw file once; later runs ask `cache`.
     """
-    now = {entry.source.name: hash_files(files_of(entry.source, recipe), cache) for entry in recipe.sources}
+    unopened: dict[str, list[tuple[str, str, str]]] = {}
+    now = {entry.source.name: _hashed(entry, recipe, cache, unopened) for entry in recipe.sources}
     here = {name: {file.sha256: file.path for file in files} for name, files in now.items()}
-    lock = _without_gone_unread(_without_gone_sources(lock, set(now)), here)
+    lock = _without_gone_unread(without_files(lock, lambda name, file: name not in now), here)
     generations = [
         {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
@@ -209,11 +212,34 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
             generations=tuple(generations),
             guessed=guessed,
             fitted=lock.fitted if recipe.fitted is None else recipe.fitted,
+            chosen=lock.chosen if recipe.chosen is None else recipe.chosen,
         ),
         added=added,
-        looked=look_around(recipe, now, set().union(*without.values())),
+        looked=look_around(recipe, now, set().union(*without.values()), unopened),
         guesses=guesses,
     )
+
+
+def _hashed(
+    entry: SourceEntry, recipe: Recipe, cache: StatCache, unopened: dict[str, list[tuple[str, str, str]]]
+) -> list[RawFile]:
+    """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError.
+
+    An object store that fails ends the run: its objects are there again when it answers.
+    """
+    files = files_of(entry.source, recipe)
+    if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
+        return hash_files(files, cache)
+    faults: list[tuple[str, Path, OSError]] = []
+    hashed = hash_files(files, cache, lambda *fault: faults.append(fault))
+    if len(faults) > len(hashed):
+        _, path, error = faults[0]
+        raise InputError(
+            f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
+            f"{readable(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
+        ) from error
+    unopened[entry.source.name] = [(name, str(path.absolute()), unopened_kind(error)) for name, path, error in faults]
+    return hashed
 
 
 def files_of(source: Source, recipe: Recipe) -> list[tuple[str, Path]]:
@@ -276,55 +302,53 @@ def _is_written(folder: Path, store: Path) -> bool:
 
 
 def look_around(
-    recipe: Recipe, files_by_source: Mapping[str, Sequence[RawFile]], without_text: Collection[str] = ()
+    recipe: Recipe,
+    files_by_source: Mapping[str, Sequence[RawFile]],
+    without_text: Collection[str],
+    unopened: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> dict[str, Looked]:
     """Return, by source, the files that are where its raw files are but that no source reads.
 
     files_by_source: the raw files of each; without_text: paths of those that hold none
+    unopened: (name, path, kind) of those that could not be opened
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
-    read = {str(raw_path(file.path).absolute()) for files in left.values() for file in files}
-    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without_text}
+    read = {absolute(file.path) for files in left.values() for file in files}
+    kinds = {absolute(path): WITHOUT for path in without_text}
     return {
-        entry.source.name: look(entry.source, left[entry.source.name], read, stores_apart(entry.source, recipe), kinds)
+        entry.source.name: look(
+            entry.source,
+            left[entry.source.name],
+            read,
+            stores_apart(entry.source, recipe),
+            kinds,
+            unopened.get(entry.source.name, ()),
+        )
         for entry in recipe.sources
     }
 
 
 def _without_gone_unread(lock: Lock, here: Mapping[str, Mapping[str, str]]) -> Lock:
-    """Return the lock without files that ended a run and are gone, and without generations that were theirs alone.
+    """Return the lock without files that ended a run and are gone.
 
     here: by source, sha256 -> path of its files
     """
     gone = {(file.source, file.sha256) for file in lock.unread if file.sha256 not in here.get(file.source, {})}
-    if not gone:
-        return lock
     kept = tuple(file for file in lock.unread if (file.source, file.sha256) not in gone)
-    left = [_without(entry, gone) if entry else entry for entry in lock.generations]
-    return _with_generations(
-        replace(lock, unread=kept),
-        [files if files or not e else None for files, e in zip(left, lock.generations, strict=True)],
-    )
+    return without_files(replace(lock, unread=kept), lambda name, file: (name, file.sha256) in gone)
 
 
-def _without(
-    entry: Mapping[str, tuple[RawFile, ...]], gone: Collection[tuple[str, str]]
-) -> dict[str, tuple[RawFile, ...]]:
-    """Return a generation without some files, each given by its source and sha256."""
-    left = {name: tuple(f for f in files if (name, f.sha256) not in gone) for name, files in entry.items()}
-    return {name: files for name, files in left.items() if files}
-
-
-def _without_gone_sources(lock: Lock, names: Collection[str]) -> Lock:
-    """Return the lock without sources that the recipe no longer names, and without generations that were theirs alone.
-
-    A generation that came without files (a forget is one) stays.
+def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
+    """Return the lock without some raw files, each given with its source, and without generations that were theirs
+    alone. A generation that came without files (a forget is one) stays.
     """
     left = [
-        None if entry and not set(entry) & set(names) else {name: f for name, f in entry.items() if name in names}
+        {name: kept for name, files in entry.items() if (kept := tuple(f for f in files if not is_gone(name, f)))}
         for entry in lock.generations
     ]
-    return _with_generations(lock, left)
+    return _with_generations(
+        lock, [files if files or not was else None for files, was in zip(left, lock.generations, strict=True)]
+    )
 
 
 def _with_generations(lock: Lock, left: Sequence[Mapping[str, tuple[RawFile, ...]] | None]) -> Lock:

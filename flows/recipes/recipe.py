@@ -27,7 +27,7 @@ from flows.recipes.model_table import OF_START, ModelEntry, read_model_table
 from flows.recipes.settings.bounds import Bound, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
-from flows.recipes.settings.privacy import Privacy
+from flows.recipes.settings.privacy import Privacy, printable
 from flows.recipes.settings.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -42,6 +42,7 @@ from flows.recipes.tables import (
     same_name,
     table_of,
     toml,
+    toml_lines,
     with_paths,
 )
 from shards.builders.segments.pairs import SegmentPairInput
@@ -66,6 +67,8 @@ NAMED = ("vocabulary", "shards")  # one table, or several with names
 KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
+# A rule that drops much is reported above a fifth and stops above half; damage stops where it is most of a folder.
+BOUNDS_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_share": 0.5}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class SourceEntry:
     weight:    weight of its words in the vocabulary
     fetch:     where its raw files come from, if they are not just there
     on_damage: what becomes of a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
-               out, which the lock then says
+               out, which the lock then says, and one that cannot be opened to a later run
     license:   under which licence texts are whose records state none ("CC-BY-SA-4.0"): told by the card of an export,
                it decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
     """
@@ -112,6 +115,8 @@ class Recipe:
     """A whole run. `engine`: where its parts are built, "local" or the address of a Dask scheduler.
 
     fitted: what the defaults of a folder were fitted to; None of a recipe that a person wrote
+    chosen: what `--set` gave a folder, now and earlier, which its lock keeps; None of a recipe that a person wrote
+    replaces: the text of the folder's recipe without what is new now
     """
 
     name: str
@@ -133,6 +138,8 @@ class Recipe:
     path: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     fitted: Fitted | None = None
+    chosen: Mapping[str, str] | None = None
+    replaces: str = ""
 
     def artifact_name(self, entry: str) -> str:
         """Return what the artifacts of a named table are called in the store."""
@@ -424,10 +431,15 @@ def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Rec
 
 
 def settle_recipe(recipe: Recipe) -> None:
-    """Write a recipe that has no file yet to its place, so that its lock and its store are next to it."""
-    if recipe.path is None or recipe.path.exists():
+    """Write a recipe that has no file yet to its place, so that its lock and its store are next to it.
+
+    That of a folder is written again where `--set` changed it and no person did.
+    """
+    if recipe.path is None:
         return
     try:
+        if recipe.path.exists() and not (recipe.replaces and recipe.path.read_text("utf-8") == recipe.replaces):
+            return
         recipe.path.parent.mkdir(parents=True, exist_ok=True)
         recipe.path.write_text(recipe.text, encoding="utf-8")
     except OSError as error:
@@ -438,7 +450,8 @@ def settle_recipe(recipe: Recipe) -> None:
 
 def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
-    tables = (fitted or Fitted()).to_toml()
+    fitted = fitted or Fitted()
+    tables = replace(fitted, tables=merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)).to_toml()
     whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
     name = shortened(whole)
     return (
@@ -448,6 +461,21 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
         'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
         f"{tables}[vocabulary]\nsize = 8000\n"
     )
+
+
+def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
+    """Return the text of a folder's recipe with some settings put in; the comments on the text of its tables stay.
+
+    overrides: which `parse_recipe` has accepted
+    """
+    if not overrides:
+        return text
+    table = toml_table(text)
+    for key, value in overrides.items():
+        override(table, key, value)
+    comments = [line for line in text.splitlines() if line.startswith("#")]
+    given = [f"# Set with --set, and remembered: {printable(f'{key}={value}')}" for key, value in overrides.items()]
+    return "\n".join([*comments, *given, *toml_lines(table)]) + "\n"
 
 
 def shortened(name: str) -> str:

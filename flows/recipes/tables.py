@@ -109,6 +109,30 @@ def leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+def toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a recipe's tables as lines of TOML: first the values that are in none.
+
+    >>> print("\\n".join(toml_lines({"step": [{"kind": "mine"}], "rules": {"c4": {"enabled": False}}, "seed": 7})))
+    seed = 7
+    [[step]]
+    kind = "mine"
+    [rules]
+    c4.enabled = false
+    """
+    several = {
+        key: isinstance(value, list) and all(isinstance(v, Mapping) for v in value) for key, value in tables.items()
+    }
+    yield from _toml_pairs({k: v for k, v in tables.items() if not (several[k] or isinstance(v, Mapping))})
+    for key, value in tables.items():
+        for table in value if several[key] else [value] if isinstance(value, Mapping) else []:
+            yield f"[[{key}]]" if several[key] else f"[{key}]"
+            yield from _toml_pairs(table)
+
+
+def _toml_pairs(table: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {toml(value)}" for key, value in leaves(table))
+
+
 def toml(value: Any) -> str:
     """Return a value as TOML writes it, on one line.
 

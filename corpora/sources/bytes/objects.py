@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from corpora.errors import InputError
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
 from corpora.store.places.object_store import ObjectFile
@@ -188,8 +190,13 @@ def _refused(error: InputError, address: str) -> OSError:
 
 
 def named_or_open(path: Path, buffering: int = -1) -> Any:
-    """Return what a library that opens files by name takes: a file's path, an open object. buffering: 0 for none"""
-    return path.open("rb", buffering) if isinstance(path, ObjectPath) else path
+    """Return what a library that opens files by name takes: a file's path; an open file of an object, or of a path that
+    is not UTF-8, which Arrow does not take as text. buffering: 0 for none
+    """
+    if isinstance(path, ObjectPath):
+        return path.open("rb", buffering)
+    name = os.fsencode(path)
+    return path if name.decode(errors="replace") == str(path) else pa.OSFile(name)
 
 
 def column_bytes(path: Path) -> int:

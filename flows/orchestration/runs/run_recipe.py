@@ -26,7 +26,7 @@ from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
 from flows.orchestration.runs.unchanged_run import SERVERLESS, whole_in_the_store
 from flows.orchestration.server.api_recorder import answering_api, recorded
-from flows.recipes.guesses.fitted_defaults import fitted_line
+from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
 from flows.recipes.settings.engine import LOCAL
@@ -337,7 +337,8 @@ def input_lines(
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
     looked = looked_lines(resolved.looked, recipe.privacy.samples)
     fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
-    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted]
+    chosen = chosen_line(recipe.name, recipe.chosen or {})
+    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), fitted, chosen]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""

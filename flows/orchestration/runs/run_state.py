@@ -20,6 +20,7 @@ from flows.orchestration.pages.page_artifacts import conclusion, line
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.rebuild_damaged import DamageTracker
+from flows.run.faults.unread_records import unread_lines
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
 from flows.run.record.bounds import crossings
@@ -138,6 +139,8 @@ class RunState:
         self.tell(line(record, manifest))
         if notice := manifest.facts.get("notice"):
             self.warn(f"{manifest.stage_folder}: {notice}")
+        for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
+            self.warn(unread)
         if manifest.kind == "shards" and (empty := nothing_said(manifest.name, manifest)):
             self.warn(empty)
 

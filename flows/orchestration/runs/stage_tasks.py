@@ -24,7 +24,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from corpora.errors import InputError, UnreadableFile
+from corpora.errors import FileFault, InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest
 from corpora.store.stage import PartPlan, Stage, Survey
@@ -57,6 +57,7 @@ from flows.orchestration.server.embedded import is_of_home
 from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.skipped_files import leave_out
+from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
 from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
@@ -196,7 +197,7 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
     Raises what a stage raised, and InputError if workers ended for any other reason.
     """
     run, recipe = performer.run, performer.run.recipe
-    before = len(run.lock.quarantine)
+    quarantined = len(run.lock.quarantine)
     while True:
         try:
             return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn)
@@ -205,11 +206,13 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
         except WorkerDied as error:
             barred = run.lock.quarantine
             to_blame = run.deaths[error.reading] > RETRIES and error.reading not in barred
-            if not to_blame or len(barred) - before == MOST:
+            if not to_blame or len(barred) - quarantined == MOST:
                 raise InputError(no_record_to_blame(error)) from error
             run.lock = quarantine_record(recipe, run.lock, error, run.tell)
-        except UnreadableFile as fault:
-            run.lock = leave_out(recipe, run.lock, [fault, *performer.take_unreadable()], run.warn)
+        except FileFault as fault:
+            before = run.lock
+            run.lock = leave_out(recipe, before, [fault, *performer.take_unreadable()], run.warn)
+            run.looked = with_lost(run.looked, before, run.lock)
 
 
 class Performer:
@@ -220,7 +223,7 @@ class Performer:
         self.tasks = tasks
         self._progress = progress
         self._planned = self._built = 0
-        self._unreadable: list[UnreadableFile] = []
+        self._unreadable: list[FileFault] = []
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
@@ -234,8 +237,8 @@ class Performer:
         try:
             self._build_missing(builds)
             return [self._finish(build, started) for build in builds]
-        except UnreadableFile:
-            self._unreadable += [other for build in builds for other in build.met(UnreadableFile)]
+        except FileFault:
+            self._unreadable += [other for build in builds for other in build.met(FileFault)]
             raise
         except Damaged as fault:
             for other in {other.path: other for build in builds for other in build.met(Damaged)}.values():
@@ -243,7 +246,7 @@ class Performer:
                     mending.distrust(other)
             raise
 
-    def take_unreadable(self) -> list[UnreadableFile]:
+    def take_unreadable(self) -> list[FileFault]:
         """Return the unreadable raw files that parallel tasks met since the last call."""
         taken, self._unreadable = self._unreadable, []
         return taken

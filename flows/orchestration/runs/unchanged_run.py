@@ -10,8 +10,7 @@ Cost: reading the store's manifests and records, and the inputs of plans; some t
 import time
 from collections.abc import Sequence
 
-from corpora.errors import InputError, UnreadableFile
-from corpora.store.damage import Damaged
+from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage
 from flows.orchestration.runs.run_state import RunState
@@ -49,7 +48,7 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
 
     try:
         outcome = run_recipe(run.place, run.recipe, run.lock, perform)
-    except (Incomplete, Damaged, UnreadableFile, InputError):
+    except (Incomplete, InputError):
         return None  # a full run meets the same, and reports it
     run.stages, run.manifests = stages, manifests
     return outcome

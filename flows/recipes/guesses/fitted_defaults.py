@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flows.recipes.tables import leaves, toml
+from corpora.errors import InputError
+from flows.recipes.settings.privacy import visible
+from flows.recipes.tables import dotted, key_parts, toml_lines
+
+SHOWN = 120  # characters of a setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +31,40 @@ class Fitted:
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
-        tables = [
-            "\n".join([f"[{name}]", *(f"{key} = {toml(value)}" for key, value in leaves(table))])
-            for name, table in self.tables.items()
-        ]
-        return "\n".join([*comments, *tables]) + "\n\n"
+        return "\n".join([*comments, *toml_lines(self.tables)]) + "\n\n"
+
+
+def chosen_line(name: str, chosen: Mapping[str, str]) -> str:
+    """Return what a run reports of the settings that a folder was given earlier or now; "" where there are none."""
+    if not chosen:
+        return ""
+    listed = ", ".join(visible(f"{key}={value}", SHOWN) for key, value in chosen.items())
+    first = next(iter(chosen))
+    return f"{name}: set for this folder, and remembered by its lock: {listed}. To forget one: --set {first}=."
+
+
+def with_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
+    """Return the settings of a folder after some `--set`: a value without text forgets one. Raises InputError.
+
+    >>> with_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
+    {'source.encoding': 'utf-8'}
+    """
+    new = {_without_name(key, source): value.strip() for key, value in given.items()}
+    if strange := [key for key, value in new.items() if not value and key not in remembered]:
+        listed = ", ".join(remembered) or "nothing"
+        raise InputError(
+            f"--set {strange[0]}= forgets what was set for this folder, and that was not: remembered is {listed}. To "
+            f"set an empty text: --set '{strange[0]}=\"\"'."
+        )
+    kept = {key: value for key, value in remembered.items() if key not in new}
+    return kept | {key: value for key, value in new.items() if value}
+
+
+def _without_name(key: str, source: str) -> str:
+    """Return a key of `--set` without the name or number of the folder's only source."""
+    first, *rest = key_parts(key)
+    named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
+    return dotted([first, *rest[named:]])
 
 
 def fitted_line(name: str, fitted: Fitted) -> str:

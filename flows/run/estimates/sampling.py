@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault
 from corpora.judging.documents import cut_files, naming_file
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
@@ -146,7 +146,7 @@ def sample_source(
         try:
             _read(source, read, began + seconds)
             reads.append(read)
-        except UnreadableFile:
+        except FileFault:
             unreadable.append(read)
     spent, read_bytes = time.process_time() - began, sum(read.read_bytes for read in reads)
     weights = [(read, raw_bytes * read.parse / max(1, read.read_bytes)) for read in reads]
@@ -190,7 +190,7 @@ def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float) -> list[_R
 
 
 def _read(source: Source, read: _Read, deadline: float) -> None:
-    """Read a slice, and parse about as many bytes of its records as it says. Raises UnreadableFile."""
+    """Read a slice, and parse about as many bytes of its records as it says. Raises FileFault."""
     piece, whole = read.piece, _size(read.piece)
     packed = is_packed(piece.file.name)
     look_through = max(FOUND * read.parse, SLICE_BYTES)

@@ -30,7 +30,7 @@ from flows.run.record.ledger_balance import readable_bytes
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing that stays.
 
-    Raises UnreadableFile if raw files cannot be cut.
+    Raises FileFault if raw files cannot be cut.
     """
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)

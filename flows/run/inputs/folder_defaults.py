@@ -20,17 +20,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from corpora.judging.steps.rules import failures, switched_off
-from corpora.sources.contract import RawFile, Record, Source
+from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
-from flows.recipes.guesses.fitted_defaults import Fitted
+from flows.recipes.guesses.fitted_defaults import Fitted, with_chosen
 from flows.recipes.guesses.template_hint import fitting_template
 from flows.recipes.lock import files_of, read_lock
 from flows.recipes.new_recipe import template_tables
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, shortened
+from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, shortened, with_overrides
 from flows.recipes.tables import merged_tables
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
@@ -42,17 +42,31 @@ READ_BYTES = 1_000_000  # of records, of a folder of less than a hundred times a
 KINDS = {"tickets": "short texts", "legal": "legal texts", "books": "books"}
 SHOWN = 4  # rules that are named
 OF_TEMPLATES = ("rules", "documents", "duplicates")
-TABLES_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000}}  # reported above a fifth, stops above half
 
 
 def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError."""
+    """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError.
+
+    overrides: of `--set`, over those that the lock remembers
+    """
+    if readable(str(source.resolve())) != str(source.resolve()):
+        raise InputError(
+            f"--source {readable(str(source))}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
+        )
     path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: Fitted) -> Recipe:
-        recipe = parse_recipe(folder_recipe(source, str(store), fitted), path, overrides)
-        return replace(recipe, fitted=fitted if fitted.looked_at or not lock.generations else None)
+        plain = folder_recipe(source, str(store), fitted)
+        name = parse_recipe(plain, path, {}).sources[0].source.name
+        chosen = with_chosen(lock.chosen, overrides, name)
+        return replace(
+            parse_recipe(plain, path, chosen),
+            text=with_overrides(plain, chosen),
+            fitted=fitted if fitted.looked_at or not lock.generations else None,
+            chosen=chosen,
+            replaces=with_overrides(plain, lock.chosen),
+        )
 
     if lock.fitted is None and lock.generations:
         return parse(Fitted())
@@ -70,8 +84,7 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
 def _sample(recipe: Recipe) -> list[Record]:
     """Sample records from all over a folder, but none of files that cannot be read."""
     [entry] = recipe.sources
-    named_files = files_of(entry.source, recipe)
-    files = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in named_files]
+    files = unhashed_files(files_of(entry.source, recipe))
     kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
     without = without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
@@ -84,8 +97,9 @@ def _read(source: Source, files: Sequence[RawFile]) -> list[Record]:
     while files:
         try:
             sample = sample_source(source, files, math.inf, READ_BYTES)
-        except UnreadableFile as fault:  # it cannot be cut; a run leaves it out
-            files = [file for file in files if file.path != fault.path]
+        except FileFault as fault:  # these cannot be cut; a run leaves them out
+            cut = {each.path for each in (fault, *fault.others)}
+            files = [file for file in files if file.path not in cut]
         else:
             return [r for r in sample.sampled if r.drop is None and r.text.strip()]
     return []
@@ -101,11 +115,11 @@ def _by_template(records: Sequence[Record]) -> Fitted:
     """Fit the template that the texts look like."""
     match = fitting_template([record.text for record in records])
     if match is None:
-        return Fitted(looked_at=len(records), tables=TABLES_OF_FOLDERS)
+        return Fitted(looked_at=len(records))
     template, sign = match
     tables = {name: table for name, table in template_tables(template).items() if name in OF_TEMPLATES}
     why = f"{KINDS[template]} ({sign}): rules of the template `{template}`"
-    return Fitted(looked_at=len(records), why=(why,), tables=merged_tables(TABLES_OF_FOLDERS, tables))
+    return Fitted(looked_at=len(records), why=(why,), tables=tables)
 
 
 def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: Fitted) -> Fitted:

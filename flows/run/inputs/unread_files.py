@@ -3,15 +3,16 @@
 File names may name a person, so they are shown only if the recipe lets text be shown.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from corpora.sources.files.endings import PDF_ENDINGS
 from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
-from corpora.sources.passed_over import EMPTY, FileGroup, Looked
+from corpora.sources.passed_over import EMPTY, MOST_NAMES, UNOPENED, FileGroup, Looked
 from flows.recipes.guesses.fields import guess_line, to_guess
-from flows.recipes.lock import ResolvedLock
+from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import TITLE_CHARACTERS, visible
 from flows.run.record.counts_text import counted
@@ -29,6 +30,8 @@ def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
 def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
 
+    What could not be opened is named all the same: it may hold text.
+
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
     ['Not read: 1,468 files of docs; the report lists them.']
@@ -38,11 +41,36 @@ def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     counts = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
     line = "; ".join([*counts, "the report lists them."])
     listed = [f"{line[0].upper()}{line[1:]}"] if counts else []
-    return [*listed, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
+    groups = {source: [group for group in of.passed_over if group.kind in UNOPENED] for source, of in looked.items()}
+    words = {source: groups_in_words(of, privacy == "text") for source, of in groups.items() if of}
+    unopened = [f"{source}: could not be opened: {of}. A run reads them once it can." for source, of in words.items()]
+    return [*listed, *unopened, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
 
 
 def _numbers(of: Mapping[str, int]) -> str:
     return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
+
+
+def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mapping[str, Looked]:
+    """Return what is reported of the files after some that were to be read were lost during the run.
+
+    before, after: the lock, which does not name the lost ones any more
+    """
+    names = {source: _names(before, source) - _names(after, source) for source in looked}
+    return {
+        source: replace(of, num_read=of.num_read - gone.total(), passed_over=(_lost(gone), *of.passed_over))
+        if (gone := names[source])
+        else of
+        for source, of in looked.items()
+    }
+
+
+def _names(lock: Lock, source: str) -> Counter[str]:
+    return Counter(file.name for generation in lock.generations for file in generation.get(source, ()))
+
+
+def _lost(names: Counter[str]) -> FileGroup:
+    return FileGroup(kind="file lost during the run", number=names.total(), names=tuple(sorted(names)[:MOST_NAMES]))
 
 
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
@@ -84,8 +112,8 @@ def _in_words(group: FileGroup, named: bool) -> str:
 
 
 def _words(group: FileGroup) -> tuple[str, str]:
-    first, _, rest = group.kind.partition(" without ")
-    plural = f"{first}s without {rest}" if rest else f"{group.kind}s"
+    first, _, rest = group.kind.partition(" ") if group.kind.startswith("file ") else (group.kind, "", "")
+    plural = f"{first}s {rest}" if rest else f"{group.kind}s"
     return {
         "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),
         EMPTY: ("is empty", "are empty"),

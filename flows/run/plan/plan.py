@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from corpora.errors import UnreadableFile
+from corpora.errors import FileFault
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json, Manifest
 from corpora.store.places.place import Place
@@ -59,7 +59,7 @@ def plan_run(
             run_recipe(place, recipe, lock, partial(_look, place, damage, planned))
         except _Unbuilt:
             return planned + _following(recipe, planned)
-        except UnreadableFile as fault:
+        except FileFault as fault:
             lock = leave_out(recipe, lock, [fault], tell)
             continue
         except Damaged as fault:

@@ -159,8 +159,11 @@ class RunRecord:
 
 
 def sealed(value: Any) -> bytes:
-    """Return a dataclass in a form for the store: JSON, with its own digest."""
-    return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode())
+    """Return a dataclass in a form for the store: JSON, with its own digest.
+
+    Half a character, as in a path that is not UTF-8, is escaped, and read again as it was.
+    """
+    return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
 def unsealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:

@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from flows.orchestration.runs.run_recipe import input_lines
 from flows.recipes.guesses.fitted_defaults import Fitted
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe
+from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, settle_recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
 
 TICKETS = [f"Hello, the printer in room {n} is broken again. Please call {n * 37} back, thanks." for n in range(120)]
@@ -89,6 +89,36 @@ def test_what_the_user_sets_counts(tmp_path: Path) -> None:
     documents = recipe.sources[0].documents
     assert documents.rules.gopher.min_words == 7 and not documents.rules.repetition.enabled
     assert documents.language.keep == ()
+
+
+def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
+    """Fails where `--set` is forgotten by the next run or plan, cannot be replaced or dropped, or is not in the recipe
+    that is kept."""
+    folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
+    assert run(recipe_of_folder(folder, store, {"vocabulary.size": "600", "source.f.fields.key": "text"}))
+    plain = recipe_of_folder(folder, store, {})
+    assert plain.chosen == {"vocabulary.size": "600", "source.fields.key": "text"}
+    assert plain.path is not None
+    assert "# Set with --set, and remembered: vocabulary.size=600\n" in plain.text
+    for kept in (plain, parse_recipe(plain.text, plain.path, {})):
+        assert kept.vocabularies[0].settings == plain.vocabularies[0].settings
+        assert kept.sources == plain.sources and kept.sources[0].source.settings()["fields"] == {"key": "text"}
+    [line] = [line for line in input_lines(plain, resolve(plain, Lock(), StatCache())) if "remembered" in line]
+    assert "vocabulary.size=600, source.fields.key=text. To forget one: --set vocabulary.size=." in line
+    changed = recipe_of_folder(folder, store, {"vocabulary.size": "700", "source.1.fields.key": ""})
+    assert changed.chosen == {"vocabulary.size": "700"}
+    settle_recipe(plain)
+    settle_recipe(changed)
+    assert plain.path.read_text(encoding="utf-8") == changed.text != plain.text
+    plain.path.write_text("# mine\n", encoding="utf-8")
+    settle_recipe(changed)
+    assert plain.path.read_text(encoding="utf-8") == "# mine\n", "what a person wrote stays"
+    run(changed)
+    assert recipe_of_folder(folder, store, {}).chosen == {"vocabulary.size": "700"}
+    with pytest.raises(InputError, match=r"--set seed= forgets .* remembered is vocabulary\.size\."):
+        recipe_of_folder(folder, store, {"seed": " "})
+    dropped = recipe_of_folder(folder, store, {"vocabulary.size": ""})
+    assert dropped.chosen == {} and dropped.vocabularies != changed.vocabularies and "# Set with" not in dropped.text
 
 
 def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from small_recipe import Run, World, new_world, note, prose, run_lock
 
-from corpora.errors import InputError, UnreadableFile
-from corpora.sources.contract import RawFile
+from corpora.errors import FileFault, InputError, LostFile, UnreadableFile
+from corpora.sources.contract import RawFile, StatCache
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, read_lock, write_lock
+from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.run.faults.skipped_files import leave_out, left_out_lines
+from flows.run.inputs.unread_files import totals_lines
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import accounts_of
 
@@ -56,16 +57,20 @@ def world_of(folder: Path, **files: bytes) -> World:
     return world
 
 
-def run(world: World, **overrides: str) -> tuple[Run, list[str]]:
-    """Run as under the orchestrator: without files that cannot be read, where the recipe says so; and what was said."""
+def run(world: World, meanwhile: Callable[[], object] = int, **overrides: str) -> tuple[Run, list[str]]:
+    """Run as under the orchestrator: without files that cannot be read, where the recipe says so; and what was said.
+
+    meanwhile: happens once the raw files are known
+    """
     recipe, lock = world.resolved(**overrides)
     assert recipe.lock_path is not None
     write_lock(recipe.lock_path, lock)
+    meanwhile()
     said = left_out_lines(recipe, lock)
     while True:
         try:
             return run_lock(Place(recipe.store), recipe, lock), said
-        except UnreadableFile as fault:
+        except FileFault as fault:
             lock = leave_out(recipe, lock, [fault], said.append)
 
 
@@ -145,17 +150,79 @@ def fault_of(world: World, name: str = "bad.jsonl.gz") -> UnreadableFile:
     return UnreadableFile(f"{found.path} is damaged.", "notes", found.name, found.sha256, found.path)
 
 
-def test_what_changes_while_it_is_read_is_not_left_out(tmp_path: Path) -> None:
+def test_what_changes_while_it_is_read_is_not_put_on_the_list(tmp_path: Path) -> None:
     """Fails where a file that somebody writes just now is put on the list under bytes that nobody read."""
     world = world_of(tmp_path, **{"bad.jsonl.gz": b"bad"})
     recipe, lock = world.resolved()
     fault = fault_of(world)
-    Path(fault.path).write_bytes(b"other")
-    with pytest.raises(InputError, match="changed while it was read"):
-        leave_out(recipe, lock, [fault], print)
-    Path(fault.path).unlink()
-    with pytest.raises(InputError, match="Cannot read"):
-        leave_out(recipe, lock, [fault], print)
+    for harm, why in ((lambda path: path.write_bytes(b"other"), "changed while it"), (Path.unlink, "Cannot read")):
+        harm(Path(fault.path))
+        said: list[str] = []
+        after = leave_out(recipe, lock, [fault], said.append)
+        assert after.left_out == () and [file.name for file in after.generations[0]["notes"]] == ["good.jsonl"]
+        assert len(said) == 1 and said[0].startswith("notes: left out of this run: bad.jsonl.gz: ") and why in said[0]
+        with pytest.raises(LostFile, match=why):
+            leave_out(world.recipe(source__notes__on_damage="stop"), lock, [fault], print)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_file_that_vanishes_or_grows_is_left_to_a_later_run(grows: bool, tmp_path: Path) -> None:
+    """Fails where such a file ends the run, gives documents of bytes that the lock does not name, or is forgotten."""
+    more = MORE[: MORE.index(b"\n", 9000) + 1]
+    world = world_of(tmp_path, **{"log.jsonl": more, "cut.jsonl.gz": DAMAGED["cut.jsonl.gz"](MORE)})
+    path = tmp_path / "raw" / "notes" / "log.jsonl"
+
+    def meanwhile() -> None:
+        path.unlink()
+        if grows:
+            path.write_bytes(more + more[: more.index(b"\n") + 1])
+
+    first, said = run(world, meanwhile)
+    assert first.documents()["notes"].ledger.account("records").total == 6
+    assert [line.split(": ")[1:3] for line in said] == [
+        ["left out as unreadable", said[0].split(": ")[2]],
+        ["left out of this run", "log.jsonl"],
+    ]
+    assert "cut.jsonl.gz" in said[0] and ("changed while it was read" if grows else "No such file") in said[1]
+    assert [[file.name for file in each["notes"]] for each in on_disk(world).generations] == [
+        ["cut.jsonl.gz", "good.jsonl"]
+    ]
+    path.write_bytes(more)
+    second, said = run(world)
+    assert second.documents()["notes"].ledger.account("records").total == more.count(b"\n") and len(said) == 1
+    assert [file.name for file in on_disk(world).generations[1]["notes"]] == ["log.jsonl"]
+
+
+def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where one file without permission ends a run that leaves damage out, or a closed folder becomes empty."""
+    world = world_of(tmp_path, **{"secret.jsonl": MORE[:900], "gone.jsonl": MORE[:800]})
+    known = StatCache.sha256
+
+    def sha256(cache: StatCache, path: Path) -> tuple[int, str]:
+        if path.name in closed:
+            raise (
+                PermissionError(13, "Permission denied") if closed[path.name] else FileNotFoundError(2, "No such file")
+            )
+        return known(cache, path)
+
+    monkeypatch.setattr(StatCache, "sha256", sha256)
+    closed = {"secret.jsonl": True}
+    resolved = resolve(world.recipe(), Lock(), StatCache())
+    assert [file.name for file in resolved.added["notes"]] == ["gone.jsonl", "good.jsonl"]
+    [said] = totals_lines(resolved.looked, "text")[1:]
+    assert said.startswith("notes: could not be opened: 1 file without permission (secret.jsonl).")
+    assert "secret" not in str(totals_lines(resolved.looked, "none"))
+    with pytest.raises(InputError, match=r"secret.jsonl: Permission denied"):
+        resolve(world.recipe(source__notes__on_damage="stop"), Lock(), StatCache())
+    closed["gone.jsonl"] = False
+    with pytest.raises(InputError, match=r"2 of 3 raw files cannot be opened, such as .*Check their permissions"):
+        resolve(world.recipe(), Lock(), StatCache())
+    closed.pop("secret.jsonl")
+    assert "1 vanished file (gone.jsonl)" in str(
+        totals_lines(resolve(world.recipe(), Lock(), StatCache()).looked, "text")
+    )
 
 
 def test_a_source_of_which_nothing_is_left_ends_the_run(tmp_path: Path) -> None:
@@ -186,6 +253,7 @@ def test_without_the_right_to_show_text_no_name_is_said(tmp_path: Path) -> None:
 
 
 def test_the_fault_travels_from_a_worker() -> None:
-    fault = UnreadableFile("It is damaged.", "notes", "a.gz", "00", "/a.gz")
+    other = LostFile("It is gone.", "notes", "b.gz", "01", "/b.gz")
+    fault = UnreadableFile("It is damaged.", "notes", "a.gz", "00", "/a.gz").with_others([other])
     again = pickle.loads(pickle.dumps(fault))
-    assert str(again) == str(fault) and again.sha256 == "00"
+    assert str(again) == str(fault) and again.sha256 == "00" and str(again.others[0]) == "It is gone."

@@ -1,0 +1,53 @@
+"""Records that could not be read: a line for the terminal with how many, the first of them by name, and why.
+
+A damaged, locked or too large file or row is one record that its source drops and counts; no other record is lost by
+it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
+"""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from shlex import quote
+
+from corpora.schema import DROPPED, Dropped, dropped_rows
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.tables import open_table
+from flows.recipes.settings.privacy import Privacy, visible
+from flows.run.record.counts_text import counted
+
+REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
+NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
+
+
+def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
+    """Return a line for each reason why records of a source could not be read; none of other stages. Raises Damaged.
+
+    samples: the recipe's `privacy.samples`
+    """
+    if documents.kind != "documents":
+        return []
+    outcomes = documents.ledger.account("records").outcomes
+    numbers = {reason: outcomes.get(f"dropped: parse: {reason}", 0) for reason in REASONS}
+    folder = quote(place.at(documents.folder))
+    lines = []
+    for reason, number in numbers.items():
+        if number:
+            first = ", ".join(_named(row, samples) for row in islice(_rows(place, documents, reason), NAMED))
+            more = f" and {number - NAMED:,} more" if number > NAMED else ""
+            what = counted(number, f"record is {reason} and left out", f"records are {reason} and left out")
+            lines.append(f"{documents.name}: {what}: {first}{more}. `cloze inspect {folder}` shows them.")
+    return lines
+
+
+def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[Dropped]:
+    """Yield the dropped rows of a reason, from the parts that have some."""
+    with_some = (
+        part for part in documents.parts if part.ledger.account("records").outcomes.get(f"dropped: parse: {reason}")
+    )
+    tables = (open_table(place, documents.stage_folder, part, "dropped", DROPPED.names) for part in with_some)
+    return (row for row in dropped_rows(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
+
+
+def _named(row: Dropped, samples: str) -> str:
+    detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+    return f"{Privacy(samples).where(row.locator)}{detail}"

@@ -1,0 +1,154 @@
+"""Thirty kinds of folders as people have them: none fails, every loss is on the first screen, all else is kept.
+
+In the short tier they are run in this process, small, without workers and without an orchestrator; in the long tier by
+the command line, with a hundred thousand tiny files, a large one, and a million tiny ones.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from launched import Site, cloze
+from planted_texts import marks
+from rich.console import Console
+from ugly_folders import KINDS, Planted
+
+from corpora.build import Corpus
+from corpora.errors import FileFault
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, build_parts, list_manifests, publish, survey_stage
+from flows.command.terminal.summary import show_summary
+from flows.orchestration.runs import run_recipe
+from flows.orchestration.runs.run_recipe import execute_below
+from flows.orchestration.runs.run_state import RunState
+from flows.run.faults.skipped_files import leave_out
+from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.pipeline import Outcome
+from flows.run.pipeline import run_recipe as run_stages
+from flows.run.record.run_record import StageHistory
+
+Result = TypeVar("Result")
+SMALL = {"vocabulary.size": "1500"}
+FILES = 300  # of the kinds with many
+
+
+def perform_here(run: RunState) -> Outcome:
+    """Carry out a run in this process, without files that cannot be read."""
+    while True:
+        try:
+            outcome = run_stages(
+                run.place, run.recipe, run.lock, lambda stages: [build_here(run, each) for each in stages], run.warn
+            )
+            run.judge()
+            return outcome
+        except FileFault as fault:
+            run.lock = leave_out(run.recipe, run.lock, [fault], run.warn)
+
+
+def build_here(run: RunState, stage: Stage) -> Manifest:
+    survey = survey_stage(run.place, stage)
+    run.stages.setdefault(stage.folder, StageHistory()).begin(survey, "new", damaged=False)
+    build_parts(run.place, stage, survey.missing)
+    manifest = survey.manifest or publish(run.place, stage, survey)
+    run.end_stage(manifest, 0.0)
+    return manifest
+
+
+class HereEngine:
+    """Workers that are this process."""
+
+    workers = 1
+
+    def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        return function(*arguments)
+
+    def signs(self) -> object:
+        return None
+
+
+@contextmanager
+def engine_here(*_: object) -> Iterator[HereEngine]:
+    yield HereEngine()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def make(kind: str, folder: Path, size: int) -> Planted:
+    folder.mkdir(parents=True)
+    return KINDS[kind](folder, size)
+
+
+def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]:
+    """Run a folder as the command does; what is on the screen in the end."""
+    screen: list[str] = []
+    recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
+    finished = execute_below(recipe, home, screen.append, 1, perform_here)
+    console = Console(file=io.StringIO(), width=200)
+    show_summary(console, finished)
+    assert isinstance(console.file, io.StringIO)
+    return finished, "\n".join([*screen, console.file.getvalue()])
+
+
+def kept_marks(texts: Iterator[str]) -> Counter[str]:
+    """How many documents have each planted text; each has one, and has it once."""
+    found = [marks(text) for text in texts]
+    assert all(len(of_one) == 1 for of_one in found), found
+    return Counter(of_one[0] for of_one in found)
+
+
+def check(planted: Planted, texts: Iterator[str], screen: str) -> None:
+    assert kept_marks(texts) == Counter(f"QX{number:06d}" for number in planted.kept), screen
+    assert [said for said in (*planted.said, planted.fitted) if said not in screen] == [], screen
+    assert "nothing is unaccounted for" in screen
+    assert all(sign.isprintable() or sign == "\n" for sign in screen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
+    kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
+    monkeypatch.setattr(run_recipe, "engine_at_work", engine_here)
+    planted = make(kind, tmp_path / kind, FILES)
+    sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}
+    run, screen = run_here(tmp_path / kind, home, **SMALL, **sets)
+    check(planted, (document.text for document in Corpus(run.place, run.outcome.corpus).documents()), screen)
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_reads_an_ugly_folder_twice(kind: str, tmp_path: Path, site: Site) -> None:
+    """Fails where the command ends with another code than 0, or its second run builds or says something else."""
+    sizes = {"many_tiny_files": 100_000, "one_large_file": 40_000}
+    planted = make(kind, tmp_path / kind, sizes.get(kind, FILES))
+    run_twice(planted, tmp_path / kind, site)
+
+
+@pytest.mark.long
+@pytest.mark.server
+def test_a_million_tiny_files_are_read(tmp_path: Path, site: Site) -> None:
+    planted = make("many_tiny_files", tmp_path / "tiny", 1_000_000)
+    run_twice(planted, tmp_path / "tiny", site)
+
+
+def run_twice(planted: Planted, folder: Path, site: Site) -> None:
+    """Run a folder by the command, and again; check what is kept and what is on the screen."""
+    store = Place(str(site.home / "store"))
+    given = [f"--set={text}" for text in planted.overrides]
+    first = cloze(site.home, "run", "--source", str(folder), *given, api=site.api)
+    assert first.returncode == 0, first.stdout
+    [corpus] = list_manifests(store, "corpora", folder.name)
+    check(planted, (document.text for document in Corpus(store, corpus).documents()), first.stdout)
+    second = cloze(site.home, "run", "--source", str(folder), api=site.api)
+    assert second.returncode == 0 and "Nothing is to be built" in second.stdout, second.stdout
+    assert [said for said in planted.said if said not in second.stdout] == [], second.stdout
