@@ -6,7 +6,7 @@ may not be looked into. None of it is an error, and none of it may be lost in si
 Promises: of a folder, everything below it that no source of the recipe reads is counted once; of a glob, every file
 that it matches. What is in a folder that is not looked into (a linked or unreadable one, or one that a glob without
 `**` matches) counts as that one folder; of a `path` that names one file nothing is counted. Members of an archive are
-records, and are counted as such by its source.
+records, and are counted as such by its source; those of a `.zip` that the kind "files" does not read count as files.
 Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
+from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, Source, split_glob
 
 MOST_NAMES = 20  # of each kind
@@ -95,10 +96,17 @@ def look(
             empty.add(EMPTY, file.name)
     read = {str(raw_path(file.path).absolute()) for file in files} | set(read_by_others)
     read |= {str(path.absolute()) for path in _companions(source)}
-    for name, path, kind in _given(source, apart):
+    for name, path, kind in _inside(source, apart):
         if str(path.absolute()) not in read:
             passed_over.add(kind or kinds.get(str(path.absolute())) or kind_of(path, name), name)
     return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
+
+
+def _inside(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
+    """Do what `_given` does, with the members of archives that a source reads, and its own kinds of files."""
+    inside: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "inside", None)
+    for name, path, kind in _given(source, apart):
+        yield from [(name, path, kind)] if kind or inside is None else inside(name, path)
 
 
 def _companions(source: Source) -> Iterable[Path]:
@@ -113,9 +121,12 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, Path, str]]:
         yield from ((name, path, "") for name, path in source.given())
         return
     path = getattr(source, "path", None)
-    if not isinstance(path, str) or raw_path(path).expanduser().is_file():
+    if not isinstance(path, str):
         return
     where = raw_path(path).expanduser()
+    if where.is_file():
+        yield from [(where.name, where, "")] if hasattr(source, "inside") else []
+        return
     if isinstance(where, ObjectPath):
         prefix, names = matching_objects(where)
         yield from ((name, prefix.below(name), "") for name in names if not apart(prefix.below(name)))
@@ -157,7 +168,7 @@ def name_in(root: Path, path: Path) -> str:
 def kind_of(path: Path, name: str) -> str:
     """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
-        mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
+        mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode
     except OSError:
         return DANGLING
     if not stat.S_ISREG(mode):

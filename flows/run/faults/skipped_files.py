@@ -11,12 +11,12 @@ A fault of the machine (no permission, a disk that fails) is never a reason to l
 does a source none of whose files can be read.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from corpora.errors import InputError, UnreadableFile
 from corpora.sources.bytes.objects import raw_path
+from corpora.sources.contract import StatCache
 from flows.recipes.lock import LeftOut, Lock, settings_digest
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
@@ -60,8 +60,7 @@ def _ends_run(recipe: Recipe, lock: Lock, fault: UnreadableFile) -> bool:
 def sha256_of_raw(path: str) -> str:
     """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        with raw_path(path).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return StatCache().sha256(raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
