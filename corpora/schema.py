@@ -76,6 +76,8 @@ class Locator:
     def __str__(self) -> str:
         if self.file.lower().endswith(".parquet"):  # a row of it has no bytes of its own
             return f"{self.file}: row {self.offset} of the row group at {self.stream}"
+        if self.file.lower().endswith((".xlsx", ".xlsm")) and self.stream >= 0:
+            return f"{self.file}: row {self.offset} of sheet {self.stream}"
         stream = f"stream {self.stream}, " if self.stream >= 0 else ""
         digest = f" (sha256 {self.sha256[:12]})" if self.sha256 else ""
         return f"{self.file}: {stream}bytes {self.offset}-{self.offset + self.length}{digest}"

@@ -22,6 +22,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
+from corpora.sources.bytes.zip_members import MemberPath
 from corpora.store.current_record import reading
 from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
@@ -236,9 +237,16 @@ def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, re
 
     refused: the message for a file that `path` names and that has another ending
     """
-    files = matching_files(name, path, lambda file: file.lower().endswith(endings), wanted)
+    return files_accepted(name, path, lambda file: file.lower().endswith(endings), wanted, refused)
+
+
+def files_accepted(
+    name: str, path: str, accept: Callable[[str], bool], wanted: str, refused: str
+) -> list[tuple[str, Path]]:
+    """Do what `files_ending` does, for the files whose name is accepted."""
+    files = matching_files(name, path, accept, wanted)
     for _, file in files:
-        if not file.name.lower().endswith(endings):
+        if not accept(file.name):
             raise InputError(f"Source {name!r}: {file} {refused}")
     return files
 
@@ -359,6 +367,8 @@ class StatCache:
         """(size in bytes, hex digest) of a file. Raises OSError."""
         if isinstance(path, ObjectPath):
             return self._sha256_of_object(path)
+        if isinstance(path, MemberPath):
+            return self._sha256_of_member(path)
         stat = path.stat()
         stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         entry = self.entries.get(str(path))
@@ -380,6 +390,16 @@ class StatCache:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         self.entries[str(path)] = [size, etag, "", "", digest]
         return size, digest
+
+    def _sha256_of_member(self, path: MemberPath) -> tuple[int, str]:
+        """Do what `sha256` does for a member of a zip: its size unpacked, the digest of its packed bytes."""
+        stamp, entry = path.stamp(), self.entries.get(str(path))
+        if entry is not None and entry[:-1] == stamp:
+            return path.stat().st_size, str(entry[-1])
+        digest = path.sha256()
+        if isinstance(path.archive, ObjectPath) or _age_seconds(path.archive.stat()) > 2:
+            self.entries[str(path)] = [*stamp, digest]
+        return path.stat().st_size, digest
 
 
 def _age_seconds(stat: os.stat_result) -> float:

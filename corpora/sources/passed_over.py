@@ -6,7 +6,7 @@ may not be looked into. None of it is an error, and none of it may be lost in si
 Promises: of a folder, everything below it that no source of the recipe reads is counted once; of a glob, every file
 that it matches. What is in a folder that is not looked into (a linked or unreadable one, or one that a glob without
 `**` matches) counts as that one folder; of a `path` that names one file nothing is counted. Members of an archive are
-records, and are counted as such by its source.
+records, and are counted as such by its source; those of a `.zip` that the kind "files" does not read count as files.
 Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
+from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, Source, readable, split_glob
 
 MOST_NAMES = 20  # of each kind
@@ -103,7 +104,7 @@ def look(
     for name, path, kind in unopened:
         passed_over.add(kind, name)
         read.add(path)
-    for name, path, kind in _given(source, apart):
+    for name, path, kind in _inside(source, apart):
         if path not in read:
             passed_over.add(kind or kinds.get(path) or kind_of(raw_path(path), name), name)
     return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
@@ -112,6 +113,16 @@ def look(
 def absolute(path: str) -> str:
     """Return the absolute path, or the address, of a raw file."""
     return path if path.startswith("/") else str(raw_path(path).absolute())
+
+
+def _inside(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
+    """Do what `_given` does, with the members of archives that a source reads, and its own kinds of files."""
+    inside: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "inside", None)
+    for name, path, kind in _given(source, apart):
+        if kind or inside is None:
+            yield name, path, kind
+        else:
+            yield from ((each, absolute(str(place)), why) for each, place, why in inside(name, raw_path(path)))
 
 
 def _companions(source: Source) -> Iterable[Path]:
@@ -126,9 +137,12 @@ def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
         yield from ((name, absolute(str(path)), "") for name, path in source.given())
         return
     path = getattr(source, "path", None)
-    if not isinstance(path, str) or raw_path(path).expanduser().is_file():
+    if not isinstance(path, str):
         return
     where = raw_path(path).expanduser()
+    if where.is_file():
+        yield from [(where.name, absolute(str(where)), "")] if hasattr(source, "inside") else []
+        return
     if isinstance(where, ObjectPath):
         prefix, names = matching_objects(where)
         yield from ((name, str(prefix.below(name)), "") for name in names if not apart(prefix.below(name)))
@@ -172,7 +186,7 @@ def unopened_kind(error: OSError) -> str:
 def kind_of(path: Path, name: str) -> str:
     """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
-        mode = stat.S_IFREG if isinstance(path, ObjectPath) else path.stat().st_mode
+        mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode
     except OSError as error:
         return DANGLING if unopened_kind(error) == VANISHED else unopened_kind(error)
     if not stat.S_ISREG(mode):

@@ -32,13 +32,23 @@ from fuzz_readers import (
 )
 from fuzz_signs import BINARY, BOOKISH, CODE, DOCTYPE, HEADS, HTML_SIGNS, LINES, MAILISH, MARKUP, OPF, PAGE, WIKI
 from fuzzing import CASES, Target, Whole
+from office_files import (
+    LEGACY,
+    LETTER,
+    MAILBOX,
+    PROSE,
+    SHEETS,
+    SLIDES,
+    WORDS,
+    changed_parts,
+    package,
+    recoded,
+)
 
 SAMPLES = ROOT / "corpora" / "samples"
 
 
 # Whole inputs.
-
-PROSE = "The tide came in at noon. The keeper counted seven boats, and nobody knew why one was missing. " * 6
 
 
 def _whole(name: str) -> bytes:
@@ -287,6 +297,31 @@ ADDRESSES = (
 )
 
 
+JSONS = (
+    json.dumps(ROWS).encode(),
+    json.dumps({"version": 1, "data": ROWS}, indent=1).encode(),
+    b"\n".join(json.dumps(row, indent=1).encode() for row in ROWS),
+    JSONL,
+    json.dumps([PROSE, "two"]).encode(),
+)
+MEMBERS = {
+    "a/b.txt": PROSE,
+    "c.csv": CSV,
+    "d.json": JSONS[0],
+    "e.xlsx": package(SHEETS),
+    "f.png": b"x",
+    "g.txt.gz": b"",
+}
+
+
+def _in_zip(name: str, data: bytes) -> bytes:
+    return package({**MEMBERS, name: data})
+
+
+def _legacy(*encodings: str) -> tuple[Whole, ...]:
+    return tuple(Whole(LEGACY.encode(), partial(recoded, encoding)) for encoding in encodings)
+
+
 def _listed(what: bytes, data: bytes) -> bytes:
     return what + b"\n" + gzip.compress(data, mtime=0)
 
@@ -392,6 +427,38 @@ TARGETS: dict[str, Target] = {
         PARQUETS[:3],
         BINARY,
         _file("a.parquet", fields={"text": "id", "url": "meta.url", "date": "at", "title": "price"}),
+    ),
+    "json": Target(_wholes(*JSONS), LINES, _file("a.json")),
+    "json-gz": Target((Whole(JSONS[1], PACKINGS["gz"]),), LINES + BINARY, _file("a.json.gz", encoding="auto")),
+    "json-wide": Target((Whole(JSONS[1], _utf16),), LINES + BINARY, _file("a.json", encoding="auto")),
+    "csv-stated": Target(
+        _wholes(b"sep=;\n" + TSV.replace(b"\t", b";"), PROSE.replace(".", ".\n").encode()),
+        LINES,
+        _file("a.csv", encoding="auto", fields={"text": ["text", "column 1"]}),
+    ),
+    "csv-legacy": Target(
+        _legacy("cp932", "utf-16-le"),
+        LINES + BINARY,
+        _file("a.csv", encoding="auto"),
+    ),
+    "text-legacy": Target(
+        _legacy("cp932", "euc_jp", "utf-16-be"),
+        LINES + BINARY,
+        _file("a.txt", encoding="auto"),
+    ),
+    "xlsx": Target((Whole(package(SHEETS)), *changed_parts(SHEETS)), MARKUP + BINARY, _file("a.xlsx")),
+    "pptx": Target((Whole(package(SLIDES)), *changed_parts(SLIDES)), MARKUP + BINARY, _file("a.pptx")),
+    "docx": Target((Whole(package(WORDS)), *changed_parts(WORDS)), MARKUP + BINARY, _file("a.docx")),
+    "eml": Target(_wholes(LETTER), MAILISH + HTML_SIGNS, _file("a.eml")),
+    "mbox": Target(_wholes(MAILBOX), MAILISH, _file("a.mbox")),
+    "zip": Target(
+        (
+            Whole(package(MEMBERS)),
+            Whole(package(MEMBERS, zipfile.ZIP_STORED)),
+            Whole(JSONS[0], partial(_in_zip, "d.json")),
+        ),
+        BINARY + LINES,
+        _file("a.zip"),
     ),
     "pubmed": Target(_wholes(XML_START + PUBMED, DOCTYPE + PUBMED[58:]), MARKUP, _pubmed("pubmed24n0009.xml")),
     "pubmed-gz": Target((Whole(PUBMED, PACKINGS["gz"]),), MARKUP + BINARY, _pubmed("pubmed24n0009.xml.gz")),

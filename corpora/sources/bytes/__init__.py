@@ -3,6 +3,8 @@
 faults.py         what is raised for bytes that are damaged, and what the libraries raise
 packed_stream.py  one stream of gzip, bzip2 or xz, decompressed piece by piece
 objects.py        raw files in an object store, as paths that are read by ranges
+zip_members.py    members of a zip, as paths that are opened like files
+encodings/        the encodings of texts, by how their bytes look
 endings.py        the endings of packed files
 raw_files.py      a file of your own, unpacked by its ending; its lines and its characters
 archives.py       tar, gzip and xz, one inside the other to any depth

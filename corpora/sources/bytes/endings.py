@@ -1,6 +1,8 @@
 """The endings of packed files. It imports nothing, so that a command's help can name formats at no cost."""
 
 PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
+ZIP_ENDING = ".zip"
+ENCRYPTED, OTHER_PACKING = "encrypted member of a .zip", "member of a .zip in another packing"
 MOST_ENDING = 10  # characters: what is longer is part of a name
 BARE = "file without ending"
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from corpora.errors import InputError
+from corpora.sources.bytes.zip_members import MemberPath, member_path, split_member
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
 from corpora.store.places.object_store import ObjectFile
 from corpora.store.places.place import Place
@@ -33,12 +34,14 @@ WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
 
 
 def raw_path(text: str) -> Path:
-    """The path of a raw file, or of a folder of them, on this machine or in an object store.
+    """The path of a raw file, or of a folder of them, on this machine, in an object store or in a zip.
 
     >>> raw_path("/raw/a.txt"), str(raw_path("s3://news/2026/a b.txt"))
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
     """
-    return object_path(parse_object_address(text)) if is_object_address(text) else Path(text)
+    archive, member = split_member(text)
+    path = object_path(parse_object_address(archive)) if is_object_address(text) else Path(archive)
+    return member_path(path, member) if member else path
 
 
 def object_path(address: ObjectAddress) -> "ObjectPath":
@@ -190,10 +193,10 @@ def _refused(error: InputError, address: str) -> OSError:
 
 
 def named_or_open(path: Path, buffering: int = -1) -> Any:
-    """Return what a library that opens files by name takes: a file's path; an open file of an object, or of a path that
-    is not UTF-8, which Arrow does not take as text. buffering: 0 for none
+    """Return what a library that opens files by name takes: a file's path; an open file of an object, of a member of a
+    zip, or of a path that is not UTF-8, which Arrow does not take as text. buffering: 0 for none
     """
-    if isinstance(path, ObjectPath):
+    if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
     name = os.fsencode(path)
     return path if name.decode(errors="replace") == str(path) else pa.OSFile(name)

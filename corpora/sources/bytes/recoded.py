@@ -1,8 +1,8 @@
-"""Lines in UTF-16 and UTF-32, recoded to UTF-8 as they are read.
+"""Lines in UTF-16, UTF-32 and older encodings, recoded to UTF-8 as they are read.
 
-Lines and rows are found by bytes, so a file of them in a wide encoding is read as if UTF-8 had been packed in it:
-offsets are those of the UTF-8. Promise: what is not in the encoding that was found ends the reading of the file, and
-is said.
+Lines and rows are found by bytes, so a file of them in such an encoding is read as if UTF-8 had been packed in it:
+offsets are those of the UTF-8. Promise: what is not in the wide encoding that was found ends the reading of the file,
+and is said; what is not in an older one is a bad line.
 Cost: the codec's own; a look at the beginning of each file.
 """
 
@@ -11,35 +11,48 @@ from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corpora.errors import InputError
+from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, SAMPLE, UNKNOWN, UTF_8, WESTERN, text_encoding
+from corpora.sources.bytes.encodings.wide import HEAD, wide_encoding
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import AUTO, open_raw, pass_bytes
-from corpora.sources.bytes.wide import HEAD, wide_encoding
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 PIECE = 1 << 16
+MOST_PASSED = 1 << 24  # bytes of ASCII at a file's beginning, after which no other is looked for
 
 
 class NotWide(OSError):
     """Bytes that are not in the encoding that a file's beginning shows."""
 
 
-def wide_file(path: Path) -> str:
-    """The wide encoding of a file's text; "" for none. Raises InputError."""
+def recoded_from(path: Path) -> str:
+    """The encoding from which a file of lines is recoded; "" for UTF-8 and windows-1252. Raises InputError."""
     with open_raw(path) as stream, refusing_damage(path):
-        return wide_encoding(stream.read(HEAD))
+        head = stream.read(SAMPLE)
+        if wide := wide_encoding(head[:HEAD]):
+            return wide
+        passed = 0
+        while head and head.isascii() and passed < MOST_PASSED:
+            passed += len(head)
+            head = stream.read(SAMPLE)
+        codec = text_encoding(head + stream.read(SAMPLE), whole=not stream.read(1))
+    if codec == UNKNOWN:
+        raise InputError(f"{path} cannot be read: {HOW_TO_SAY}")
+    return "" if codec in (UTF_8, WESTERN) else codec
 
 
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
-    """A file's bytes, unpacked; recoded to UTF-8 where it has a wide encoding. Raises InputError."""
+    """A file's bytes, unpacked; recoded to UTF-8 from an encoding, "" for none. Raises InputError."""
     stream = open_raw(path)
     return BufferedReader(_Recoded(stream, codec)) if codec else stream
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
     """`length` bytes from `offset` of a file's lines, as they were read. Raises InputError."""
-    with open_lines(path, wide_file(path) if encoding == AUTO else "") as stream:
+    with open_lines(path, recoded_from(path) if encoding == AUTO else "") as stream:
         pass_bytes(stream, offset)
         return stream.read(length)
 
@@ -49,7 +62,8 @@ class _Recoded(RawIOBase):
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
-        self._decoder = codecs.getincrementaldecoder(codec)()
+        self._errors = "strict" if codec.startswith("utf-") else "surrogateescape"
+        self._decoder = codecs.getincrementaldecoder(codec)(self._errors)
         self._left = memoryview(b"")
         self._begun = self._ended = False
 
@@ -76,7 +90,7 @@ class _Recoded(RawIOBase):
             raise NotWide(f"it is not {self._codec} throughout: {error.reason}") from error
         if text and not self._begun:
             self._begun, text = True, text.removeprefix("\ufeff")
-        return text.encode()
+        return text.encode(errors=self._errors)
 
     def close(self) -> None:
         """Close the stream."""

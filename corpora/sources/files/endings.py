@@ -1,20 +1,43 @@
 """Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
-from corpora.sources.bytes.endings import PACKED_ENDINGS, packed
+from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
 
 TEXT_ENDINGS = packed(".txt", ".md")
 LINE_ENDINGS = packed(".jsonl", ".ndjson")
+JSON_ENDINGS = packed(".json")
 TABLE_ENDINGS = packed(".csv", ".tsv")
 PAGE_ENDINGS = packed(".html", ".htm")
+MAIL_ENDINGS = packed(".eml")
+MAILBOX_ENDINGS = packed(".mbox")
+MAILBOX_NAMES = ("mbox",)  # a mailbox without ending
 PARQUET_ENDINGS = (".parquet",)
 BOOK_ENDINGS = (".epub",)
 WORD_ENDINGS = (".docx",)
+SLIDE_ENDINGS = (".pptx",)
+SHEET_ENDINGS = (".xlsx", ".xlsm")
 PDF_ENDINGS = (".pdf",)  # read where the extra `documents` is installed
 ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
+ZIP_ENDINGS = (".zip",)  # whose members are read as files
 ENDINGS = (
-    *(*TEXT_ENDINGS, *LINE_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS),
-    *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *PDF_ENDINGS, *ARCHIVE_ENDINGS),
+    *(*TEXT_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS, *MAIL_ENDINGS, *MAILBOX_ENDINGS),
+    *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *SLIDE_ENDINGS, *SHEET_ENDINGS, *PDF_ENDINGS),
+    *(*ARCHIVE_ENDINGS, *ZIP_ENDINGS),
 )
+
+REMEDIES = {  # of kinds of files that are not read, and could be
+    ".xls": "An .xls is read when it is saved as .xlsx",
+    ".ppt": "A .ppt is read when it is saved as .pptx",
+    ".doc": "A .doc is read when it is saved as .docx",
+    ".rtf": "An .rtf is read when it is saved as .docx",
+    ".odt": "An .odt is read when it is saved as .docx",
+    ".ods": "An .ods is read when it is saved as .xlsx",
+    ".odp": "An .odp is read when it is saved as .pptx",
+    ".msg": "A .msg is read when it is saved as .eml",
+    ".pst": "A .pst is read when its folders are exported as .mbox",
+    **dict.fromkeys((".rar", ".7z"), "Archives other than .zip are read when they are unpacked"),
+    ENCRYPTED: "Encrypted members of a .zip are read when it is unpacked with its password",
+    OTHER_PACKING: "Members of a .zip that are packed in another way are read when it is unpacked",
+}
 
 
 def in_words(endings: tuple[str, ...]) -> str:

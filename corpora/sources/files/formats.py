@@ -1,4 +1,4 @@
-"""Formats that turn files into records, one for each ending: JSON lines, tables, Parquet, a file as one record.
+"""Formats that turn files into records, one for each ending: JSON lines, Parquet, a file as one record.
 
 A format is a value: a frozen dataclass that cuts a file into slices and reads them, and knows nothing of the source
 that the file belongs to. The kinds "files", "openwebtext" and "stories" share them.
@@ -11,23 +11,23 @@ Costs: measured in `source.py`. Memory: one record, at most `max_record_bytes`; 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedIOBase
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
+from corpora.sources.bytes.encodings.legacy import HOW_TO_SAY, UNKNOWN, text_encoding
+from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, Line, decode, open_raw, read_again, read_lines
-from corpora.sources.bytes.recoded import open_lines, read_lines_again, wide_file
-from corpora.sources.bytes.wide import HEAD, marked_encoding
+from corpora.sources.bytes.recoded import open_lines, read_lines_again, recoded_from
+from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -43,11 +43,11 @@ from corpora.sources.contract import (
     whole_file,
 )
 from corpora.sources.files import parquet
-from corpora.sources.files.fields import Fields, find_fields, how_to_name, parse_object, settled, with_text
-from corpora.sources.files.rows import OpenQuote, by_name, parse_row, read_rows
+from corpora.sources.files.fields import Fields, find_fields, parse_object, settled
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import extract_page
 from corpora.sources.web.tree import Refused
+from corpora.store.manifest import Json
 
 NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
 
@@ -62,7 +62,7 @@ class JsonLines:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain file every 8 MB, one that is packed or of UTF-16 whole."""
-        return _cut_lines(file, self.encoding)
+        return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each line. Raises InputError for a file that cannot be read to its end."""
@@ -77,6 +77,15 @@ class JsonLines:
         """The bytes of a line, without its end; of UTF-16 as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
+    def head(self, path: Path, max_bytes: int) -> Iterator[Line]:
+        """The lines that begin in the first bytes of a file. Raises InputError."""
+        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
+            yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
+
+    def parse(self, data: bytes, offset: int) -> dict[str, Json]:
+        """The fields of a line. Raises BadRecord."""
+        return parse_object(decode(data, self.encoding, offset))
+
     def _record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
         locator = unpacked_place(file, line.offset, line.length, recoded)
         if line.data is None:
@@ -84,139 +93,10 @@ class JsonLines:
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=line.data.strip(), drop=drop)
         try:
-            values = find_fields(parse_object(decode(line.data, self.encoding, line.offset)), self.fields)
+            values = find_fields(self.parse(line.data, line.offset), self.fields)
         except BadRecord as error:
             return damaged(locator, line.data.strip(), error)
         return record_of(locator, line.data.strip(), values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextTable:
-    """Each row that is not blank is a record, but for the first, which names the columns.
-
-    delimiter: between the fields of a row
-    quote:     around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    others:    signs that are the delimiter instead, where they cut the first row into more columns
-    """
-
-    fields: Fields
-    encoding: str
-    max_record_bytes: int
-    delimiter: str
-    quote: str
-    others: str = ""
-
-    def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file in which no field holds a line end every 8 MB, any other whole."""
-        return [whole_file(file)] if self.quote else _cut_lines(file, self.encoding)
-
-    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        wide = "" if piece.start else wide_lines(path, self.encoding)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            try:
-                table, columns = self.of_file(path)
-                if columns is not None:
-                    table._check_named(columns, path)
-                yield from table._records(stream, piece, columns or [], tally, bool(wide))
-            except OpenQuote as error:
-                raise InputError(
-                    f'{path}: {error}. Close it, or set the source\'s `quote` to "" where quotes mean '
-                    "nothing, or get the file again."
-                ) from error
-
-    def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a row, without its end; of UTF-16 as UTF-8."""
-        return read_lines_again(file, locator.offset, locator.length, self.encoding)
-
-    def of_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        """The table as one file has it, and the names of its columns; None of an empty file.
-
-        The usual delimiter stays where it finds all that `fields` names, or no other finds more columns.
-        Raises InputError, and OpenQuote.
-        """
-        usual = self._first_row(path)
-        names = with_text(self.fields).values()
-        if usual is None or all(set(usual) & ({name} if isinstance(name, str) else set(name)) for name in names):
-            return self._settled(usual or []), usual
-        tables = [(self, usual)]
-        for sign in self.others:
-            with suppress(InputError, OpenQuote):
-                table = replace(self, delimiter=sign)
-                tables.append((table, table._first_row(path) or []))
-        table, columns = max(tables, key=lambda each: len(each[1]))
-        return table._settled(columns), columns
-
-    def _settled(self, columns: list[str]) -> "TextTable":
-        return replace(self, fields=settled(self.fields, columns.__contains__))
-
-    def rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
-        """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            rows = (row for row in self._cut(stream, 0, None) if row.data is not None and row.data.strip())
-            for row in islice(rows, 1, None):
-                try:
-                    yield by_name(columns, self._fields_of(row))
-                except BadRecord:
-                    yield None
-
-    def _records(
-        self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally, recoded: bool
-    ) -> Iterator[Record]:
-        rows = self._cut(stream, piece.start, None if recoded else stop_of(piece))
-        if piece.start == 0:
-            skipped = (row for row in rows if row.data is None or row.data.strip())
-            rows = (row for number, row in enumerate(skipped) if number)
-        for row in counted(rows, tally):
-            yield self._record(row, columns, piece.file, tally, recoded)
-
-    def _cut(self, stream: BufferedIOBase, start: int, stop: int | None) -> Iterator[Line]:
-        if not self.quote:
-            return read_lines(stream, start, stop, self.max_record_bytes)
-        return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote)
-
-    def _first_row(self, path: Path) -> list[str] | None:
-        """The names of a file's columns; None of an empty file. Raises InputError, and OpenQuote."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            rows = self._cut(stream, 0, None)
-            first = next((row for row in rows if row.data is None or row.data.strip()), None)
-        if first is None:
-            return None
-        try:
-            return self._fields_of(first) if first.data is not None else []
-        except BadRecord as error:
-            raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
-
-    def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError where a column that `fields` names is not there once."""
-        for name, names in self.fields.items():
-            if columns.count(str(names)) != 1:
-                problem = "twice" if names in columns else "not"
-                raise InputError(
-                    f"{path} names the column {names!r} {problem}, but {', '.join(columns)[:500]}. "
-                    f"{how_to_name(name)}, set `delimiter` or `quote` to what the file has, or give it a first row of "
-                    "names."
-                )
-
-    def _fields_of(self, row: Line) -> list[str]:
-        """The fields of a row. Raises BadRecord."""
-        return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
-
-    def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        locator = unpacked_place(file, row.offset, row.length, recoded)
-        if row.data is None:
-            return too_large(locator, self.max_record_bytes)
-        if drop := tally.enter(locator):
-            return Record(locator=locator, text="", raw=row.data.strip(), drop=drop)
-        try:
-            values = by_name(columns, self._fields_of(row))
-            given = {key: value or None for key, value in values.items()}
-            text = str(self.fields["text"])
-            given_fields = find_fields({**given, text: values[text]}, self.fields)
-        except BadRecord as error:
-            return damaged(locator, row.data.strip(), error)
-        return record_of(locator, row.data.strip(), given_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +182,12 @@ class TextFile(WholeFile):
         """The record of a text. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
-        return record_of(locator, data, {"text": decode(data, self.encoding)})
+        encoding = self.encoding
+        if encoding == AUTO and not wide_encoding(data[:HEAD]):
+            encoding = text_encoding(data)
+            if encoding == UNKNOWN:
+                raise BadRecord(HOW_TO_SAY)
+        return record_of(locator, data, {"text": decode(data, encoding)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,11 +241,12 @@ def stop_of(piece: Slice) -> int | None:
     return None if is_packed(piece.file.name) else piece.stop
 
 
-def _cut_lines(file: RawFile, encoding: str) -> list[Slice]:
+def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
     """The slices of a file of lines: those of UTF-16 and UTF-32 are no lines by their bytes."""
-    if is_packed(file.name):
+    path = raw_path(file.path)
+    if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
         return [whole_file(file)]
-    wide = file.size_bytes > SLICE_BYTES and wide_lines(raw_path(file.path), encoding)
+    wide = file.size_bytes > SLICE_BYTES and wide_lines(path, encoding)
     return [whole_file(file)] if wide else cut_every(file, SLICE_BYTES)
 
 
@@ -370,7 +256,7 @@ def wide_lines(path: Path, encoding: str) -> str:
     Raises InputError where its mark says that lines cannot be found by their bytes, and `encoding` is another.
     """
     if encoding == AUTO:
-        return wide_file(path)
+        return recoded_from(path)
     with open_raw(path) as stream, refusing_damage(path):
         if mark := marked_encoding(stream.read(HEAD)):
             raise InputError(

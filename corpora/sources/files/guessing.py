@@ -14,6 +14,7 @@ Costs: the first `HEAD_ROWS` rows of at most `SAMPLED` files, one row of each ot
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import islice
@@ -22,16 +23,16 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import ending_of
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
+from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import decode, read_lines
-from corpora.sources.bytes.recoded import open_lines
 from corpora.sources.contract import RawFile, RecordFormat
 from corpora.sources.files import parquet
-from corpora.sources.files.fields import look_up, parse_object
-from corpora.sources.files.formats import JsonLines, ParquetRows, TextTable, wide_lines
+from corpora.sources.files.fields import look_up
+from corpora.sources.files.formats import JsonLines, ParquetRows
+from corpora.sources.files.office.sheet_rows import SheetRows
 from corpora.sources.files.rows import OpenQuote
 from corpora.sources.files.source import FilesSource
+from corpora.sources.files.tables import TextTable
 
 SAMPLED, HEAD_ROWS, HEAD_BYTES = 64, 200, 400_000
 MOST_COLUMNS, DEEPEST = 5_000, 4
@@ -111,7 +112,7 @@ class _Head:
 
 def holds_fields(form: RecordFormat) -> bool:
     """Return True if a file's records have fields."""
-    return isinstance(form, JsonLines | TextTable | ParquetRows)
+    return isinstance(form, JsonLines | TextTable | ParquetRows | SheetRows)
 
 
 def guess_text(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> FoundText:
@@ -121,17 +122,19 @@ def guess_text(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[
         return FoundText(names=tuple(earlier))
     step = -(-len(tables) // SAMPLED)
     seen: dict[str, set[int]] = {}
-    heads = [_head(source, file, HEAD_ROWS, seen) for file in tables[::step]]
+    heads = [head for file in tables[::step] for head in _heads(source, file, seen)]
     names, without = _names(heads, earlier)
     for number, file in enumerate(tables):
         if number % step:
             head = _head(source, file, 1, {})
             if not _name_of(head, names):
-                head = _head(source, file, HEAD_ROWS, seen)
-                names, lacking = _names([head], names)
-                without = [*without, *lacking]
-            heads.append(head)
-    return _guess(heads, names, without, seen)
+                more = _heads(source, file, seen)
+                names, lacking = _names(more, names)
+                without, heads = [*without, *lacking], [*heads, *more]
+            else:
+                heads.append(head)
+    read = {head.file.path for head in heads if _name_of(head, names)}  # in a sheet of it at least
+    return _guess(heads, names, [head for head in without if head.file.path not in read], seen)
 
 
 def _names(heads: Sequence[_Head], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_Head]]:
@@ -208,6 +211,23 @@ def _head(source: FilesSource, file: RawFile, most: int, seen: dict[str, set[int
     return head
 
 
+def _heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -> list[_Head]:
+    """The beginning of a file; of each sheet of a workbook, for each has its own columns."""
+    form = source.format_of(file.name)
+    if not isinstance(form, SheetRows):
+        return [_head(source, file, HEAD_ROWS, seen)]
+    heads = []
+    with suppress(InputError), form.opened(raw_path(file.path)) as sheets:
+        for sheet in sheets:
+            head = _Head(file, 0, True, {name: _Column() for name in sheet.columns if name})
+            for row in islice(sheet.rows, HEAD_ROWS):
+                head.rows += 1
+                for name, value in (row.values or {}).items():
+                    _note(head.columns.setdefault(name, _Column()), value, seen.setdefault(name, set()))
+            heads.append(head)
+    return heads
+
+
 def _rows(form: RecordFormat, path: Path, head: _Head) -> Iterator[Mapping[str, Any]]:
     """The first records of a file as objects. Raises InputError, and OpenQuote."""
     if isinstance(form, ParquetRows):
@@ -220,19 +240,23 @@ def _rows(form: RecordFormat, path: Path, head: _Head) -> Iterator[Mapping[str, 
         for row in table.rows(path, columns or []):
             head.readable = head.readable and row is not None
             yield {name: value or None for name, value in (row or {}).items() if name in head.columns}
+    elif isinstance(form, SheetRows):
+        with form.opened(path) as sheets:
+            for sheet in sheets:
+                head.columns.update({name: _Column() for name in sheet.columns if name})
+                yield from (row.values or {} for row in sheet.rows)
     elif isinstance(form, JsonLines):
         yield from _objects(form, path, head)
 
 
 def _objects(form: JsonLines, path: Path, head: _Head) -> Iterator[Mapping[str, Any]]:
-    with open_lines(path, wide_lines(path, form.encoding)) as stream, refusing_damage(path):
-        for line in read_lines(stream, 0, HEAD_BYTES, form.max_record_bytes):
-            if line.data is None or not line.data.strip():
-                continue
-            try:
-                yield parse_object(decode(line.data, form.encoding, line.offset))
-            except BadRecord:
-                head.readable = False
+    for line in form.head(path, HEAD_BYTES):
+        if line.data is None or not line.data.strip():
+            continue
+        try:
+            yield form.parse(line.data, line.offset)
+        except BadRecord:
+            head.readable = False
 
 
 def leaves(row: Mapping[str, Any], path: str = "", depth: int = DEEPEST) -> Iterator[tuple[str, Any]]:

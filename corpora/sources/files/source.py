@@ -1,9 +1,12 @@
-"""Your own files, by their endings: text, JSON lines, tables, Parquet, pages, books and crawl archives.
+"""Your own files, by their endings: text, JSON, tables, Parquet, pages, books, mail, office files, crawl archives.
 
     .txt .md ............. a file is a document          .html .htm ..... a file is a document, its main text
     .jsonl .ndjson ....... a line is a document          .epub .......... a file is a document
     .csv .tsv ............ a row is a document           .warc .wet ..... a page is a document
-    .parquet ............. a row is a document           .docx .pdf ...... a file is a document
+    .parquet ............. a row is a document           .docx .pptx ..... a file is a document
+    .xlsx ................ a row is a document           .pdf ............ a file is a document
+    .json ................ an object is a document       .mbox ........... a message is a document
+    .eml ................. a file is a document          .zip ............ its members are read as files
                                                          texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
@@ -16,31 +19,47 @@ quotes in each row 88, Parquet 115; pages, books and archives what their own kin
 """
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import packed
+from corpora.sources.bytes.endings import ending_of, packed
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, check_encoding
-from corpora.sources.contract import RawFile, Record, RecordFormat, Slice, Tally, files_ending, plain_settings
+from corpora.sources.bytes.zip_members import BadArchive, MemberPath, member_path, members_of
+from corpora.sources.contract import RawFile, Record, RecordFormat, Slice, Tally, files_accepted, plain_settings
 from corpora.sources.files.endings import (
     ARCHIVE_ENDINGS,
     BOOK_ENDINGS,
     ENDINGS,
+    JSON_ENDINGS,
     KNOWN,
     LINE_ENDINGS,
+    MAIL_ENDINGS,
+    MAILBOX_ENDINGS,
+    MAILBOX_NAMES,
     PAGE_ENDINGS,
     PARQUET_ENDINGS,
     PDF_ENDINGS,
+    SHEET_ENDINGS,
+    SLIDE_ENDINGS,
     TABLE_ENDINGS,
+    TEXT_ENDINGS,
     WORD_ENDINGS,
+    ZIP_ENDINGS,
 )
-from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows, TextFile, TextTable
-from corpora.sources.files.office import DocxFile, PdfFile
-from corpora.sources.files.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
+from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows, TextFile
+from corpora.sources.files.json_file import JsonFile
+from corpora.sources.files.mail.formats import MailboxFile, MailFile
+from corpora.sources.files.office.documents import DocxFile, PdfFile, PptxFile
+from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
+from corpora.sources.files.office.sheet_rows import SheetRows
+from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.manifest import Json
@@ -48,6 +67,10 @@ from corpora.store.settings import added, check_range
 
 ASCII_CHARACTERS = 128
 DELIMITERS = ",;\t|"  # one of which parts the first row of a table
+MOST_KINDS = 5  # named, of what a zip holds instead
+PAGE_FOLDERS = ("_files", "-dateien", "_fichiers", "_archivos", "_file", "_bestanden", "_ficheiros", "_arquivos")
+OF_SAVED_PAGE, ZIP_IN_ZIP = "file of a saved page", ".zip in a .zip"
+UNPACK = "Unpack it, with its password where it has one, or set `path` to something else."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +81,12 @@ class FilesSource:
     fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
                       column of a table; of several names the first that is there; a named `key` must always be
                       there. Where `text` is not named, it is looked for, and the lock keeps what was found
-    encoding:         of texts, lines and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8 where it
-                      is valid, else windows-1252, and UTF-16 and UTF-32 by their mark or their zeros
+    encoding:         of texts, lines, JSON and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8,
+                      UTF-16, UTF-32, windows-1252, or an older encoding of Japanese, Chinese, Korean or Cyrillic, as
+                      it looks
     max_record_bytes: a longer line, row or file is dropped
     delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
-                      first row: comma, semicolon, tab or bar
+                      first rows alike: comma, semicolon, tab or bar
     quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
     """
 
@@ -97,13 +121,42 @@ class FilesSource:
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name; PDF where it can be read. Raises InputError for none."""
+        """The files of known endings, and those in zips, sorted by name. Raises InputError for none."""
         wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
-        endings, refused = ENDINGS, f"is none of {KNOWN}. Rename or convert it."
+        refused = f"is none of {KNOWN}. Rename or convert it."
         if not can_read_pdf():
-            endings = tuple(ending for ending in ENDINGS if ending not in PDF_ENDINGS)
             wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
-        return files_ending(self.name, self.path, endings, wanted, refused)
+        named = files_accepted(self.name, self.path, reads, wanted, refused)
+        files = [
+            (inner, place)
+            for name, path in named
+            for inner, place, kind in self.inside(name, path)
+            if not kind and reads(inner)
+        ]
+        if not files:
+            kinds = Counter(
+                kind or ending_of(name) for name, path in named for name, _, kind in self.inside(name, path)
+            )
+            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common(MOST_KINDS)) or "nothing"
+            raise InputError(f"Source {self.name!r}: nothing in {self.path} can be read: it holds {listed}. {UNPACK}")
+        return sorted(files)
+
+    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+        """A file, or the members of a zip: name, path, and why it is not read; "" where its ending decides that."""
+        if is_of_saved_page(path):
+            yield name, path, OF_SAVED_PAGE
+            return
+        if not name.lower().endswith(ZIP_ENDINGS) or isinstance(path, MemberPath):
+            yield name, path, ""
+            return
+        try:
+            members = members_of(path)
+        except (BadArchive, OSError):
+            yield name, path, ""  # reading it says why
+            return
+        for member in members:
+            nested = ZIP_IN_ZIP if member.name.lower().endswith(ZIP_ENDINGS) else ""
+            yield f"{name}/{member.name}", member_path(path, member.name), member.kind or nested
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
         """The libraries that decide what comes of these files, besides those of the kind."""
@@ -124,6 +177,8 @@ class FilesSource:
     def format_of(self, name: str) -> RecordFormat:
         """Return the format by which a file is read, by the ending of its name."""
         name, most = name.lower(), self.max_record_bytes
+        if name.endswith(JSON_ENDINGS):
+            return JsonFile(fields=self.fields, encoding=self.encoding, max_record_bytes=most)
         if name.endswith(LINE_ENDINGS):
             return JsonLines(fields=self.fields, encoding=self.encoding, max_record_bytes=most)
         if name.endswith(TABLE_ENDINGS):
@@ -140,14 +195,76 @@ class FilesSource:
             )
         if name.endswith(PARQUET_ENDINGS):
             return ParquetRows(fields=self.fields, max_record_bytes=most)
-        if name.endswith(ARCHIVE_ENDINGS):
-            return ArchivedPages(max_record_bytes=most)
-        if name.endswith(WORD_ENDINGS):
-            return DocxFile(max_record_bytes=most)
-        if name.endswith(PDF_ENDINGS):
-            return PdfFile(max_record_bytes=most)
-        if name.endswith(BOOK_ENDINGS):
-            return BookFile(max_record_bytes=most)
-        if name.endswith(PAGE_ENDINGS):
-            return PageFile(max_record_bytes=most)
-        return TextFile(encoding=self.encoding, max_record_bytes=most)
+        if name.endswith(SHEET_ENDINGS):
+            return SheetRows(fields=self.fields, max_record_bytes=most)
+        if name.endswith(ZIP_ENDINGS):
+            return BadZip()
+        if name.endswith(TEXT_ENDINGS):
+            return TextFile(encoding=self.encoding, max_record_bytes=most)
+        plain = next(form for endings, form in PLAIN_FORMATS.items() if name.endswith(endings))
+        return plain(max_record_bytes=most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadZip:
+    """A zip whose members cannot be listed: reading it says why."""
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """Raises InputError."""
+        path = raw_path(file.path)
+        try:
+            members_of(path)
+        except BadArchive as error:
+            raise InputError(f"{path} cannot be read: {error}. Get it again, or unpack it.") from error
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+        raise InputError(f"{path} changed while it was read. Run again when nothing writes it any more.")
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """Raises InputError."""
+        self.slices(piece.file)
+        yield from ()
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """b"": it has no records."""
+        return b""
+
+
+def reads(name: str) -> bool:
+    """Return True if a file of this name is read.
+
+    >>> reads("a.TXT"), reads("raw/mbox"), reads("a.png")
+    (True, True, False)
+    """
+    last = name.lower().rpartition("/")[2]
+    if last in MAILBOX_NAMES:
+        return True
+    return last.endswith(ENDINGS) and (not last.endswith(PDF_ENDINGS) or can_read_pdf())
+
+
+def is_of_saved_page(path: Path) -> bool:
+    """Return True if a file is a picture, script or frame of a page that a browser saved next to its folder."""
+    return _is_folder_of_page(path.parent)
+
+
+@lru_cache(maxsize=4096)
+def _is_folder_of_page(path: Path) -> bool:
+    """Return True if a folder, or one around it, is that of a saved page."""
+    return any(_is_of_page(folder) for folder in (path, *path.parents) if folder.name.lower().endswith(PAGE_FOLDERS))
+
+
+def _is_of_page(folder: Path) -> bool:
+    page = next(folder.name[: -len(ending)] for ending in PAGE_FOLDERS if folder.name.lower().endswith(ending))
+    return any(folder.with_name(page + ending).is_file() for ending in (".html", ".htm", ".xhtml", ".HTML", ".HTM"))
+
+
+PLAIN_FORMATS: Mapping[tuple[str, ...], Callable[..., RecordFormat]] = {
+    ARCHIVE_ENDINGS: ArchivedPages,
+    WORD_ENDINGS: DocxFile,
+    SLIDE_ENDINGS: PptxFile,
+    PDF_ENDINGS: PdfFile,
+    BOOK_ENDINGS: BookFile,
+    PAGE_ENDINGS: PageFile,
+    MAIL_ENDINGS: MailFile,
+    (*MAILBOX_ENDINGS, *MAILBOX_NAMES): MailboxFile,
+}

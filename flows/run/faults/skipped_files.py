@@ -12,13 +12,12 @@ fails) does not go onto that list, because its bytes are not the reason: it is t
 run that can read it makes a new generation of it. A source none of whose files can be read ends the run.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from corpora.errors import FileFault, InputError, LostFile
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import readable
+from corpora.sources.contract import StatCache, readable
 from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.settings.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
@@ -75,8 +74,7 @@ def _as_it_is(fault: FileFault) -> FileFault:
 def sha256_of_raw(path: str) -> str:
     """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        with raw_path(path).open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return StatCache().sha256(raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from corpora.sources.files.endings import PDF_ENDINGS
-from corpora.sources.files.pdf import HOW_TO_INSTALL, can_read_pdf
+from corpora.sources.files.endings import PDF_ENDINGS, REMEDIES
+from corpora.sources.files.office.pdf import HOW_TO_INSTALL, can_read_pdf
 from corpora.sources.passed_over import EMPTY, MOST_NAMES, UNOPENED, FileGroup, Looked
 from flows.recipes.guesses.fields import guess_line, to_guess
 from flows.recipes.lock import Lock, ResolvedLock
@@ -87,6 +87,8 @@ def _lines(source: str, files: Looked, named: bool) -> Iterator[str]:
         yield f"{source}: not read: {groups_in_words(files.passed_over, named)}."
         if any(group.kind in PDF_ENDINGS for group in files.passed_over) and not can_read_pdf():
             yield f"{source}: {HOW_TO_INSTALL}."
+        remedies = dict.fromkeys(REMEDIES[group.kind] for group in files.passed_over if group.kind in REMEDIES)
+        yield from (f"{source}: {remedy}." for remedy in remedies)
     if files.empty:
         yield f"{source}: of its raw files, {groups_in_words(files.empty, named)}."
 

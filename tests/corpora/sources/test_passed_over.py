@@ -47,11 +47,11 @@ def _put(folder: Path, *names: str) -> None:
 @pytest.mark.parametrize(("kind", "read"), KINDS.items())
 def test_every_kind_of_source_counts_what_it_does_not_read_by_ending(tmp_path: Path, kind: str, read: str) -> None:
     """Fails for a kind whose folder can hold files of which it says nothing."""
-    _put(tmp_path, read, "1.PPT", "deep/2.ppt", "c4.json.gz", "notes.doc", "README", "odd.~1~")
+    _put(tmp_path, read, "1.PPT", "deep/2.ppt", "c4.yaml.gz", "notes.doc", "README", "odd.~1~")
     preset = {"preset": "jats"} if kind == "xml" else {}
     found = _look(make_source({"kind": kind, "name": "mine", "path": str(tmp_path), **preset}))
     assert found.num_read == 1
-    assert _numbers(found) == {".ppt": 2, "file without ending": 2, ".doc": 1, ".json.gz": 1}
+    assert _numbers(found) == {".ppt": 2, "file without ending": 2, ".doc": 1, ".yaml.gz": 1}
     assert {group.kind: group.names for group in found.passed_over}[".ppt"] == ("1.PPT", "deep/2.ppt")
 
 

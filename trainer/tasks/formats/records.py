@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from corpora.errors import InputError
+from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.raw_files import open_raw
-from corpora.sources.bytes.wide import HEAD, marked_encoding, wide_encoding
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit
 

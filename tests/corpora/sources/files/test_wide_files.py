@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from source_reading import raw_file
 
 from corpora.errors import InputError
-from corpora.sources.bytes.wide import wide_encoding
+from corpora.sources.bytes.encodings.wide import wide_encoding
 from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
 from corpora.sources.files import formats
 from corpora.sources.files.guessing import guess_text

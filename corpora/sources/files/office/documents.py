@@ -1,4 +1,7 @@
-"""Files of an office as records: Word's `.docx`, and PDF. A file is one record, with blank lines between paragraphs."""
+"""Files of an office as records: Word's `.docx`, PowerPoint's `.pptx`, and PDF.
+
+A file is one record, with blank lines between paragraphs.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -6,8 +9,10 @@ from dataclasses import dataclass
 from corpora.schema import Locator
 from corpora.sources.contract import Drop, Record, Tally
 from corpora.sources.files.formats import WholeFile, record_of
-from corpora.sources.files.pdf import read_pdf
-from corpora.sources.files.word import LargeDocument, LockedDocument, OfficeDocument, read_docx
+from corpora.sources.files.office.package import LargeDocument, LockedDocument, OfficeDocument
+from corpora.sources.files.office.pdf import read_pdf
+from corpora.sources.files.office.slides import read_pptx
+from corpora.sources.files.office.word import read_docx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,15 @@ class DocxFile(OfficeFile):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PptxFile(OfficeFile):
+    """A file is a presentation of PowerPoint."""
+
+    def parse(self, data: bytes) -> OfficeDocument:
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        return read_pptx(data, UNPACKED * self.max_record_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PdfFile(OfficeFile):
     """A file is a PDF."""
 
@@ -49,4 +63,4 @@ class PdfFile(OfficeFile):
         return read_pdf(data, self.max_record_bytes)
 
 
-UNPACKED = 5  # times `max_record_bytes`: XML of Word is many times its text
+UNPACKED = 5  # times `max_record_bytes`: XML of an office is many times its text

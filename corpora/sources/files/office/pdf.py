@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.files.word import LargeDocument, LockedDocument, OfficeDocument
+from corpora.sources.files.office.package import LargeDocument, LockedDocument, OfficeDocument
 
 if TYPE_CHECKING:
     import pypdfium2

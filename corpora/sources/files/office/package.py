@@ -1,0 +1,206 @@
+"""Packages of Office Open XML: a zip of parts in XML, which Word, PowerPoint and Excel write.
+
+Promises: of a package no more than a bound is unpacked, whatever it says of itself; XML is streamed, without document
+types, so nothing is fetched and no entity grows. Cost: about 8 MB of XML a second. Memory: a piece of a part.
+"""
+
+import errno
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+from xml.parsers import expat
+
+from corpora.sources.bytes.faults import BadRecord
+
+COMPOUND = bytes.fromhex("d0cf11e0a1b11ae1")  # an OLE file: what is encrypted, and what Office wrote before 2007
+PIECE_BYTES = 1 << 16
+MOST_ENTRIES = 20_000
+DEEPEST = 2_000
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+STRICT_RELATIONS = "http://purl.oclc.org/ooxml/officeDocument/relationships"
+MACHINE_FAULTS = (errno.EIO, errno.ENOMEM, errno.EACCES)
+ZIP_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+)
+
+
+class LockedDocument(ValueError):
+    """A document that a password protects, or one of another format under the same name."""
+
+
+class LargeDocument(ValueError):
+    """A document that unpacks to more than it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficeDocument:
+    """The content of an office document. date: when it was made, as YYYY-MM-DD"""
+
+    paragraphs: tuple[str, ...]
+    title: str | None = None
+    date: str | None = None
+
+
+class Handler:
+    """Receives a part's XML, element by element."""
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+
+    def text(self, data: str) -> None:
+        """Characters between."""
+
+
+@contextmanager
+def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
+    """The parts of a package. Raises BadRecord, LockedDocument, LargeDocument.
+
+    max_bytes: what may be unpacked in all
+    """
+    if stream.read(len(COMPOUND)) == COMPOUND:
+        raise LockedDocument("an OLE file: encrypted, or of Office before 2007")
+    with _refusing_damage("no zip, or a damaged one"), zipfile.ZipFile(stream) as archive:
+        if len(archive.namelist()) > MOST_ENTRIES:
+            raise LargeDocument(f"over {MOST_ENTRIES} files in one zip")
+        yield Package(archive, max_bytes)
+
+
+@contextmanager
+def _refusing_damage(what: str) -> Iterator[None]:
+    """Raise BadRecord for what a zip that is damaged raises; a fault of the machine stays one."""
+    try:
+        yield
+    except (BadRecord, LockedDocument, LargeDocument):
+        raise
+    except ZIP_FAULTS as error:
+        if isinstance(error, OSError) and error.errno in MACHINE_FAULTS:
+            raise
+        raise BadRecord(f"{what}: {error}") from error
+
+
+@dataclass(slots=True)
+class Package:
+    """The parts of a package, no more than `left` bytes of them all."""
+
+    archive: zipfile.ZipFile
+    left: int
+
+    def parse(self, name: str, handler: Handler, needed: bool = True) -> None:
+        """Have a part read by a handler. Raises BadRecord, LockedDocument, LargeDocument."""
+        for _ in self.steps(name, handler, needed):
+            pass
+
+    def steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
+        """Have a part read by a handler, and stop after each piece. Raises what `parse` does."""
+        if name not in self.archive.namelist():
+            if needed:
+                raise BadRecord(f"it holds no {name}")
+            return
+        if self.archive.getinfo(name).flag_bits & 1:
+            raise LockedDocument(f"{name} is encrypted")
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = handler.begin, handler.end
+        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = handler.text, _refuse_type
+        try:
+            for piece in self._pieces(name):
+                parser.Parse(piece, False)
+                yield
+            parser.Parse(b"", True)
+        except (expat.ExpatError, LookupError) as error:
+            raise BadRecord(f"{name} is no XML: {error}") from error
+        yield
+
+    def main_part(self, usual: str) -> str:
+        """The name of the part that the others hang on."""
+        targets = [target for kind, target in self._relations("", "_rels/.rels").values() if kind == "officeDocument"]
+        return targets[0] if targets else usual
+
+    def related(self, name: str) -> dict[str, tuple[str, str]]:
+        """The parts that a part refers to: id -> (the last word of the kind, name)."""
+        folder, _, last = name.rpartition("/")
+        return self._relations(folder, f"{folder}/_rels/{last}.rels")
+
+    def _relations(self, folder: str, name: str) -> dict[str, tuple[str, str]]:
+        relations = _Relations(folder)
+        self.parse(name, relations, needed=False)
+        return relations.targets
+
+    def core(self) -> "Core":
+        """Return what the package says of itself."""
+        core = Core()
+        self.parse("docProps/core.xml", core, needed=False)
+        return core
+
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        with _refusing_damage(f"a damaged zip: {name}"), self.archive.open(name) as stream:
+            while piece := stream.read(PIECE_BYTES):
+                self.left -= len(piece)
+                if self.left < 0:
+                    raise LargeDocument(f"{name} unpacks to more than max_record_bytes allows")
+                yield piece
+
+
+def _refuse_type(name: str, system: str | None, public: str | None, internal: bool) -> None:
+    raise BadRecord("it declares a document type, which no part of an office document may")
+
+
+class _Relations(Handler):
+    """Finds the parts that a part refers to."""
+
+    def __init__(self, folder: str) -> None:
+        self.targets: dict[str, tuple[str, str]] = {}
+        self._folder = folder
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        if "Target" in attributes and attributes.get("TargetMode") != "External":
+            target = posixpath.normpath(posixpath.join("/", self._folder, attributes["Target"])).lstrip("/")
+            self.targets[attributes.get("Id", "")] = attributes.get("Type", "").rpartition("/")[2], target
+
+
+class Core(Handler):
+    """Title and day of making."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._now = ""
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        self._now = tag.rpartition(" ")[2]
+
+    def end(self, tag: str) -> None:
+        self._now = ""
+
+    def text(self, data: str) -> None:
+        if self._now:
+            self._texts[self._now] = self._texts.get(self._now, "") + data
+
+    @property
+    def title(self) -> str | None:
+        return " ".join(self._texts.get("title", "").split()) or None
+
+    @property
+    def date(self) -> str | None:
+        match = DAY.match(self._texts.get("created", "").strip())
+        return match[0] if match else None
+
+
+def relation_of(attributes: dict[str, str]) -> str:
+    """The id of the part that an element refers to; "" for none."""
+    return attributes.get(f"{RELATIONS} id") or attributes.get(f"{STRICT_RELATIONS} id", "")

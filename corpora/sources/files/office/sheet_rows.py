@@ -1,0 +1,89 @@
+"""Excel's `.xlsx` as a format: each row of each sheet is a record, after the row that names the columns.
+
+A row is known as JSON, one field for each column: that is its raw record, and what its id is made of. Its place is the
+number of the sheet in the workbook and of the row in the sheet, as Excel shows it.
+
+Promises: a workbook that cannot be read to its end, or needs a password, raises InputError; a sheet without a column
+for the text gives drops that are no damage. Costs and memory: those of `sheets.py`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.contract import Drop, RawFile, Record, Slice, Tally, damaged, too_large, whole_file
+from corpora.sources.files.fields import Fields, find_fields, in_words, settled
+from corpora.sources.files.formats import record_of
+from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
+from corpora.sources.files.office.sheets import SheetRow, Worksheet, read_sheets, row_json
+
+UNPACKED = 100  # times `max_record_bytes`: what all sheets of a workbook may unpack to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetRows:
+    """Each row of each sheet is a record."""
+
+    fields: Fields
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """One record for each row. Raises InputError for a workbook that cannot be read to its end."""
+        with self.opened(raw_path(piece.file.path)) as sheets:
+            for sheet in sheets:
+                fields = settled(self.fields, sheet.columns.__contains__)
+                for row in sheet.rows:
+                    tally.records += 1
+                    yield self._record(row, piece.file, sheet, fields, tally)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The row as JSON; b"" where there is none."""
+        with self.opened(file) as sheets:
+            rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
+            return next((row_json(row) for row in rows if row.number == locator.offset), b"")
+
+    @contextmanager
+    def opened(self, path: Path) -> Iterator[Iterator[Worksheet]]:
+        """The sheets of a file. Raises InputError."""
+        try:
+            with path.open("rb") as stream, open_package(stream, UNPACKED * self.max_record_bytes) as package:
+                yield read_sheets(package, self.max_record_bytes)
+        except LockedDocument as error:
+            remedy = "Remove its password, or save it as .xlsx or .csv."
+            raise InputError(f"{path} cannot be read: {error}. {remedy}") from error
+        except LargeDocument as error:
+            remedy = "Raise the source's `max_record_bytes`, or save it as .csv."
+            raise InputError(f"{path} cannot be read: {error}. {remedy}") from error
+        except BadRecord as error:
+            raise InputError(f"{path} cannot be read to its end: {error}. Get it again, or save it again.") from error
+        except OSError as error:
+            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+
+    def _record(self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally) -> Record:
+        raw = row_json(row) if row.values is not None else b""
+        place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))
+        if row.values is None or len(raw) > self.max_record_bytes:
+            return too_large(place, self.max_record_bytes)
+        if drop := tally.enter(place) or self._without(sheet, fields):
+            return Record(locator=place, text="", raw=raw, drop=drop)
+        text = fields["text"]
+        given = {**row.values, text: str(row.values.get(text, ""))}
+        try:
+            return record_of(place, raw, find_fields(given, fields))
+        except BadRecord as error:
+            return damaged(place, raw, error)
+
+    def _without(self, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
+        if fields["text"] in sheet.columns:
+            return None
+        named = in_words(self.fields.get("text", "text"))
+        return Drop("no column of text", f"sheet {sheet.name!r} has no column {named}")

@@ -1,0 +1,336 @@
+"""Excel's `.xlsx` to rows: the values that its reader sees, sheet after sheet.
+
+Formulas have the value that Excel kept of them, numbers with a format of dates become dates in ISO 8601, errors such as
+`#N/A` are empty. The first row that fills over half of the columns names them; what is above it is a title. A name over
+merged columns names each of them, with the name below it where the row below has one for each.
+
+Promises: those of `package.py`; rows are streamed. Cost: about 8 MB of XML a second. Memory: the texts that sheets
+share, in UTF-8, and a row of at most `max_row` characters.
+"""
+
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.files.office.package import DEEPEST, Handler, LargeDocument, Package, relation_of
+
+MAIN_PART = "xl/workbook.xml"
+HEAD_ROWS = 20  # looked at for the one that names the columns
+MOST_COLUMNS = 16_384  # of a sheet, by Excel's own bound
+MOST_ROWS = 1 << 20
+DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
+NOT_OF_A_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+OF_A_DURATION = re.compile(r"\[[hms]+\]", re.I)
+REFERENCE = re.compile(r"([A-Za-z]{1,3})(\d{1,7})")
+ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
+MOST_DAYS = 2_958_466  # 9999-12-31
+
+
+class SheetRow(NamedTuple):
+    """A row. sheet, number: of the sheet in the workbook, and of the row in it, from 1; values: None if too large"""
+
+    sheet: int
+    number: int
+    values: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worksheet:
+    """A sheet of a workbook. number: from 1; rows: after those that name the columns"""
+
+    number: int
+    name: str
+    columns: list[str]
+    rows: Iterator[SheetRow]
+
+
+def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
+    """The sheets of a workbook in order, each to be read before the next. Raises BadRecord, LargeDocument.
+
+    max_row: characters
+    """
+    main = package.main_part(MAIN_PART)
+    book, related = _Workbook(), package.related(main)
+    package.parse(main, book)
+    parts = dict(related.values())
+    shared, styles = _Shared(package.left // 2), _Styles()
+    package.parse(parts.get("sharedStrings", ""), shared, needed=False)
+    package.parse(parts.get("styles", ""), styles, needed=False)
+    value_of = _Values(shared, styles.dates, EPOCH_1904 if book.from_1904 else EPOCH)
+    for number, (name, id) in enumerate(book.sheets, 1):
+        kind, part = related.get(id, ("", ""))
+        if kind == "worksheet":
+            yield _sheet(number, name, _cells(package, part, _Rows(value_of, max_row)))
+
+
+def _cells(package: Package, part: str, rows: "_Rows") -> Iterator[tuple[int, dict[int, Any] | None]]:
+    """Number and cells of each row that is not empty."""
+    for _ in package.steps(part, rows):
+        yield from rows.complete
+        rows.complete.clear()
+
+
+def _sheet(number: int, name: str, rows: Iterator[tuple[int, dict[int, Any] | None]]) -> Worksheet:
+    head = []
+    for row in rows:
+        head.append(row)
+        if len(head) == HEAD_ROWS:
+            break
+    most = max((len(cells) for _, cells in head if cells), default=0)
+    at = next((at for at, (_, cells) in enumerate(head) if cells and len(cells) > most / 2), 0)
+    names, used = _names([cells for _, cells in head[at : at + 2] if cells])
+
+    def records() -> Iterator[SheetRow]:
+        for row_number, cells in head[at + used :]:
+            yield _row(number, row_number, cells, names)
+        for row_number, cells in rows:
+            yield _row(number, row_number, cells, names)
+
+    return Worksheet(number, name, list(names.values()), records())
+
+
+def _names(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
+    """The names of columns by their places, and the number of rows that they are from.
+
+    >>> _names([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
+    ({0: 'id', 1: 'text'}, 1)
+    >>> _names([{0: "id", 1: "contact"}, {1: "name", 2: "mail"}])
+    ({0: 'id', 1: 'contact name', 2: 'contact mail'}, 2)
+    """
+    if not head:
+        return {}, 0
+    top = {column: " ".join(str(value).split()) for column, value in head[0].items()}
+    below = head[1] if len(head) > 1 else {}
+    last = max([*top, *below])
+    whole = {column: _left_of(top, column) for column in range(last + 1)}
+    merged = {column for column in range(last + 1) if column not in top or column + 1 not in {*top, last + 1}}
+    two = merged == set(below) and all(isinstance(value, str) for value in below.values()) and len(merged) > 1
+    if two:
+        whole = {column: f"{name} {below[column]}" if column in below else name for column, name in whole.items()}
+    names: dict[int, str] = {}
+    for column, name in whole.items():
+        if two or column <= max(top):
+            names[column] = _new(name or "column", set(names.values()))
+    return names, 1 + two
+
+
+def _left_of(top: dict[int, str], column: int) -> str:
+    return next((top[at] for at in range(column, -1, -1) if at in top), "")
+
+
+def _new(name: str, used: set[str]) -> str:
+    if name not in used:
+        return name
+    return next(f"{name} {number}" for number in range(2, MOST_COLUMNS + 2) if f"{name} {number}" not in used)
+
+
+def _row(sheet: int, number: int, cells: dict[int, Any] | None, names: dict[int, str]) -> SheetRow:
+    if cells is None:
+        return SheetRow(sheet, number, None)
+    return SheetRow(sheet, number, {names.get(at, f"column {at + 1}"): value for at, value in sorted(cells.items())})
+
+
+def row_json(row: SheetRow) -> bytes:
+    """A row as one line of JSON: what its id is made of."""
+    return json.dumps(row.values, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+class _Workbook(Handler):
+    """Names and ids of the sheets, and from when days are counted."""
+
+    def __init__(self) -> None:
+        self.sheets: list[tuple[str, str]] = []
+        self.from_1904 = False
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        if name == "sheet":
+            self.sheets.append((attributes.get("name", ""), relation_of(attributes)))
+        elif name == "workbookPr":
+            self.from_1904 = attributes.get("date1904") in ("1", "true")
+
+
+class _Styles(Handler):
+    """Tells which formats of cells are dates. dates: by the cells' style"""
+
+    def __init__(self) -> None:
+        self.dates: list[bool] = []
+        self._codes: dict[str, str] = {}
+        self._in_cells = False
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        if name == "numFmt":
+            self._codes[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
+        elif name == "cellXfs":
+            self._in_cells = True
+        elif name == "xf" and self._in_cells:
+            id = attributes.get("numFmtId", "0")
+            code = self._codes.get(id)
+            self.dates.append(shows_date(code) if code is not None else id.isdecimal() and int(id) in DATE_FORMATS)
+
+    def end(self, tag: str) -> None:
+        self._in_cells = self._in_cells and not tag.endswith(" cellXfs")
+
+
+def shows_date(code: str) -> bool:
+    """Return True if a format of numbers shows a date or a time of day.
+
+    >>> [shows_date(code) for code in ("yyyy\\\\-mm", "0.00", "[Red]#,##0", '0" days"', "[h]:mm", "h:mm")]
+    [True, False, False, False, False, True]
+    """
+    plain = NOT_OF_A_FORMAT.sub("", code.partition(";")[0]).lower()
+    return not OF_A_DURATION.search(code) and plain != "general" and bool(set(plain) & set("ymdhs"))
+
+
+class _Shared(Handler):
+    """The texts that cells share, as one text. Raises LargeDocument for over `most` bytes of them."""
+
+    def __init__(self, most: int) -> None:
+        self._bytes, self._ends, self._most = bytearray(), array("Q", [0]), most
+        self._in_text, self._passing = False, 0
+
+    def __getitem__(self, number: int) -> str:
+        if not 0 <= number < len(self._ends) - 1:
+            raise BadRecord(f"a cell has the shared text {number}, and there are {len(self._ends) - 1}")
+        return ESCAPED.sub(_unescaped, self._bytes[self._ends[number] : self._ends[number + 1]].decode())
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        self._passing += name == "rPh"  # how a text is pronounced
+        self._in_text = name == "t"
+
+    def end(self, tag: str) -> None:
+        self._in_text = False
+        name = tag.rpartition(" ")[2]
+        self._passing -= name == "rPh"
+        if name == "si":
+            self._ends.append(len(self._bytes))
+
+    def text(self, data: str) -> None:
+        if self._in_text and not self._passing:
+            self._bytes += data.encode()
+            if len(self._bytes) > self._most:
+                raise LargeDocument(f"its shared texts have over {self._most} bytes")
+
+
+def _unescaped(match: "re.Match[str]") -> str:
+    """A character that XML cannot hold, as Excel writes it; nothing for a control character."""
+    character = chr(int(match[1], 16))
+    if "\ud800" <= character < "\ue000":
+        return match[0]
+    return character if character >= " " or character in "\t\n" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What a cell holds, by its type, its style and its text."""
+
+    shared: _Shared
+    dates: list[bool]
+    epoch: datetime
+
+    def __call__(self, kind: str, style: str, text: str) -> Any:
+        """Return a text, number, or boolean; None for nothing. Raises BadRecord."""
+        if kind == "s":
+            return self.shared[_whole(text)] or None
+        if kind in ("str", "inlineStr", "d"):
+            return ESCAPED.sub(_unescaped, text) or None
+        if kind == "e" or not text.strip():
+            return None
+        if kind == "b":
+            return text.strip() in ("1", "true")
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        if style.isdecimal() and int(style) < len(self.dates) and self.dates[int(style)] and 0 <= number < MOST_DAYS:
+            return self._date(number)
+        return int(number) if number.is_integer() and abs(number) < 1e15 else number if abs(number) < 1e308 else text
+
+    def _date(self, days: float) -> str:
+        """A day, a time of it, or both, as ISO 8601; Excel counts a 29th of February 1900."""
+        shift = 1 if self.epoch is EPOCH and 1 <= days < 60 else 0
+        moment = self.epoch + timedelta(days=int(days) + shift, seconds=round(days % 1 * 86_400))
+        if days < 1:
+            return moment.time().isoformat()
+        return moment.isoformat() if moment.time().isoformat() != "00:00:00" else moment.date().isoformat()
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise BadRecord(f"a cell has no number of a shared text, but {text[:20]!r}") from error
+
+
+@dataclass(slots=True)
+class _Rows(Handler):
+    """Gathers the rows of a sheet as they end. complete: number and cells of each; None for cells that are too large"""
+
+    value_of: Callable[[str, str, str], Any]
+    most: int
+    complete: list[tuple[int, dict[int, Any] | None]] = field(default_factory=list)
+    _cells: dict[int, Any] = field(default_factory=dict)
+    _number: int = 0
+    _column: int = -1
+    _kind: str = ""
+    _style: str = ""
+    _text: list[str] = field(default_factory=list)
+    _size: int = 0
+    _in_value: bool = False
+    _passing: int = 0
+    _depth: int = 0
+
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if name == "row":
+            given = attributes.get("r", "")
+            self._number = max(self._number + 1, int(given) if given.isdecimal() and len(given) < 8 else 0)
+            self._cells, self._column, self._size = {}, -1, 0
+        elif name == "c":
+            place = REFERENCE.fullmatch(attributes.get("r", ""))
+            self._column = _column(place[1]) if place else self._column + 1
+            self._kind, self._style, self._text = attributes.get("t", "n"), attributes.get("s", ""), []
+        self._passing += name == "rPh"
+        self._in_value = name in ("v", "t") and not self._passing
+
+    def end(self, tag: str) -> None:
+        name = tag.rpartition(" ")[2]
+        self._in_value = False
+        self._depth -= 1
+        self._passing -= name == "rPh"
+        if name == "c" and self._size <= self.most:
+            value = self.value_of(self._kind, self._style, "".join(self._text))
+            self._size += len(value) if self._kind == "s" and value else 0
+            if value is not None and 0 <= self._column < MOST_COLUMNS:
+                self._cells[self._column] = value
+        elif name == "row" and (self._cells or self._size > self.most):
+            self.complete.append((self._number, self._cells if self._size <= self.most else None))
+
+    def text(self, data: str) -> None:
+        if self._in_value:
+            self._size += len(data)
+            if self._size <= self.most:
+                self._text.append(data)
+
+
+def _column(letters: str) -> int:
+    """The place of a column from 0.
+
+    >>> _column("A"), _column("AB")
+    (0, 27)
+    """
+    place = 0
+    for letter in letters.upper():
+        place = 26 * place + ord(letter) - ord("A") + 1
+    return place - 1
