@@ -172,12 +172,13 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     if store is not None:
         table["store"] = store
     try:
-        return replace(_build(table, text, path), overrides=dict(overrides))
+        return replace(recipe_of_tables(table, path, text), overrides=dict(overrides))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
+def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
+    """Return the recipe that tables mean, as `tomllib` reads them. path, text: of its file. Raises InputError."""
     for key in table:
         if key not in KEYS:
             raise InputError(unknown_key(key, KEYS, "the recipe"))
@@ -439,8 +440,7 @@ def settle_recipe(recipe: Recipe) -> None:
 def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     tables = (fitted or Fitted()).to_toml()
-    whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
-    name = shortened(whole)
+    name = name_of_folder(folder)
     return (
         f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
         f"path = {toml(folder.resolve().as_posix())}\n"
@@ -448,6 +448,11 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
         'on_damage = "skip"       # a file that cannot be read is left out, counted and named\n\n'
         f"{tables}[vocabulary]\nsize = 8000\n"
     )
+
+
+def name_of_folder(folder: Path) -> str:
+    """Return what a recipe for a folder, or a file, is called."""
+    return shortened("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shortened(name: str) -> str:

@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 
 
 def prepare(home: Path, tell: Tell) -> None:
