@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from cloze.documents import Documents, clean, deduplicate, judge, read
     from cloze.encoding import Encoding
     from cloze.models import Model, embed, finetune, predict, train
-    from cloze.runs import Run, run
+    from cloze.runs import Run, RunFailed, run
     from cloze.shards import Shards, build_shards, open_shards
     from cloze.vocabulary import Vocabulary, load_vocabulary, train_vocabulary
     from corpora.errors import InputError
+    from trainer.launching.launch import TrainingFailed
 
 __all__ = [
     "Documents",
@@ -31,7 +32,9 @@ __all__ = [
     "InputError",
     "Model",
     "Run",
+    "RunFailed",
     "Shards",
+    "TrainingFailed",
     "Vocabulary",
     "build_shards",
     "clean",
@@ -52,10 +55,11 @@ _MODULES = {
     "cloze.documents": ("Documents", "clean", "deduplicate", "judge", "read"),
     "cloze.encoding": ("Encoding",),
     "cloze.models": ("Model", "embed", "finetune", "predict", "train"),
-    "cloze.runs": ("Run", "run"),
+    "cloze.runs": ("Run", "RunFailed", "run"),
     "cloze.shards": ("Shards", "build_shards", "open_shards"),
     "cloze.vocabulary": ("Vocabulary", "load_vocabulary", "train_vocabulary"),
     "corpora.errors": ("InputError",),
+    "trainer.launching.launch": ("TrainingFailed",),
 }
 
 

@@ -99,7 +99,7 @@ def train(
 
     def work() -> Manifest:
         [trained] = workspace.perform(
-            [plan_model(place, name or manifest.name, [manifest], shards.vocabulary_artifact, settings, learnt)]
+            [plan_model(place, name or manifest.name, [manifest], shards._vocabulary_artifact, settings, learnt)]
         )
         return trained
 

@@ -24,7 +24,7 @@ from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
-from shards.reading.records import ExampleRecords, Record
+from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary
 from trainer.settings.phases import MOST_STEPS
 
@@ -54,10 +54,10 @@ class Shards:
     @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the shards are made with. Raises InputError where it is gone."""
-        return Vocabulary(read_vocabulary(self._set.place, self.vocabulary_artifact))
+        return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
 
     @property
-    def vocabulary_artifact(self) -> Manifest:
+    def _vocabulary_artifact(self) -> Manifest:
         """The artifact of that vocabulary."""
         return vocabulary_artifact(Artifact(place=self._set.place, manifest=self._set.manifest))
 
@@ -73,13 +73,13 @@ class Shards:
     def __len__(self) -> int:
         return 0 if self._records is None else self._records.num_live
 
-    def __getitem__(self, number: int) -> Record:
+    def __getitem__(self, number: int) -> dict[str, Any]:
         """Return an example. Raises IndexError."""
         if self._records is None or not -len(self) <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self._records[number % len(self)]
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         for first in range(0, len(self), ROWS):
             assert self._records is not None
             yield from self._records.read(range(first, min(first + ROWS, len(self))))

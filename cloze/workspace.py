@@ -24,7 +24,6 @@ from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from corpora.store.workers.pool import WorkerPool
-from flows.command.machine.compile_kernels import compiled_meanwhile
 from flows.recipes.lock import Lock, resolve
 from flows.recipes.recipe import Recipe, recipe_of_tables
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
@@ -109,6 +108,8 @@ class Workspace:
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
         bare = replace(stage, parts=())  # a worker gets no more than it needs
+        from flows.command.machine.compile_kernels import compiled_meanwhile  # which imports numba
+
         groups, done = ranges(plans, self._workers), 0
         with (
             ThreadPoolExecutor(self._workers) as threads,
