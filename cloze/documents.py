@@ -16,7 +16,7 @@ from functools import cached_property
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -36,9 +36,6 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import SourceEntry, name_of_folder
 from flows.recipes.settings.privacy import visible
 from flows.run.pipeline import make_corpora, make_documents
-
-if TYPE_CHECKING:
-    import pandas
 
 NOTHING_JUDGED: Tables = {
     "language": {"keep": []},
@@ -107,8 +104,8 @@ class Documents:
         """Return all rows as a table of Arrow, which is kept."""
         return self._table
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return all rows as a frame. Raises ImportError where pandas is not installed."""
+    def to_pandas(self) -> Any:
+        """Return all rows as a frame of pandas. Raises ImportError where pandas is not installed."""
         return self._table.to_pandas()
 
     @property

@@ -9,7 +9,7 @@ shards.to_arrow(), shards.to_pandas()                the examples with their mas
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,9 +27,6 @@ from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
 from shards.reading.records import ExampleRecords
 from tokenizers_train.build import read_vocabulary
 from trainer.settings.phases import MOST_STEPS
-
-if TYPE_CHECKING:
-    import pandas
 
 
 class Shards:
@@ -89,8 +86,8 @@ class Shards:
         `mask_positions`, `targets`, and of pairs `label`."""
         return pa.Table.from_batches(epoch_rows(self._set, self._epoch, self._seed), epoch_schema(self._set))
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return the same as a frame. Raises ImportError where pandas is not installed."""
+    def to_pandas(self) -> Any:
+        """Return the same as a frame of pandas. Raises ImportError where pandas is not installed."""
         return self.to_arrow().to_pandas()
 
     def to_hf(self) -> Any:

@@ -24,6 +24,7 @@ BUDGETS = {
     "trainer/tasks": 7_650,
     "flows": 16_100,
     "flows/orchestration": 2_500,
+    "cloze": 900,
     "benchmarks": 3_700,
     "tests": 48_400,
 }

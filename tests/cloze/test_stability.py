@@ -80,7 +80,8 @@ def test_every_public_name_is_there_and_typed() -> None:
     """Fails where `__all__`, the table of modules and the imports for type checkers differ, or a name cannot be had."""
     tree = ast.parse((ROOT / "cloze" / "__init__.py").read_text(encoding="utf-8"))
     [checked] = [node for node in tree.body if isinstance(node, ast.If)]
-    imported = {node.module: tuple(alias.name for alias in node.names) for node in checked.body if isinstance(node, ast.ImportFrom)}  # fmt: skip
+    nodes = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    imported = {node.module: tuple(alias.name for alias in node.names) for node in nodes}
     assert imported == cloze._MODULES
     assert sorted(name for names in imported.values() for name in names) == cloze.__all__
     assert all(getattr(cloze, name).__doc__ for name in cloze.__all__)
