@@ -69,7 +69,7 @@ class Documents:
     def __len__(self) -> int:
         if self._form == "raw":
             return self.to_arrow().num_rows
-        return sum(account.outcomes[kept] for account, kept in self._accounts())
+        return sum(account.outcomes.get(kept, 0) for account, kept in self._accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.batches():

@@ -10,12 +10,14 @@ Cost: parts are built in this process, one after another; with `workers` above o
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import finalize
 
 from cloze.progress import Bars
 from corpora.sources.contract import StatCache
@@ -42,20 +44,18 @@ class Workspace:
     workers:  processes that build parts; a program that asks for more than one calls us below
               `if __name__ == "__main__":`, as for any process that Python spawns
     progress: whether bars are shown
+
+    `folder` is a folder of this machine for what is not an artifact; it goes with the workspace.
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
         check_range("workers", workers, 1, 4_096)
-        self._scratch = tempfile.TemporaryDirectory(prefix="cloze-")
-        self.place = Place(str(store) if store is not None else f"{self._scratch.name}/store")
+        self.folder = Path(tempfile.mkdtemp(prefix="cloze-"))
+        finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.place = Place(str(store if store is not None else self.folder / "store"))
         self.bars = Bars(progress)
         self._workers = workers
         self._damage = DamageTracker(tell=self.bars.tell)
-
-    @property
-    def folder(self) -> Path:
-        """A folder of this machine for what is not an artifact; it goes with the workspace."""
-        return Path(self._scratch.name)
 
     def write_rows(self, rows: Iterable[Mapping[str, Any]], name: str) -> Path:
         """Write rows as lines of JSON, for what reads files. Raises TypeError for a value that JSON does not have."""
