@@ -107,7 +107,7 @@ def test_a_saved_vocabulary_is_loaded_again(vocabularies: dict[str, cloze.Vocabu
     assert ([*again], again("The tide.")) == ([*vocab], vocab("The tide."))
     texts = [prose(n) for n in range(5)]
     rows = [cloze.build_shards(texts, each, 64, input="single").to_arrow() for each in (vocab, again)]
-    assert rows[0].equals(rows[1]) and len(rows[0]) == 5
+    assert rows[0].equals(rows[1]) and len(rows[0]) > 5
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_a_vocabulary_of_nothing_is_refused() -> None:
         cloze.train_vocabulary([])
     with pytest.raises(cloze.InputError, match="nothing would be left"):
         cloze.train_vocabulary(["a text"], size=5)
-    with pytest.raises(cloze.InputError, match=r"no tokenizer\.json"):
+    with pytest.raises(cloze.InputError, match="There is no tokenizer"):
         cloze.load_vocabulary("no/such/folder")
