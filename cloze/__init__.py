@@ -10,7 +10,7 @@ the stages built that a run of that recipe has (workspace.py, progress.py), here
 encoding.py calls a vocabulary as Hugging Face's tokenizers are called.
 
 Importing the package imports none of them: a name is looked up when it is first used. docs/api.md says which names stay
-as they are, and tests/cloze/test_stability.py holds their signatures.
+as they are, and a test holds their signatures.
 """
 
 from importlib import import_module
@@ -27,29 +27,10 @@ if TYPE_CHECKING:
     from trainer.launching.launch import TrainingFailed
 
 __all__ = [
-    "Documents",
-    "Encoding",
-    "InputError",
-    "Model",
-    "Run",
-    "RunFailed",
-    "Shards",
-    "TrainingFailed",
-    "Vocabulary",
-    "build_shards",
-    "clean",
-    "deduplicate",
-    "embed",
-    "finetune",
-    "judge",
-    "load_vocabulary",
-    "open_shards",
-    "predict",
-    "read",
-    "run",
-    "train",
-    "train_vocabulary",
-]
+    "Documents", "Encoding", "InputError", "Model", "Run", "RunFailed", "Shards", "TrainingFailed", "Vocabulary",
+    "build_shards", "clean", "deduplicate", "embed", "finetune", "judge", "load_vocabulary", "open_shards",
+    "predict", "read", "run", "train", "train_vocabulary",
+]  # fmt: skip
 
 _MODULES = {
     "cloze.documents": ("Documents", "clean", "deduplicate", "judge", "read"),

@@ -16,7 +16,7 @@ from functools import cached_property
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 
@@ -74,12 +74,6 @@ class Documents:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.batches():
             yield from batch.to_pylist()
-
-    @overload
-    def __getitem__(self, at: int) -> dict[str, Any]: ...
-
-    @overload
-    def __getitem__(self, at: str) -> list[Any]: ...
 
     def __getitem__(self, at: int | str) -> Any:
         """Return a row by its number, or a column by its name. Raises IndexError or KeyError."""

@@ -143,18 +143,16 @@ class TokenizerCall:
         return encoding
 
     def _columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
-        def wanted(asked: bool | None, name: str) -> bool:
-            return name in self.names if asked is None else asked
-
+        asked = {
+            ("token_type_ids", "type_ids"): options.return_token_type_ids,
+            ("attention_mask", "attention_mask"): options.return_attention_mask,
+            ("special_tokens_mask", "special_tokens_mask"): options.return_special_tokens_mask,
+            ("offset_mapping", "offsets"): options.return_offsets_mapping,
+        }
         columns: dict[str, Any] = {"input_ids": [e.ids for e in encoded]}
-        if wanted(options.return_token_type_ids, "token_type_ids"):
-            columns["token_type_ids"] = [e.type_ids for e in encoded]
-        if wanted(options.return_attention_mask, "attention_mask"):
-            columns["attention_mask"] = [e.attention_mask for e in encoded]
-        if options.return_special_tokens_mask:
-            columns["special_tokens_mask"] = [e.special_tokens_mask for e in encoded]
-        if options.return_offsets_mapping:
-            columns["offset_mapping"] = [e.offsets for e in encoded]
+        for (name, attribute), wanted in asked.items():
+            if name in self.names if wanted is None else wanted:
+                columns[name] = [getattr(e, attribute) for e in encoded]
         if options.return_length:
             columns["length"] = [len(e.ids) for e in encoded]
         return columns

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cloze.models import Model
 from cloze.shards import Shards, open_shards
@@ -145,8 +145,12 @@ def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
             called, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=variables
         )
         assert process.stdout is not None
+        lines = []
         try:
-            output = _relayed(process.stdout, shown)
+            for line in process.stdout:
+                lines.append(line.decode(errors="replace"))
+                if shown:
+                    print(lines[-1], end="", flush=True)
             code = process.wait()
         except BaseException:
             process.send_signal(signal.SIGINT)
@@ -155,14 +159,4 @@ def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
         finally:
             process.stdout.close()
         errors.seek(0)
-        return code, output, errors.read().decode(errors="replace")
-
-
-def _relayed(stream: IO[bytes], shown: bool) -> str:
-    """Return what a process prints, and print it as it comes."""
-    lines = []
-    for line in stream:
-        lines.append(line.decode(errors="replace"))
-        if shown:
-            print(lines[-1], end="", flush=True)
-    return "".join(lines)
+        return code, "".join(lines), errors.read().decode(errors="replace")

@@ -174,7 +174,6 @@ def open_shards(
 
     Raises InputError where there are none.
     """
-    check_choice("split", split, SPLITS)
     artifact = newest(find_artifacts(str(address), "shards"))
     workspace = Workspace(artifact.place.address, progress=progress)
-    return Shards(ShardSet(artifact.place, artifact.manifest, split), epoch, seed, workspace)
+    return Shards(ShardSet(artifact.place, artifact.manifest), epoch, seed, workspace).split(split)

@@ -2,8 +2,8 @@
 
 All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
 share, are then in the user's own folder for caches, as is all of an installed wheel). What libraries take from it is
-set here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more where
-kernels are declared (`corpora.kernels.compiling`).
+set here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more
+where kernels are declared (`corpora.kernels.compiling`).
 """
 
 import os

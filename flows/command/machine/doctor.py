@@ -194,9 +194,8 @@ def server_port(environ: Mapping[str, str]) -> Finding:
 
 def packages(constraints: Path = CONSTRAINTS) -> Finding:
     """Check that what is installed is what was tested: nothing required missing, nothing off its pin."""
-    remedy = "install it again, into an environment of its own"
-    if constraints.is_file():
-        remedy = "run `make demo` (or `python3 bootstrap.py`) once more"
+    again = "run `make demo` (or `python3 bootstrap.py`) once more"
+    remedy = again if constraints.is_file() else "install it again, into an environment of its own"
     try:
         required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
     except PackageNotFoundError:

@@ -80,8 +80,7 @@ def kernels_finding() -> Finding:
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
     elif is_compiled():
-        with_wheel = " (those of the wheel)" if shipped_folder() is not None else ""
-        return Finding(name="compiled kernels", ok="ok", fact=f"{folder}{with_wheel}")
+        return Finding(name="compiled kernels", ok="ok", fact=str(shipped_folder() or folder))
     else:
         fact = f"none, or not all, in {folder}: the first run compiles them while it works"
     return Finding(name="compiled kernels", ok="warn", fact=fact, remedy="cloze prepare")

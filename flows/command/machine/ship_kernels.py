@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -25,14 +24,12 @@ from flows.run.policies import default_workers
 from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
 from tokenizers_train.words.counts import count_by
 
-STEP = "--here"
-
 
 def main() -> int:
     """Compile in a process of its own, whose caches are new."""
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
-        return subprocess.run([sys.executable, "-m", __spec__.name, STEP], env=variables, check=False).returncode
+        return subprocess.run([sys.executable, "-m", __spec__.name, "--here"], env=variables, check=False).returncode
 
 
 def ship() -> int:
@@ -44,18 +41,12 @@ def ship() -> int:
     folder = SHIPPED / shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path in shipped_files():
+    calls = map(read_call, CALLS.read_text(encoding="utf-8").splitlines())
+    kernels = [kernel.path(arguments) for kernel, arguments in calls]  # not what kernels alone call
+    for path in (*kernels, *kernel_folder().glob("arrays-*.npz"), kernel_folder() / compiled_name()):
         shutil.copyfile(path, folder / path.name)
-    print(f"{folder}: {sum(1 for _ in folder.iterdir())} files")
     return 0
 
 
-def shipped_files() -> list[Path]:
-    """Return the files that a run reads: machine code that Python calls, tables, and the mark that all is compiled."""
-    calls = map(read_call, CALLS.read_text(encoding="utf-8").splitlines())
-    kernels = [kernel.path(arguments) for kernel, arguments in calls]
-    return [*kernels, *sorted(kernel_folder().glob("arrays-*.npz")), kernel_folder() / compiled_name()]
-
-
 if __name__ == "__main__":
-    sys.exit(ship() if sys.argv[1:] == [STEP] else main())
+    sys.exit(ship() if "--here" in sys.argv else main())
