@@ -25,7 +25,6 @@ from corpora.store.stage import read_manifest
 from flows.command.arguments import load_recipe
 from flows.recipes.tables import toml
 from flows.run.record.run_record import RunRecord, list_runs, read_run
-from tokenizers_train.build import read_vocabulary
 from trainer.build import read_events
 
 FIXABLE, BEGINNING = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
@@ -75,11 +74,8 @@ class Run:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Its vocabulary; of several the last. Raises InputError where it is gone."""
-        manifest = read_manifest(self._place, self._folder("vocabularies"))
-        if manifest is None:
-            raise InputError(f"The vocabulary of {self!r} was removed from {self.store}: run the recipe again.")
-        return Vocabulary(read_vocabulary(self._place, manifest))
+        """The vocabulary of its shards. Raises InputError where it is gone."""
+        return self.shards.vocabulary
 
     @property
     def model(self) -> Model:
