@@ -147,7 +147,8 @@ def finetune(
     workspace = Workspace(progress=progress)
     named, output = dict(columns or {}), Path(output or mkdtemp(dir=workspace.folder) + "/model")
     files = TaskFiles(rows_file(train, "train", workspace, named), rows_file(evaluate, "evaluate", workspace, named))
-    events, history = finetune_events(task, address_of(model), files, output, settings), []
+    history: list[Event] = []
+    events = finetune_events(task, address_of(model), files, output, settings)
     start = next(events, {"steps": 0})
     with workspace.bars.of(f"{task} steps", max(1, start["steps"])) as advance:
         for event in events:

@@ -29,7 +29,9 @@ def main() -> int:
     """Compile in a process of its own, whose caches are new."""
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
-        return subprocess.run([sys.executable, "-m", __spec__.name, "--here"], env=variables, check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "flows.command.machine.ship_kernels", "--here"], env=variables, check=False
+        ).returncode
 
 
 def ship() -> int:
