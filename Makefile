@@ -12,7 +12,7 @@ MINUTES ?= 10
 BIN := .venv/bin
 # Needed from Python 3.13 on, so not installed where the pins are written: their pins stay as they are.
 LATER_PYTHONS := whenever
-PACKAGES := corpora tokenizers_train shards trainer flows
+PACKAGES := corpora tokenizers_train shards trainer flows cloze
 
 .DEFAULT_GOAL := help
 .PHONY: help demo packages install develop test test-all test-quick check format lint types contracts docs pins fuzz clean

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that table -->\n"
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
     "all code": 65_200,
@@ -24,6 +24,7 @@ BUDGETS = {
     "trainer/tasks": 7_650,
     "flows": 16_100,
     "flows/orchestration": 2_500,
+    "cloze": 900,
     "benchmarks": 3_700,
     "tests": 48_400,
 }

@@ -1,9 +1,9 @@
 """Prepares what a run needs: one folder for caches and the orchestrator's home, and an environment that points there.
 
 All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
-share, are then in the user's own folder for caches). What libraries take from the environment is set
-here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more where
-kernels are declared (`corpora.kernels.compiling`).
+share, are then in the user's own folder for caches, as is all of an installed wheel). What libraries take from it is
+set here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more
+where kernels are declared (`corpora.kernels.compiling`).
 """
 
 import os
@@ -12,6 +12,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.kernels.compiling import own_home
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBE_BYTES = 1 << 20  # a full disk takes names, and even a block
@@ -59,8 +60,8 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
 
 
 def home_folder(environment: MutableMapping[str, str]) -> Path:
-    """Return `CLOZE_HOME`, or `.cloze` in the checkout; it is created if missing."""
-    home = Path(environment.get("CLOZE_HOME") or ROOT / ".cloze").resolve()
+    """Return `CLOZE_HOME`, or `own_home`; it is created if missing."""
+    home = Path(environment.get("CLOZE_HOME") or own_home(environment)).resolve()
     try:
         (home / "prefect").mkdir(parents=True, exist_ok=True)
         _probe(home / f".probe-{os.getpid()}")

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The guides are true: what one-document.md and guide-own-loop.md show is executed, the generated reference in step.
+"""The guides are true: what one-document.md, api.md and guide-own-loop.md show is executed, the reference in step.
 
 `python tests/test_docs.py` writes the outputs of the executed page again; read the difference before you keep it.
 """
@@ -22,6 +22,7 @@ from flows.recipes.recipe import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 EXECUTED = ROOT / "docs" / "one-document.md"
+API = ROOT / "docs" / "api.md"
 OWN_LOOP = ROOT / "docs" / "guide-own-loop.md"  # where torch is installed
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
 
@@ -44,6 +45,14 @@ def test_the_page_of_one_document_prints_what_it_says(tmp_path: Path) -> None:
     blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
     assert len(blocks) == page.count("```python") == page.count("```text") > 8
     assert all(printed for _, printed in blocks), "a block that prints nothing shows nothing"
+    assert [printed for _, printed in blocks] == [said for said, _ in blocks]
+
+
+def test_the_page_of_the_api_prints_what_it_says(tmp_path: Path) -> None:
+    """Fails where a block of the page does not run, or prints anything else."""
+    page = API.read_text(encoding="utf-8")
+    blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
+    assert len(blocks) == page.count("```python") == page.count("```text") == 4
     assert [printed for _, printed in blocks] == [said for said, _ in blocks]
 
 
@@ -144,5 +153,5 @@ def write_outputs(page: Path) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for executed in (EXECUTED, OWN_LOOP):
+    for executed in (EXECUTED, API, OWN_LOOP):
         write_outputs(executed)

@@ -176,14 +176,16 @@ def judge_records(
     settings: DocumentsSettings,
     inputs: JudgingInputs = NO_INPUTS,
     watch: Callable[[str, BatchState], None] = lambda step, batch: None,
+    steps: Sequence[JudgingStep] = STEPS,
 ) -> Judged:
     """Take a batch through all steps in their order.
 
     watch: called after each step with the batch's state
+    steps: other ones than all; the steps of language and of rules fill columns of the documents, and are always needed
     """
     batch = BatchState(records, settings.max_document_bytes, watch)
     _apply_added(batch, settings, "parse")
-    for step in STEPS:
+    for step in steps:
         at_step(step.name)
         step.apply(batch, settings, inputs)
         _apply_added(batch, settings, step.name)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from corpora.kernels.compiling import kernel_folder, source_digest
+from corpora.kernels.compiling import kernel_folder, shipped_folder, source_digest
 from corpora.kernels.sealed import read_sealed, write_sealed
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -28,8 +28,10 @@ def kept_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str,
     source: the file that makes them; it and what it imports count as well
     """
     digest = hashlib.sha256(f"{name} {source_digest(Path(source))}".encode()).hexdigest()
-    path = kernel_folder() / f"arrays-{digest[:32]}.npz"
+    path, shipped = kernel_folder() / f"arrays-{digest[:32]}.npz", shipped_folder()
     kept = read_sealed(path)
+    if kept is None and shipped is not None:
+        kept = read_sealed(shipped / path.name, anyones=True)
     if kept is not None:
         with np.load(io.BytesIO(kept), allow_pickle=False) as stored:
             return _read_only({key: stored[key] for key in stored.files})

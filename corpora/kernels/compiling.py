@@ -11,6 +11,9 @@ environments of a user on one machine share what is the same.
 The folder is set where kernels are declared, so it is the same however a process begins, and the source tree stays as
 it is. This is the one place inside the packages that reads environment variables: `CLOZE_HOME` and `XDG_CACHE_HOME`.
 
+A wheel may bring code that was compiled for `BASELINE` (`shipped_folder`). It is used where that is what this machine,
+this Python and this numba would have made of the same sources, and compiled anew everywhere else.
+
 Cost: a process reads the sources of the kernels that it declares once, in less than a tenth of a second.
 """
 
@@ -19,7 +22,7 @@ import os
 import platform
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from corpora.kernels.dispatching import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = Path(__file__).with_name("shipped")
+BASELINE = "x86-64-v3"  # what llvm calls the processors of 2013 and later
+BASELINE_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -72,7 +78,7 @@ class DeferredKernel(Deferred):
         from corpora.kernels.dispatching import Kernel
 
         source = source_digest(Path(self.py_func.__code__.co_filename))
-        return Kernel(self.py_func, kernel_folder(), source, lambda change: _tell(change))
+        return Kernel(self.py_func, kernel_folder(), source, lambda change: _tell(change), shipped_folder())
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)  # a kernel is known by its name in its module
@@ -115,16 +121,15 @@ _tell: Callable[[int], None] = _tell_nobody
 def kernel_folder() -> Path:
     """The folder of compiled code that fits this machine and user, made where it is missing: `kernels/DIGEST` in
 
-    - `CLOZE_HOME` where it names another folder than `.cloze` in the checkout;
+    - `CLOZE_HOME` where it names another folder than `own_home`;
     - else `cloze` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`), which all checkouts share, or
-      `.cloze` in the checkout where that cannot be written.
+      `own_home` where that cannot be written.
 
     Its content is run as it is, so it has to be the user's own, closed to others. Raises InputError where
     there is no such folder.
     """
-    own, named = ROOT / ".cloze", os.environ.get("CLOZE_HOME")
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    homes = [Path(named).absolute()] if named and Path(named) != own else [caches.absolute() / "cloze", own]
+    own, named = own_home(), os.environ.get("CLOZE_HOME")
+    homes = [Path(named).absolute()] if named and Path(named) != own else [user_caches(), own]
     refusals = []
     for folder in (home / "kernels" / _machine_digest() for home in homes):
         try:
@@ -135,6 +140,46 @@ def kernel_folder() -> Path:
     raise InputError(
         f"Compiled kernels cannot be kept: {'; '.join(refusals)}. Set CLOZE_HOME to a folder that can be written."
     )
+
+
+def own_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder for caches where `CLOZE_HOME` names none: `.cloze` in a checkout; for an installed wheel that of the
+    user's caches."""
+    return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else user_caches(environment)
+
+
+def user_caches(environment: Mapping[str, str] = os.environ) -> Path:
+    """`cloze` in the user's folder for caches."""
+    return Path(environment.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "cloze"
+
+
+@cache
+def shipped_folder() -> Path | None:
+    """The folder of compiled code that came with the package and fits this process; None where there is none.
+
+    Its files are trusted as the package's sources are.
+    """
+    folder = SHIPPED / shipped_name() if SHIPPED.is_dir() else SHIPPED
+    if not folder.is_dir():
+        return None
+    from llvmlite.binding import get_host_cpu_features
+    from numba import config
+
+    features = get_host_cpu_features()
+    fits = config.CPU_NAME is config.CPU_FEATURES is None and all(features.get(name) for name in BASELINE_FEATURES)
+    return folder if fits else None
+
+
+def shipped_name() -> str:
+    """Return a name for code that is compiled for `BASELINE` as this process compiles."""
+    import llvmlite
+    import numba
+    import numpy
+
+    config, python = numba.config, "".join(platform.python_version_tuple()[:2])
+    chosen = (config.BOUNDSCHECK, config.OPT, config.LOOP_VECTORIZE, numpy.__version__.partition(".")[0])
+    facts = (numba.__version__, llvmlite.__version__, platform.machine(), BASELINE, *map(str, chosen))
+    return f"python{python}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
 
 def _make_own(folder: Path) -> None:

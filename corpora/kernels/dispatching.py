@@ -122,17 +122,25 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     folder: where compiled code is kept
     source: a digest of the kernel's source and of all that it imports
     tell: called when the compiler begins (1) and ends (-1)
+    shipped: where compiled code is that came with the program; None where there is none
     """
 
     called: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
     _under_way = 0  # kernels that are being compiled, each for the one before; under numba's lock
 
-    def __init__(self, function: Callable[..., object], folder: Path, source: str, tell: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., object],
+        folder: Path,
+        source: str,
+        tell: Callable[[int], None],
+        shipped: Path | None = None,
+    ) -> None:
         super().__init__(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None},
                          pipeline_class=_Compiler)  # fmt: skip
         assert function.__closure__ is None, "a kernel is a function of a module: its digest knows nothing else"
         self._compiler._customize_flags = self._with_flags
-        self._folder, self._source, self._tell = folder, source, tell
+        self._folder, self._source, self._tell, self._shipped = folder, source, tell, shipped
         self._forms: dict[tuple[tuple[Any, ...], bool], Form] = {}
         self._native = True
 
@@ -163,27 +171,35 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
         """Compile for a call from Python that is to come, unless that is done, or another process is doing it."""
-        path = self._path(arguments, native=True)
-        if read_sealed(path) is None and not _is_held(_lock_of(path)):
+        path = self.path(arguments)
+        if self._kept(path) is None and not _is_held(_lock_of(path)):
             self.compile(arguments)
 
     def _read_or_make(self, arguments: tuple[Any, ...], native: bool) -> Form:
-        path = self._path(arguments, native)
+        path = self.path(arguments, native)
         form = self._read(path, arguments, native)
         if form is None:
             with _alone(path):
                 form = self._read(path, arguments, native) or self._make(path, arguments, native)
         return form
 
-    def _path(self, arguments: tuple[Any, ...], native: bool) -> Path:
+    def path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
+        """The file of a compiled form, wherever it is."""
         code = self.py_func.__code__
         facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
         digest = hashlib.sha256(repr(facts).encode() + code.co_code).hexdigest()
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
+    def _kept(self, path: Path) -> bytes | None:
+        """Return the content of a file in our folder, or of the one that came with the program."""
+        content = read_sealed(path)
+        if content is None and self._shipped is not None:
+            content = read_sealed(self._shipped / path.name, anyones=True)
+        return content
+
     def _read(self, path: Path, arguments: tuple[Any, ...], native: bool) -> Form | None:
         """Return the form in a file; None where there is none, or it is not as it was written."""
-        content = read_sealed(path)
+        content = self._kept(path)
         if content is None:
             return None
         kept: Kept = pickle.loads(content)

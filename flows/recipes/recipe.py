@@ -179,12 +179,13 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     if store is not None:
         table["store"] = store
     try:
-        return replace(_build(table, text, path), overrides=dict(overrides))
+        return replace(recipe_of_tables(table, path, text), overrides=dict(overrides))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _build(table: dict[str, Any], text: str, path: Path) -> Recipe:
+def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
+    """Return the recipe that tables mean, as `tomllib` reads them. path, text: of its file. Raises InputError."""
     for key in table:
         if key not in KEYS:
             raise InputError(unknown_key(key, KEYS, "the recipe"))
@@ -452,8 +453,7 @@ def folder_recipe(folder: Path, store: str, fitted: Fitted | None = None) -> str
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`."""
     fitted = fitted or Fitted()
     tables = replace(fitted, tables=merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)).to_toml()
-    whole = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder"
-    name = shortened(whole)
+    name = name_of_folder(folder)
     return (
         f'name = "{name}"\nstore = {toml(store)}\n\n[[source]]\nkind = "files"\nname = "{name}"\n'
         f"path = {toml(folder.resolve().as_posix())}\n"
@@ -476,6 +476,11 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
     comments = [line for line in text.splitlines() if line.startswith("#")]
     given = [f"# Set with --set, and remembered: {printable(f'{key}={value}')}" for key, value in overrides.items()]
     return "\n".join([*comments, *given, *toml_lines(table)]) + "\n"
+
+
+def name_of_folder(folder: Path) -> str:
+    """Return what a recipe for a folder, or a file, is called."""
+    return shortened("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shortened(name: str) -> str:

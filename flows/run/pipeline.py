@@ -20,7 +20,7 @@ their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cl
 in a test it may build them in the same process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -125,35 +125,10 @@ def run_recipe(
     recipe, start = begun(recipe, lock)
     existing = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
     start = start and fitting(start, recipe, existing)
-    numbered_sources = [
-        (number, entry)
-        for number, files in enumerate(lock.generations, 1)
-        for entry in recipe.sources
-        if readable(lock, entry, files)
-    ]
-    statistics = source_statistics(place, recipe, lock, perform)
-    documents = perform(
-        [
-            documents_stage(place, entry, lock, number, statistics.get(entry.source.name))
-            for number, entry in numbered_sources
-        ]
-    )
+    numbered_sources, documents = make_documents(place, recipe, lock, perform)
     refuse_bad_sources(place, judged_sources(numbered_sources, documents, lock), recipe.privacy.samples, tell)
-    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
-    inputs = tuple(
-        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
-        for (number, entry), parsed, sketched in zip(numbered_sources, documents, signatures, strict=True)
-    )
-    generations: list[Generation] = []
-    tombstones = read_tombstones(place, recipe.name)
     vocabularies: dict[str, Manifest] = {}
-    for number in range(1, len(lock.generations) + 1):
-        until_now = tuple(item for item in inputs if item.generation <= number)
-        forgotten = tombstones.until(number)
-        planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
-        [verdicts] = perform([planned])
-        generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))
-        [corpus] = perform([plan_corpus(place, recipe.name, generations)])
+    for number, corpus in make_corpora(place, recipe, lock, numbered_sources, documents, perform):
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
@@ -162,6 +137,50 @@ def run_recipe(
     return Outcome(
         documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
     )
+
+
+def make_documents(
+    place: Place, recipe: Recipe, lock: Lock, perform: Perform
+) -> tuple[list[tuple[int, SourceEntry]], list[Manifest]]:
+    """The sources of all generations, each with the number of its generation, and the documents of each."""
+    numbered_sources = [
+        (number, entry)
+        for number, files in enumerate(lock.generations, 1)
+        for entry in recipe.sources
+        if readable(lock, entry, files)
+    ]
+    statistics = source_statistics(place, recipe, lock, perform)
+    stages = [
+        documents_stage(place, entry, lock, number, statistics.get(entry.source.name))
+        for number, entry in numbered_sources
+    ]
+    return numbered_sources, perform(stages)
+
+
+def make_corpora(
+    place: Place,
+    recipe: Recipe,
+    lock: Lock,
+    numbered_sources: Sequence[tuple[int, SourceEntry]],
+    documents: Sequence[Manifest],
+    perform: Perform,
+) -> Iterator[tuple[int, Manifest]]:
+    """Yield the corpus of each generation with its number, made of what `make_documents` returned."""
+    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
+    inputs = tuple(
+        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
+        for (number, entry), parsed, sketched in zip(numbered_sources, documents, signatures, strict=True)
+    )
+    generations: list[Generation] = []
+    tombstones = read_tombstones(place, recipe.name)
+    for number in range(1, len(lock.generations) + 1):
+        until_now = tuple(item for item in inputs if item.generation <= number)
+        forgotten = tombstones.until(number)
+        planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
+        [verdicts] = perform([planned])
+        generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))
+        [corpus] = perform([plan_corpus(place, recipe.name, generations)])
+        yield number, corpus
 
 
 def judged_sources(

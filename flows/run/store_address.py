@@ -161,6 +161,11 @@ def vocabulary_of(shards: Artifact) -> "Vocabulary":
     """The vocabulary that a shard set was tokenised with. Raises InputError where it is gone."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
+    return read_vocabulary(shards.place, vocabulary_artifact(shards))
+
+
+def vocabulary_artifact(shards: Artifact) -> Manifest:
+    """The artifact of that vocabulary. Raises InputError where it is gone."""
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:
@@ -168,4 +173,4 @@ def vocabulary_of(shards: Artifact) -> "Vocabulary":
             f"The vocabulary {parent.name}/{parent.fingerprint} is not in {shards.place.at('')} any more, and without "
             "it token ids say nothing: run the recipe again, and take what it builds."
         )
-    return read_vocabulary(shards.place, manifest)
+    return manifest

@@ -71,6 +71,11 @@ class PaddedBatches:
         return rows
 
 
+def as_tensors(arrays: Mapping[str, Any]) -> Tensors:
+    """Return arrays of numpy as tensors, which share their memory."""
+    return {name: torch.as_tensor(array) for name, array in arrays.items()}
+
+
 class ExampleDataset(Dataset[Record]):
     """The live examples of one epoch by number, in the loader's order: to shuffle again is not needed and does no harm.
 

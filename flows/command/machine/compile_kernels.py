@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 from corpora.kernels.calls import compile_call
-from corpora.kernels.compiling import ROOT, kernel_folder, source_digest
+from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
 from corpora.store.workers.pool import WorkerDied, WorkerPool
 from flows.run.policies import default_workers
 
@@ -37,21 +37,27 @@ def _compile(pool: WorkerPool, tell: Tell) -> None:
             if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
-    compiled().touch()
+    (kernel_folder() / compiled_name()).touch()
 
 
-def compiled() -> Path:
-    """Return a file that is with the kernels when all are compiled, for this state of their sources."""
+def is_compiled() -> bool:
+    """Return whether all kernels are compiled for this state of their sources, here or in the wheel."""
+    folders = (kernel_folder(), shipped_folder())
+    return any(folder is not None and (folder / compiled_name()).exists() for folder in folders)
+
+
+def compiled_name() -> str:
+    """Return the name of a file that is with the kernels when all are compiled, for this state of their sources."""
     calls = CALLS.read_text(encoding="utf-8")
     modules = sorted({call.partition(":")[0] for call in calls.splitlines()})
     sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
-    return kernel_folder() / f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
+    return f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
 
 
 @contextmanager
 def compiled_meanwhile(tell: Tell) -> Iterator[None]:
     """Let half of the cores compile what the block will need while it runs. What is unfinished at its end is left."""
-    if compiled().exists():
+    if is_compiled():
         yield
         return
     tell("The kernels are not compiled yet: this run compiles what it needs, and others next to its work.")

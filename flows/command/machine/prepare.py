@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corpora.kernels.compiling import ROOT, kernel_folder
+from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
 from corpora.kernels.sealed import read_sealed
-from flows.command.machine.compile_kernels import compile_kernels, compiled
+from flows.command.machine.compile_kernels import compile_kernels, compiled_name, is_compiled
 from flows.command.machine.doctor import Finding
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import embedded_server
@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows")
+PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 
 
 def prepare(home: Path, tell: Tell) -> None:
@@ -46,8 +46,8 @@ def prepare(home: Path, tell: Tell) -> None:
             server.wait()
     for path in damaged():
         path.unlink(missing_ok=True)
-        compiled().unlink(missing_ok=True)
-    if not compiled().exists():
+        (kernel_folder() / compiled_name()).unlink(missing_ok=True)
+    if not is_compiled():
         _remove_unused(kernel_folder().parent)
         workers = default_workers()
         tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
@@ -57,7 +57,7 @@ def prepare(home: Path, tell: Tell) -> None:
 
 def is_prepared(home: Path) -> bool:
     """Return whether the first run has nothing to wait for."""
-    return compiled().exists() and not damaged() and database_of(home / "prefect").exists()
+    return is_compiled() and not damaged() and database_of(home / "prefect").exists()
 
 
 def _remove_unused(folder: Path) -> None:
@@ -79,8 +79,8 @@ def kernels_finding() -> Finding:
     folder, bad = kernel_folder(), damaged()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
-    elif compiled().exists():
-        return Finding(name="compiled kernels", ok="ok", fact=str(folder))
+    elif is_compiled():
+        return Finding(name="compiled kernels", ok="ok", fact=str(shipped_folder() or folder))
     else:
         fact = f"none, or not all, in {folder}: the first run compiles them while it works"
     return Finding(name="compiled kernels", ok="warn", fact=fact, remedy="cloze prepare")

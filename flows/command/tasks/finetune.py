@@ -78,14 +78,25 @@ def published_task(
 def finetune_model(
     kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
 ) -> int:
-    """Fine-tune a model on two files of labelled examples; `output` becomes the folder of the result. Returns 0.
+    """Fine-tune a model as `finetune_events` does, and print its progress. Returns 0.
+
+    tell: called with a line for every evaluation, and for a step from time to time
+    """
+    listener = Listener(tell)
+    for event in finetune_events(kind, model, files, output, overrides):
+        listener.hear(event)
+    return 0
+
+
+def finetune_events(
+    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any]
+) -> Iterator[Event]:
+    """Fine-tune a model on two files of labelled examples, and yield the events; `output` becomes the result's folder.
 
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
-    tell:      called with a line for every evaluation, and for a step from time to time
     Raises InputError, or TrainingFailed.
     """
     task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
-    listener = Listener(tell)
     with model_folder(model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
@@ -97,8 +108,9 @@ def finetune_model(
         )
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
-                listener.hear(event)
-    return 0
+                if event["event"] == "failure":
+                    raise InputError(event["message"])
+                yield event
 
 
 def _value(text: Any) -> Any:
@@ -120,9 +132,7 @@ class Listener:
         self._steps = 0
 
     def hear(self, event: Event) -> None:
-        """Print one event. Raises InputError for the trainer's message about what the user can fix."""
-        if event["event"] == "failure":
-            raise InputError(event["message"])
+        """Print one event."""
         if event["event"] == "warning":
             self._tell(f"warning: {event['message']}")
         elif event["event"] == "start":

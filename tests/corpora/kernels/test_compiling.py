@@ -13,11 +13,19 @@ import llvmlite
 import numba
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_features
 
 import corpora.kernels.compiling
 from corpora.errors import InputError
 from corpora.kernels.calls import read_call, write_call
-from corpora.kernels.compiling import kernel, kernel_folder, source_digest
+from corpora.kernels.compiling import (
+    BASELINE,
+    BASELINE_FEATURES,
+    kernel,
+    kernel_folder,
+    shipped_name,
+    source_digest,
+)
 from corpora.kernels.sealed import read_sealed, write_sealed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,7 +78,9 @@ class Checkout:
 
     def __init__(self, root: Path, user: Path) -> None:
         self.root, self.user = root, user
-        shutil.copytree(ROOT / "corpora" / "kernels", root / "corpora" / "kernels")
+        here = ROOT / "corpora" / "kernels"
+        shutil.copytree(here, root / "corpora" / "kernels", ignore=shutil.ignore_patterns("shipped"))
+        (root / "pyproject.toml").touch()
         for name in ("__init__.py", "errors.py"):
             shutil.copy(ROOT / "corpora" / name, root / "corpora" / name)
         (root / "corpora" / "counting.py").write_text(
@@ -150,6 +160,24 @@ def test_machine_code_is_kept_where_it_can_be(checkout: Checkout) -> None:
     checkout.user.touch()  # no folder can be made in its place, whoever asks
     assert checkout.call() == ["11", "0"]
     assert {path.parents[2].name for path in checkout.kept()} == {"chosen", ".cloze"}
+
+
+@pytest.mark.slow
+def test_code_that_came_with_the_program_is_used_where_it_fits(checkout: Checkout) -> None:
+    """Fails where compiled code of a wheel is not found, is copied, or is run damaged or where it does not fit."""
+    if not all(get_host_cpu_features().get(name) for name in BASELINE_FEATURES):
+        pytest.skip(f"this processor has not all instructions of {BASELINE}: run the test on another")
+    checkout.call(CLOZE_HOME="made", NUMBA_CPU_NAME=BASELINE, NUMBA_CPU_FEATURES="")
+    [made] = (checkout.root / "made" / "kernels").iterdir()
+    shipped = checkout.root / "corpora" / "kernels" / "shipped" / shipped_name()
+    shipped.mkdir(parents=True)
+    [native] = made.glob("grown-*.kernel")
+    shutil.copy(native, shipped)
+    assert checkout.call() == ["11", "1"]
+    assert not list(checkout.user.rglob("*.kernel"))
+    assert checkout.call(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == ["11", "0"]
+    (shipped / native.name).write_bytes(native.read_bytes()[:-1])
+    assert checkout.call() == ["11", "0"]
 
 
 def test_without_any_folder_for_machine_code_the_message_says_what_to_do(

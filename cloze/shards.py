@@ -1,0 +1,179 @@
+"""Shards: documents cut into training examples, built or opened, and read as Arrow, pandas, datasets or torch have it.
+
+shards = cloze.build_shards(docs, vocab, length=128)
+shards = cloze.open_shards("store")                  the newest of a store that `cloze run` built
+shards.to_torch(), shards.to_hf()                    with the columns that models of transformers take
+shards.to_arrow(), shards.to_pandas()                the examples with their masks, as they are stored
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cloze.documents import Documents, documents_of
+from cloze.vocabulary import Vocabulary, manifest_of
+from cloze.workspace import Workspace
+from corpora.build import Corpus
+from corpora.store.manifest import Manifest
+from corpora.store.settings import check_choice, check_range
+from flows.run.pipeline import build_shard_sets
+from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
+from shards.build import SPLITS
+from shards.reading.files.shard_set import ShardSet
+from shards.reading.materialised import ROWS, epoch_rows, epoch_schema
+from shards.reading.records import ExampleRecords
+from tokenizers_train.build import read_vocabulary
+from trainer.settings.phases import MOST_STEPS
+
+
+class Shards:
+    """The examples of one split in one epoch: its order and its masks, as a training reads them.
+
+    `len(shards)` is their number, without deleted ones. `shards[0]` is a dictionary of arrays of 64-bit integers:
+    `input_ids`, `attention_mask`, `token_type_ids`, `labels` [T] (-100 where nothing is to be guessed), and of pairs
+    `next_sentence_label` or `sentence_order_label`.
+    """
+
+    def __init__(self, shard_set: ShardSet, epoch: int, seed: int, workspace: Workspace) -> None:
+        """For the functions of this package: shards come from `build_shards` and `open_shards`."""
+        check_range("epoch", epoch, 0, MOST_STEPS)
+        self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
+        self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.live.any() else None
+
+    @property
+    def artifact(self) -> str:
+        """The folder of the shards: in their store, or where they are temporary."""
+        return self._workspace.place.at(self._set.manifest.folder)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary that the shards are made with. Raises InputError where it is gone."""
+        return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
+
+    @property
+    def _vocabulary_artifact(self) -> Manifest:
+        """The artifact of that vocabulary."""
+        return vocabulary_artifact(Artifact(place=self._set.place, manifest=self._set.manifest))
+
+    def split(self, name: str) -> "Shards":
+        """Return the examples of another split: "train" or "held-out"."""
+        check_choice("split", name, SPLITS)
+        return Shards(replace(self._set, split=name), self._epoch, self._seed, self._workspace)
+
+    def epoch(self, number: int) -> "Shards":
+        """Return the same examples as another epoch reads them: in another order, and where masks are drawn, others."""
+        return Shards(self._set, number, self._seed, self._workspace)
+
+    def __len__(self) -> int:
+        return 0 if self._records is None else self._records.num_live
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """Return an example. Raises IndexError."""
+        if self._records is None or not -len(self) <= number < len(self):
+            raise IndexError(f"example {number} of {len(self)}")
+        return self._records[number % len(self)]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for first in range(0, len(self), ROWS):
+            assert self._records is not None
+            yield from self._records.read(range(first, min(first + ROWS, len(self))))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the examples as stored: `example_id`, `ids` with masks put in, `boundary` between segments,
+        `mask_positions`, `targets`, and of pairs `label`."""
+        return pa.Table.from_batches(epoch_rows(self._set, self._epoch, self._seed), epoch_schema(self._set))
+
+    def to_pandas(self) -> Any:
+        """Return the same as a frame of pandas. Raises ImportError where pandas is not installed."""
+        return self.to_arrow().to_pandas()
+
+    def to_hf(self) -> Any:
+        """Return a `datasets.Dataset` with the columns of `shards[0]`, in memory. Raises ImportError without datasets.
+
+        Its rows have the lengths of their examples: `DataCollatorWithPadding` and `Trainer` fill them.
+        """
+        from datasets import Dataset  # an extra: `dev`
+
+        rows = [*self]
+        names = rows[0] if rows else ()
+        return Dataset(pa.table({name: pa.array([row[name] for row in rows]) for name in names}))
+
+    def to_torch(self, *, padded: bool = True) -> Any:
+        """Return a `torch.utils.data.Dataset` with `set_epoch`; give it to a DataLoader as it is.
+
+        padded: whether all examples are as wide as the longest may be, so that they can be batched
+        Raises InputError for a split without examples.
+        """
+        from trainer.reading.datasets import ExampleDataset  # torch is slow to import
+
+        dataset = ExampleDataset(self._set, seed=self._seed, padded=padded)
+        dataset.set_epoch(self._epoch)
+        return dataset
+
+    def __repr__(self) -> str:
+        facts = self._set.manifest.facts
+        return f"Shards({facts['input']}, {len(self):,} examples of up to {facts['length']} tokens, {self._set.split})"
+
+
+def build_shards(
+    docs: Documents | Iterable[str],
+    vocab: Vocabulary,
+    length: int = 128,
+    *,
+    input: str = "segment-pair",
+    masking: str | Mapping[str, Any] | None = None,
+    seed: int = 42,
+    **settings: Any,
+) -> Shards:
+    """Cut documents into training examples, in the store of the documents.
+
+    docs:     documents, as they are; or texts. A hundredth of them becomes the split "held-out", unless `deduplicate`
+              was told otherwise
+    vocab:    the vocabulary
+    length:   tokens of the longest example, special ones included
+    input:    how examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "packed", ...
+    masking:  "dynamic" (drawn anew for each epoch), "static", "none", or the table `masking` of a recipe
+    seed:     of the shuffle, the masks and all that is drawn
+    settings: further keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input
+
+    Raises InputError: an unknown setting, a vocabulary without the special tokens of a masked language model.
+
+    >>> texts = ["The tide goes out. The boats lie on the sand.", "The tide comes in. The boats float again."]
+    >>> shards = build_shards(texts, train_vocabulary(texts, size=60), 32, input="single")
+    >>> len(shards), sorted(shards[0])
+    (2, ['attention_mask', 'input_ids', 'labels', 'token_type_ids'])
+    """
+    kind = {"kind": masking} if isinstance(masking, str) else masking
+    table = {"input": input, "length": length, **({} if kind is None else {"masking": kind}), **settings}
+    given = documents_of(docs)._with("corpus", seed=seed, shards=table, vocabulary=vocab._tables)
+    workspace = given._workspace
+
+    def work() -> Manifest:
+        corpus = Corpus(workspace.place, given._made_corpus())
+        words = manifest_of(vocab, workspace, given._recipe)
+        return build_shard_sets(given._recipe, corpus, {"": words}, workspace.perform)[""]
+
+    manifest = workspace.past_damage(work)
+    return Shards(ShardSet(workspace.place, manifest), 0, seed, workspace)
+
+
+def open_shards(
+    address: str | Path, *, split: str = "train", epoch: int = 0, seed: int = 42, progress: bool = True
+) -> Shards:
+    """Open shards that a run or `build_shards` built.
+
+    address: the folder of a shards artifact, a store (`s3://bucket/prefix`, too), whose newest shards are then opened,
+             or a release (STORE@NAME)
+    split:   "train" or "held-out"
+    epoch:   whose order and masks are read, from 0
+    seed:    of the order; a training with this seed reads the same
+    progress: whether a training of these shards shows bars
+
+    Raises InputError where there are none.
+    """
+    artifact = newest(find_artifacts(str(address), "shards"))
+    workspace = Workspace(artifact.place.address, progress=progress)
+    return Shards(ShardSet(artifact.place, artifact.manifest), epoch, seed, workspace).split(split)

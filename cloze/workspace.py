@@ -1,0 +1,139 @@
+"""Where the functions of this package work: a store that the caller names, or a temporary one.
+
+    workspace = Workspace(store)             raw texts of the caller ─► files ─► recipe ─► stages ─► the store
+    workspace.perform(stages)                what a run does for them: look, build what is missing, publish
+
+Promise: the artifacts are those of a run of the same recipe: what the store holds is reused, damaged files are built
+again, and what is built here a run reuses. A temporary store is removed with the last object that works in it. Nothing
+is shared between workspaces, so threads may have one each.
+Cost: parts are built in this process, one after another; with `workers` above one, on so many processes.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import finalize
+
+from cloze.progress import Bars
+from corpora.sources.contract import StatCache
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.settings import check_range
+from corpora.store.stage import PartPlan, Stage, build_parts, publish
+from corpora.store.workers.pool import WorkerPool
+from flows.recipes.lock import Lock, resolve
+from flows.recipes.recipe import Recipe, recipe_of_tables
+from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
+from flows.run.policies import ranges
+from trainer.jobs.job import TrainingJob
+from trainer.launching.launch import train
+
+Result = TypeVar("Result")
+Tables = Mapping[str, Any]
+
+
+class Workspace:
+    """A store and how stages are built there.
+
+    store:    a folder or `s3://bucket/prefix`; None for a temporary folder
+    workers:  processes that build parts; a program that asks for more than one calls us below
+              `if __name__ == "__main__":`, as for any process that Python spawns
+    progress: whether bars are shown
+
+    `folder` is a folder of this machine for what is not an artifact; it goes with the workspace.
+    """
+
+    def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
+        check_range("workers", workers, 1, 4_096)
+        self.folder = Path(tempfile.mkdtemp(prefix="cloze-"))
+        finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.place = Place(str(store if store is not None else self.folder / "store"))
+        self.bars = Bars(progress)
+        self._workers = workers
+        self._damage = DamageTracker(tell=self.bars.tell)
+
+    def write_rows(self, rows: Iterable[Mapping[str, Any]], name: str) -> Path:
+        """Write rows as lines of JSON, for what reads files. Raises TypeError for a value that JSON does not have."""
+        path = Path(tempfile.mkdtemp(dir=self.folder)) / f"{name}.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        return path
+
+    def recipe(self, tables: Tables) -> Recipe:
+        """Return the recipe that tables mean in this store. Raises InputError."""
+        recipe = recipe_of_tables({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
+        return replace(recipe, path=None)
+
+    def resolved(self, recipe: Recipe) -> Lock:
+        """Find the raw files of a recipe: one generation. Reads each once. Raises InputError where there are none."""
+        return resolve(recipe, Lock(), StatCache()).lock
+
+    def past_damage(self, work: Callable[[], Result]) -> Result:
+        """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""
+        return run_past_damage(work, self._damage)
+
+    def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
+        """Build what is missing of stages, publish them, and return their manifests."""
+        return [self._perform(stage) for stage in stages]
+
+    def _perform(self, stage: Stage) -> Manifest:
+        survey = self._damage.survey(self.place, stage)
+        self._damage.refuse_changed_inputs(stage, survey)
+        if survey.missing:
+            self._build(stage, survey.missing)
+        manifest = publish(self.place, stage, survey)
+        self._damage.trust_rebuilt(survey, manifest)
+        return manifest
+
+    def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
+        """Build parts and show how far that is."""
+        distrusted = frozenset(self._damage.distrusted)
+        if isinstance(plans[0].job, TrainingJob):
+            with self.bars.of(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
+                train(plans[0].job, lambda event: advance(int(event.get("step", 0))))
+        with self.bars.of(stage.stage_folder, len(plans)) as advance:
+            if self._workers == 1 or len(plans) == 1:
+                for number, plan in enumerate(plans):
+                    advance(number)
+                    build_parts(self.place, stage, [plan], distrusted)
+            else:
+                self._build_on_workers(stage, plans, distrusted, advance)
+
+    def _build_on_workers(
+        self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
+    ) -> None:
+        bare = replace(stage, parts=())  # a worker gets no more than it needs
+        from flows.command.machine.compile_kernels import compiled_meanwhile  # which imports numba
+
+        groups, done = ranges(plans, self._workers), 0
+        with (
+            ThreadPoolExecutor(self._workers) as threads,
+            WorkerPool(self._workers) as pool,
+            compiled_meanwhile(self.bars.tell),
+        ):
+            built = [threads.submit(pool.run, build_parts, self.place, bare, [*group], distrusted) for group in groups]
+            try:
+                for future in as_completed(built):
+                    done += len(future.result())
+                    advance(done)
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def listed(value: Any) -> Any:
+    """Return a value as TOML would give it: lists, tables and texts.
+
+    >>> listed({"keep": ("en", "de"), "path": Path("raw")})
+    {'keep': ['en', 'de'], 'path': 'raw'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): listed(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [listed(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,41 @@
+"""Runs of the Python API: a run of the command, and what it left."""
+
+from pathlib import Path
+
+import pytest
+from small_recipe import prose
+
+import cloze
+
+
+def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Fails where a mistake in a recipe starts a run, or is told otherwise than by an InputError."""
+    with pytest.raises(cloze.InputError, match="Cannot read the recipe"):
+        cloze.run(tmp_path / "none.toml")
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[[source]]\nkind = "files"\nname = "a"\npath = "raw"\n[shards]\nlenght = 64\n')
+    with pytest.raises(cloze.InputError, match="length"):
+        cloze.run(recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.long
+def test_a_folder_is_run_and_its_results_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a run's results cannot be had, a second run builds again, or what a run refuses is no InputError."""
+    monkeypatch.chdir(tmp_path)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for number in range(12):
+        (raw / f"{number}.txt").write_text(prose(number))
+    run = cloze.run(raw, settings={"shards.length": 64, "vocabulary.size": 300}, workers=1, progress=False)
+    assert "shards/raw" in run.built and Path(run.report).is_file()
+    assert len(run.shards) > 0 and [*run.shards.vocabulary] == [*run.vocabulary]
+    assert cloze.run(raw, settings={"shards.length": 64, "vocabulary.size": 300}, progress=False).built == []
+    with pytest.raises(cloze.InputError, match="no models"):
+        _ = run.model
+    (raw / "0.txt").unlink()
+    for path in raw.iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(cloze.InputError):
+        cloze.run(raw, store=tmp_path / "other", progress=False)

@@ -1,0 +1,81 @@
+"""Shards of the Python API: what a training reads, in the forms of other tools."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_recipe import prose
+
+import cloze
+from shards.reading.files.shard_set import ShardSet
+from shards.reading.loader import Loader
+
+
+@pytest.fixture(scope="module")
+def shards() -> cloze.Shards:
+    """Pairs of a small corpus, with a held-out split."""
+    docs = cloze.deduplicate(cloze.read([prose(n) for n in range(40)], progress=False), held_out=0.2)
+    return cloze.build_shards(docs, cloze.train_vocabulary(docs, size=300), 64, masking="dynamic")
+
+
+def test_examples_are_those_of_a_training(shards: cloze.Shards) -> None:
+    """Fails where an example, or its masks, are not what the trainer's loader gives for the epoch and the seed."""
+    shard_set = ShardSet(shards._workspace.place, shards._set.manifest)
+    for epoch in (0, 2):
+        gathered = Loader(shard_set, 42).gather(range(epoch * len(shards), (epoch + 1) * len(shards)))
+        rows = [*shards.epoch(epoch)]
+        assert np.concatenate([row["input_ids"] for row in rows]).tolist() == gathered.ids.tolist()
+        labels = np.concatenate([row["labels"] for row in rows])
+        assert labels[labels != -100].tolist() == gathered.targets.tolist()
+    assert "next_sentence_label" in shards[0]
+    assert shards[-1]["input_ids"].tolist() == [*shards][-1]["input_ids"].tolist()
+    with pytest.raises(IndexError):
+        _ = shards[len(shards)]
+
+
+def test_other_tools_get_the_same_examples(shards: cloze.Shards) -> None:
+    """Fails where Arrow, pandas, datasets or torch hold other examples than the shards."""
+    rows = [*shards]
+    table = shards.to_arrow()
+    assert table.column("ids").to_pylist() == [row["input_ids"].tolist() for row in rows]
+    pytest.importorskip("pandas")
+    assert shards.to_pandas()["ids"].map(len).sum() == sum(len(row["input_ids"]) for row in rows)
+    pytest.importorskip("datasets")
+    assert shards.to_hf()["labels"] == [row["labels"].tolist() for row in rows]
+    pytest.importorskip("torch")
+    dataset = shards.epoch(1).to_torch(padded=False)
+    assert dataset[3]["input_ids"].tolist() == shards.epoch(1)[3]["input_ids"].tolist()
+
+
+def test_opened_shards_are_the_built_ones(shards: cloze.Shards, tmp_path: Path) -> None:
+    """Fails where an address opens others, or what is not there is not refused."""
+    assert cloze.open_shards(shards.artifact, epoch=1).to_arrow().equals(shards.epoch(1).to_arrow())
+    held_out = cloze.open_shards(shards.artifact, split="held-out")
+    assert len(held_out) == len(shards.split("held-out")) > 0
+    assert [*held_out.vocabulary] == [*shards.vocabulary]
+    with pytest.raises(cloze.InputError, match="no shards artifact"):
+        cloze.open_shards(tmp_path)
+    with pytest.raises(cloze.InputError, match="split"):
+        cloze.open_shards(shards.artifact, split="test")
+    with pytest.raises(cloze.InputError, match="epoch"):
+        shards.epoch(-1)
+
+
+def test_a_split_without_examples_is_empty() -> None:
+    """Fails where shards of one document, which has no held-out part, cannot be looked at."""
+    shards = cloze.build_shards([prose(1)], cloze.train_vocabulary([prose(1)], size=100), input="single")
+    empty = shards.split("held-out")
+    assert (len(empty), [*empty], len(empty.to_arrow()), len(empty.to_hf())) == (0, [], 0, 0)
+    with pytest.raises(IndexError):
+        _ = empty[0]
+    with pytest.raises(cloze.InputError, match="no example"):
+        empty.to_torch()
+
+
+def test_mistakes_are_named() -> None:
+    """Fails where a setting that shards do not have, or a vocabulary without a mask token, is taken."""
+    vocab = cloze.train_vocabulary([prose(1)], size=100)
+    with pytest.raises(cloze.InputError, match="lenght"):
+        cloze.build_shards([prose(1)], vocab, lenght=64)
+    with pytest.raises(cloze.InputError, match="masking"):
+        cloze.build_shards([prose(1)], vocab, masking="often")

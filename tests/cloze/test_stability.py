@@ -1,0 +1,113 @@
+"""The stable face of Cloze is what surface.txt says, and importing it costs nothing.
+
+`python tests/cloze/test_stability.py` writes the file again: read docs/api.md on what may change, and the difference.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cloze
+
+ROOT = Path(__file__).resolve().parents[2]
+SURFACE = Path(__file__).with_name("surface.txt")
+SPECIAL = {"__call__", "__contains__", "__getitem__", "__iter__", "__len__", "__repr__"}
+ALIASES = {"Rows", "Texts"}  # which the types of parameters use
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def signature(node: Function) -> str:
+    """A function's name, parameters with types and defaults, and result, as its source has them."""
+    result = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    return f"{node.name}({ast.unparse(node.args)}){result}"
+
+
+def members(node: ast.ClassDef) -> Iterator[str]:
+    """The public members of a class."""
+    for each in node.body:
+        if isinstance(each, Function) and (not each.name.startswith("_") or each.name in SPECIAL):
+            kinds = [ast.unparse(decorator) for decorator in each.decorator_list]
+            yield " ".join([*(f"@{kind}" for kind in kinds), signature(each)])
+        elif isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
+            yield ast.unparse(each)
+
+
+def surface_of(source: str, names: tuple[str, ...]) -> Iterator[str]:
+    """Lines that describe public functions and classes of a module."""
+    for node in ast.parse(source).body:
+        if isinstance(node, Function) and node.name in names:
+            yield signature(node)
+        elif isinstance(node, ast.ClassDef) and node.name in names:
+            yield f"class {node.name}({', '.join(map(ast.unparse, node.bases))})"
+            yield from (f"    {line}" for line in members(node))
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ALIASES:
+            yield ast.unparse(node)
+
+
+def surface() -> str:
+    """The whole face, a module after the other."""
+    lines = []
+    for module, names in cloze._MODULES.items():
+        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        lines += [f"# {module}", *surface_of(source, names), ""]
+    return "\n".join(lines)
+
+
+def test_names_parameters_and_types_stay() -> None:
+    """Fails where a public name, parameter, default or type is other than on record."""
+    assert surface() == SURFACE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(a: int) -> int: ...", "def f(b: int) -> int: ..."),
+        ("def f(a: int) -> int: ...", "def f(a: str) -> int: ..."),
+        ("def f(a: int = 1) -> int: ...", "def f(a: int = 2) -> int: ..."),
+        ("class f:\n    def g(self) -> int: ...", "class f:\n    def _g(self) -> int: ..."),
+    ],
+)
+def test_a_change_of_the_face_is_noticed(before: str, after: str) -> None:
+    """Fails where a renamed parameter, another type or default, or a method that is gone leaves the lines equal."""
+    assert [*surface_of(before, ("f",))] != [*surface_of(after, ("f",))]
+
+
+def test_every_public_name_is_there_and_typed() -> None:
+    """Fails where `__all__`, the table of modules and the imports for type checkers differ, or a name cannot be had."""
+    tree = ast.parse((ROOT / "cloze" / "__init__.py").read_text(encoding="utf-8"))
+    [checked] = [node for node in tree.body if isinstance(node, ast.If)]
+    nodes = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    imported = {node.module: tuple(alias.name for alias in node.names) for node in nodes}
+    assert imported == cloze._MODULES
+    assert sorted(name for names in imported.values() for name in names) == cloze.__all__
+    assert all(getattr(cloze, name).__doc__ for name in cloze.__all__)
+    assert set(cloze.__all__) <= set(dir(cloze))
+    with pytest.raises(AttributeError, match="no attribute 'reed'"):
+        _ = cloze.reed
+
+
+PROBE = """
+import sys
+before = {*sys.modules}
+import cloze
+names = {name.partition(".")[0] for name in {*sys.modules} - before}
+print(sorted(names - {*sys.stdlib_module_names}))
+cloze.read, cloze.train_vocabulary, cloze.build_shards, cloze.train, cloze.run
+print(sorted({"prefect", "torch", "transformers", "numba"} & {*sys.modules}))
+"""
+
+
+def test_the_import_takes_nothing_with_it(tmp_path: Path) -> None:
+    """Fails where importing the package imports any other, or its functions import Prefect, torch or numba."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=100
+    )
+    assert done.stdout.splitlines() == ["['cloze']", "[]"]
+
+
+if __name__ == "__main__":
+    SURFACE.write_text(surface(), encoding="utf-8")
