@@ -7,11 +7,16 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import list_of_pages
+import plots
 import pytest
 
 from corpora.errors import InputError
@@ -124,10 +129,56 @@ def link_targets(page: Path) -> list[Path]:
 
 def test_links_between_pages_lead_somewhere() -> None:
     """Fails where a page links to a file that is not in the checkout."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     targets = {target: page.name for page in pages for target in link_targets(page)}
     assert len(targets) > 4
     assert {target: page for target, page in targets.items() if not target.exists()} == {}
+
+
+@pytest.mark.parametrize(("made", "page"), [(list_of_pages.main, "llms.txt"), (plots.main, "images/beside.svg")])
+def test_what_is_made_of_the_pages_is_in_step(
+    made: Callable[..., int], page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fails where the list of pages or a plot lags behind the pages, or where one that lags would pass."""
+    assert made(["--check"]) == 0
+    copy = tmp_path / page
+    place = tmp_path / "images" if copy.parent != tmp_path else copy
+    copy.parent.mkdir(exist_ok=True)
+    assert made(["--check"], place) == 1
+    assert made([], place) == 0 and copy.read_bytes() == (ROOT / "docs" / page).read_bytes()
+    copy.write_text(copy.read_text(encoding="utf-8").replace("Cloze", "Close"), encoding="utf-8")
+    assert made(["--check"], place) == 1
+    assert f"{copy.name} lags behind" in capsys.readouterr().err
+
+
+def test_a_plot_needs_its_row() -> None:
+    """Fails where a table may lose a row that is drawn."""
+    with pytest.raises(ValueError, match="no row 'blingfire'"):
+        plots.pictures(plots.PAGE.read_text(encoding="utf-8").replace("| | blingfire |", "| | another |"))
+
+
+@pytest.mark.slow
+def test_the_site_is_whole_and_needs_no_network(tmp_path: Path) -> None:
+    """Fails where a link leads nowhere, a page is in no table of contents, or a page fetches something when read."""
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", tmp_path / "read"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", tmp_path / "site"], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")}
+    assert len(pages) > 25
+    fetched = r'<(?:script|img|link|iframe)[^>]* (?:src|href)="(?:https?:)?//[^"]*"|@import|url\((?:https?:)?//'
+    assert [path.name for path, text in pages.items() if re.search(fetched, text)] == []
+    broken = {
+        (path.name, link)
+        for path, text in pages.items()
+        for link in re.findall(r'(?:href|src)="(?![a-z]+:|#)([^"#?]+)', text)
+        if not (path.parent / unquote(link)).exists()
+    }
+    assert broken == set()
+    index = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
+    assert all(f'"{page}"' in index for page in ("tutorial", "why", "howto/own-task", "reference"))
 
 
 def write_outputs(page: Path) -> None:
