@@ -15,7 +15,9 @@ TOCTREE = re.compile(r"```\{toctree\}\n:caption: (?P<caption>.+)\n(?P<options>(?
 
 
 def main(arguments: Sequence[str], path: Path = LIST) -> int:
-    """Write the list, or with `--check` only look; 1 where it lags."""
+    """Write the list, or with `--check` only look; 1 where it lags, 2 for an argument that means nothing."""
+    if [*arguments] not in ([], ["--check"]):
+        return 2
     if not arguments:
         path.write_text(list_of_pages(), encoding="utf-8")
     elif not path.exists() or path.read_text(encoding="utf-8") != list_of_pages():
