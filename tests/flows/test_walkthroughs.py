@@ -19,7 +19,7 @@ PAGES = {
     "tutorial": ["tutorial.md"],
     "how-tos": sorted(f"howto/{path.name}" for path in (ROOT / "docs" / "howto").iterdir()),
 }
-SHORTER = {"steps = 1_500": "steps = 30", "epochs=10": "epochs=1"}
+SHORTER = {"steps = 600": "steps = 30", "epochs=10": "epochs=1"}
 
 
 def blocks(page: str, language: str) -> list[str]:
