@@ -15,7 +15,7 @@ LATER_PYTHONS := whenever
 PACKAGES := corpora tokenizers_train shards trainer flows cloze
 
 .DEFAULT_GOAL := help
-.PHONY: help demo packages install develop test test-all test-quick check format lint types contracts docs pins fuzz clean
+.PHONY: help demo packages install develop test test-all test-quick check format lint types contracts docs site pins fuzz clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name what; do \
@@ -33,7 +33,7 @@ install: packages  ## make .venv, install what a run needs, compile the kernels;
 
 develop:  ## the same with what the tests need
 	@$(PYTHON) bootstrap.py --extra trainer --extra tensorboard --extra documents --extra reference --extra accelerate --extra dask \
-	    --extra grain --extra sentences --extra retrieval --extra onnx --extra dev
+	    --extra grain --extra sentences --extra retrieval --extra onnx --extra docs --extra dev
 	@$(BIN)/cloze prepare
 
 test: develop  ## the tests, with few random examples of each property (budget: 10 minutes on two cores)
@@ -49,7 +49,7 @@ fuzz: develop  ## every parser against damaged inputs, every step against long o
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/fuzzing.py --minutes $(MINUTES)
 	PYTHONPATH=.:tests/corpora $(BIN)/python tests/corpora/growth.py --minutes $(MINUTES)
 
-check: format lint types contracts docs test  ## all that must hold: the five below (budget: 2 minutes), then all tests
+check: format lint types contracts docs site test  ## all that must hold: the six below (budget: 2 minutes), then all tests
 
 format: develop  ## the code is laid out as ruff lays it out
 	$(BIN)/ruff format --check .
@@ -64,9 +64,14 @@ types: develop  ## mypy, strict
 contracts: develop  ## who may import whom
 	$(BIN)/lint-imports
 
-docs: develop  ## the generated reference and the list of licences are in step
+docs: develop  ## the generated reference, the list of licences, of pages and the plots are in step
 	$(BIN)/python -m flows.command.reference --check
 	$(BIN)/python docs/third_party_licences.py --check
+	$(BIN)/python docs/list_of_pages.py --check
+	$(BIN)/python docs/plots.py --check
+
+site: develop  ## the documentation as a site in build/site, with all links between pages checked
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html -d build/doctrees docs build/site
 
 pins: develop  ## write constraints.txt and the list of licences again, from what is installed on Python 3.11
 	{ $(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//'; \

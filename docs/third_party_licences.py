@@ -34,6 +34,7 @@ GROUPS = {
     "retrieval": "What searching millions of vectors by an index needs in addition (extra `retrieval`)",
     "grain": "What reading with Grain needs in addition (extra `grain`)",
     "dask": "What a cluster needs in addition (extra `dask`)",
+    "docs": "What the site of the documentation needs (extra `docs`)",
     "dev": "What the development needs (extra `dev`)",
 }
 LATER_PYTHONS = {"whenever": "MIT"}  # needed from Python 3.13 on, where `--check` compares the licence
@@ -53,8 +54,9 @@ this page. Versions are those of constraints.txt.
 Cloze itself is under the Apache License 2.0 ([LICENSE](../LICENSE)). None of these packages is part of it: pip installs
 them, each with the text of its licence in its `.dist-info` folder, and those of the libraries that its wheel brings.
 A package that names several licences joined by "or" leaves the choice; of text-unidecode, Cloze uses the Artistic
-License. Where torch is installed for NVIDIA GPUs, pip installs NVIDIA's libraries with it, which are not free software;
-they are not pinned and not listed here."""
+License. docutils, which only the site needs, names the licences of its files; the one under the GPL, for Emacs, is not
+in its wheel. Where torch is installed for NVIDIA GPUs, pip installs NVIDIA's libraries with it, which are not free
+software; they are not pinned and not listed here."""
 GNU = """\
 Shared libraries under licences of GNU that come inside the wheels of packages listed above. The exception allows a
 program of any licence to use the run-time libraries of GCC."""

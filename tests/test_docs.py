@@ -7,11 +7,16 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import list_of_pages
+import plots
 import pytest
 
 from corpora.errors import InputError
@@ -39,31 +44,18 @@ def executed_blocks(page: str, folder: Path) -> Iterator[tuple[re.Match[str], st
             yield block, printed.getvalue()
 
 
-def test_the_page_of_one_document_prints_what_it_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "number"), [(EXECUTED, 10), (API, 4), pytest.param(OWN_LOOP, 6, marks=pytest.mark.slow)]
+)
+def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path: Path) -> None:
     """Fails where a block of the page does not run, or prints anything else."""
-    page = EXECUTED.read_text(encoding="utf-8")
-    blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
-    assert len(blocks) == page.count("```python") == page.count("```text") > 8
+    if page == OWN_LOOP:
+        pytest.importorskip("torch")
+    text = page.read_text(encoding="utf-8")
+    blocks = [(block["output"], printed) for block, printed in executed_blocks(text, tmp_path)]
+    assert len(blocks) == text.count("```python") == text.count("```text") == number
     assert all(printed for _, printed in blocks), "a block that prints nothing shows nothing"
-    assert [printed for _, printed in blocks] == [said for said, _ in blocks]
-
-
-def test_the_page_of_the_api_prints_what_it_says(tmp_path: Path) -> None:
-    """Fails where a block of the page does not run, or prints anything else."""
-    page = API.read_text(encoding="utf-8")
-    blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
-    assert len(blocks) == page.count("```python") == page.count("```text") == 4
-    assert [printed for _, printed in blocks] == [said for said, _ in blocks]
-
-
-@pytest.mark.slow
-def test_the_loop_of_ones_own_runs_as_it_is_written(tmp_path: Path) -> None:
-    """Fails where a block of the guide does not run, or prints anything else."""
-    pytest.importorskip("torch")
-    page = OWN_LOOP.read_text(encoding="utf-8")
-    blocks = [(block["output"], printed) for block, printed in executed_blocks(page, tmp_path)]
-    assert len(blocks) == page.count("```python") == page.count("```text") == 6
-    assert [printed for _, printed in blocks] == [said for said, _ in blocks]
+    assert [printed for _, printed in blocks] == [shown for shown, _ in blocks]
 
 
 def test_an_output_that_lags_is_noticed(tmp_path: Path) -> None:
@@ -75,21 +67,25 @@ def test_an_output_that_lags_is_noticed(tmp_path: Path) -> None:
     assert (block["output"], printed) == ("3\n", "2\n")
 
 
-def test_the_reference_is_in_step() -> None:
-    """Fails where docs/reference.md is not what the program would write now."""
-    assert reference.main(["--check"]) == 0
-
-
-def test_a_reference_that_lags_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the check passes a page that is missing, changed or half there."""
-    page = tmp_path / "reference.md"
-    assert reference.main(["--check"], page) == 1
-    assert reference.main([], page) == 0
-    assert reference.main(["--check"], page) == 0
-    page.write_text(page.read_text().replace("0.15", "0.16"))
-    assert reference.main(["--check"], page) == 1
-    assert capsys.readouterr().err.count("reference.md lags behind the program") == 2
-    assert reference.main(["--chekc"], page) == 2
+@pytest.mark.parametrize(
+    ("generate", "name"),
+    [(reference.main, "reference.md"), (list_of_pages.main, "llms.txt"), (plots.main, "images/beside.svg")],
+)
+def test_what_is_generated_is_in_step(
+    generate: Callable[..., int], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fails where a generated page lags behind the program or the pages, or where one that lags would pass."""
+    assert generate(["--check"]) == 0
+    copy = tmp_path / name
+    target = copy if copy.parent == tmp_path else copy.parent
+    copy.parent.mkdir(exist_ok=True)
+    assert generate(["--check"], target) == 1
+    assert generate([], target) == generate(["--check"], target) == 0
+    assert copy.read_bytes() == (ROOT / "docs" / name).read_bytes()
+    copy.write_text(copy.read_text(encoding="utf-8").replace("loze", "lose"), encoding="utf-8")
+    assert generate(["--check"], target) == 1
+    assert capsys.readouterr().err.count(f"{copy.name} lags behind") == 2
+    assert generate(["--chekc"], target) == 2
 
 
 def test_the_reference_says_what_every_key_means() -> None:
@@ -134,10 +130,40 @@ def link_targets(page: Path) -> list[Path]:
 
 def test_links_between_pages_lead_somewhere() -> None:
     """Fails where a page links to a file that is not in the checkout."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     targets = {target: page.name for page in pages for target in link_targets(page)}
     assert len(targets) > 4
     assert {target: page for target, page in targets.items() if not target.exists()} == {}
+
+
+def test_a_plot_needs_its_row() -> None:
+    """Fails where a table may lose a row that is drawn."""
+    with pytest.raises(ValueError, match="no row 'blingfire'"):
+        plots.pictures(plots.PAGE.read_text(encoding="utf-8").replace("| | blingfire |", "| | another |"))
+
+
+@pytest.mark.slow
+def test_the_site_is_whole_and_needs_no_network(tmp_path: Path) -> None:
+    """Fails where a link leads nowhere, a page is in no table of contents, or a page fetches something when read."""
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", tmp_path / "read"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", tmp_path / "site"], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")}
+    assert len(pages) > 25
+    fetched = r'<(?:script|img|link|iframe)[^>]* (?:src|href)="(?:https?:)?//[^"]*"|@import|url\((?:https?:)?//'
+    assert [path.name for path, text in pages.items() if re.search(fetched, text)] == []
+    broken = {
+        (path.name, link)
+        for path, text in pages.items()
+        for link in re.findall(r'(?:href|src)="(?![a-z]+:|#)([^"#?]+)', text)
+        if not (path.parent / unquote(link)).exists()
+    }
+    assert broken == set()
+    index = (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8")
+    assert all(f'"{page}"' in index for page in ("tutorial", "why", "howto/own-task", "reference"))
 
 
 def write_outputs(page: Path) -> None:

@@ -59,8 +59,11 @@ def test_no_part_of_a_run_asks_for_more_than_the_licence_gives() -> None:
     """Fails where a run needs a package whose only licence is the GPL or its like; a choice is named on the page."""
     rows = re.findall(r"^\| ([^ |]+) \| \d[^ |]* \| (.*) \|$", PAGE, re.MULTILINE)
     strict = {name: text for name, text in rows if re.search(r"GPL|GNU|General Public", text)}
-    assert {*strict} == {"text-unidecode"} and strict["text-unidecode"].startswith("Artistic License or ")
-    assert "text-unidecode" in PAGE.partition("## ")[0]
+    assert {*strict} == {"text-unidecode", "docutils"} and "docutils" not in licences.needed(licences.asked(""))
+    assert strict["text-unidecode"].startswith("Artistic License or ") and strict["docutils"].startswith(
+        "Public Domain"
+    )
+    assert all(name in PAGE.partition("## ")[0] for name in strict)
 
 
 def test_an_argument_that_means_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,44 @@
+"""The site of these pages: `make site` builds it into build/site, as files that a browser opens without a server.
+
+Links between pages are checked by the build itself, whose warnings are errors. Files of the checkout outside this
+folder that a page links to are copied next to it. Nothing is fetched, neither here nor when a page is read.
+Cost: about 15 CPU seconds.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the reference of the package is that of this checkout
+
+project = "Cloze"
+author = "The Cloze maintainers"
+project_copyright = author
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+
+myst_heading_anchors = 4
+highlight_language = "none"  # of blocks that are only indented: what a terminal shows
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+
+html_theme = "furo"
+html_title = "Cloze"
+html_extra_path = ["llms.txt"]
+html_copy_source = True  # llms.txt names the Markdown of each page
+html_show_sphinx = False
+
+
+def setup(app: "Sphinx") -> None:
+    """Have Sphinx call `link_files` for each page."""
+    app.connect("source-read", link_files)
+
+
+def link_files(app: "Sphinx", page: str, content: list[str]) -> None:
+    """Make files of links to Markdown outside this folder, which Sphinx would take for pages of the site."""
+    content[0] = re.sub(r"\]\(((?:\.\./)+(?:examples/[^)]+|[A-Z]+)\.md)\)", r"](path:\1)", content[0])
