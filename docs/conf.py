@@ -26,6 +26,7 @@ myst_heading_anchors = 4
 highlight_language = "none"  # of blocks that are only indented: what a terminal shows
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
+autodoc_class_signature = "separated"  # functions make the objects: nobody calls a class
 nitpick_ignore_regex = [("py:.*", r"(?!cloze\.).*")]  # names of other packages have no page here
 
 html_theme = "furo"
@@ -36,20 +37,14 @@ html_show_sphinx = False
 
 
 def setup(app: "Sphinx") -> None:
-    """Have Sphinx call `link_files` for each page, and the other two for each name of the package."""
+    """Have Sphinx call `link_files` for each page, and `write_fields` for each docstring."""
     app.connect("source-read", link_files)
-    app.connect("autodoc-process-signature", without_constructor)
     app.connect("autodoc-process-docstring", write_fields)
 
 
 def link_files(app: "Sphinx", page: str, content: list[str]) -> None:
     """Make files of links to Markdown outside this folder, which Sphinx would take for pages of the site."""
     content[0] = re.sub(r"\]\(((?:\.\./)+(?:examples/[^)]+|[A-Z]+)\.md)\)", r"](path:\1)", content[0])
-
-
-def without_constructor(app: "Sphinx", what: str, *_: object) -> tuple[str, None] | None:
-    """Show no parameters of a class: functions make its objects."""
-    return ("", None) if what == "class" else None
 
 
 def write_fields(app: "Sphinx", what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
