@@ -60,7 +60,7 @@ class Documents:
         self._recipe = workspace.recipe({**NOTHING_JUDGED, **KEPT_AS_THEY_ARE, **tables})
         self._lock = workspace.resolved(self._recipe) if lock is None else lock
 
-    def _with(self, form: str, name: str = "", **tables: Any) -> "Documents":
+    def _with(self, form: str, name: str = "", /, **tables: Any) -> "Documents":
         """Return the documents with other tables of the recipe."""
         named = {"name": name} if name else {}
         form = "corpus" if self._form == "corpus" else form
@@ -68,7 +68,8 @@ class Documents:
 
     def __len__(self) -> int:
         if self._form == "raw":
-            return self.to_arrow().num_rows
+            rows: int = self.to_arrow().num_rows
+            return rows
         return sum(account.outcomes.get(kept, 0) for account, kept in self._accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

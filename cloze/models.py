@@ -59,7 +59,7 @@ class Model:
     @property
     def scores(self) -> dict[str, float]:
         """The numbers of the last evaluation: losses of a pre-training, scores of a fine-tuning."""
-        last = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
+        last: Event = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
         return {name: value for name, value in last.items() if isinstance(value, float)}
 
     def __repr__(self) -> str:

@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 65_200,
-    "corpora": 19_400,
+    "all code": 69_300,
+    "corpora": 21_100,
     "tokenizers_train": 5_450,
     "shards": 5_600,
-    "trainer": 14_350,
-    "trainer/tasks": 7_650,
-    "flows": 16_100,
-    "flows/orchestration": 2_500,
+    "trainer": 14_250,
+    "trainer/tasks": 7_550,
+    "flows": 17_400,
+    "flows/orchestration": 2_600,
     "cloze": 900,
     "benchmarks": 3_700,
-    "tests": 48_400,
+    "tests": 51_300,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
