@@ -141,6 +141,7 @@ def build_shards(
 
     Raises InputError: an unknown setting, a vocabulary without the special tokens of a masked language model.
 
+    >>> from cloze import train_vocabulary
     >>> texts = ["The tide goes out. The boats lie on the sand.", "The tide comes in. The boats float again."]
     >>> shards = build_shards(texts, train_vocabulary(texts, size=60), 32, input="single")
     >>> len(shards), sorted(shards[0])

@@ -11,6 +11,7 @@ one record at a time.
 
 import errno
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -265,9 +266,11 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _refuse_changed(source: Source, file: RawFile) -> None:
-    """Raise LostFile where a file is of another size by now; an object of an object store is not asked."""
+    """Raise LostFile where a file is of another size by now; a pipe, and an object of an object store, is not asked."""
     path = raw_path(file.path)
-    if not isinstance(path, ObjectPath) and (size := path.stat().st_size) != file.size_bytes:
+    if isinstance(path, ObjectPath) or not stat.S_ISREG((now := path.stat()).st_mode):
+        return
+    if (size := now.st_size) != file.size_bytes:
         raise LostFile(
             f"{readable(file.path)} changed while it was read: it had {file.size_bytes:,} bytes and has {size:,}. Run "
             "again when nothing writes it any more.",

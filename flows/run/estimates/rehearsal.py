@@ -7,6 +7,7 @@ Cost: a run of the sample in one process, without an orchestrator. A few records
 what is loaded and compiled at the first call.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -118,4 +119,4 @@ def _sampled(entry: SourceEntry, sample: SourceSample) -> SourceEntry:
 
 
 def _file(source: str) -> RawFile:
-    return RawFile(name="sample", sha256=fingerprint(sample=source), size_bytes=1, path="sample")
+    return RawFile(name="sample", sha256=fingerprint(sample=source), size_bytes=1, path=os.devnull)

@@ -350,7 +350,9 @@ def recorded_lock(place: Place, run_id: str) -> "Lock":
 
 
 def recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """Return the recipe that a run recorded, with the store where it is now."""
+    """Return the recipe that a run recorded, with the store where it is now, relative to the current folder."""
     from flows.recipes.recipe import parse_recipe  # with all sources and steps
 
-    return parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides, store)
+    place = Place(store)
+    address = str(Path(store).absolute()) if place.is_local else place.address
+    return parse_recipe(record.recipe_toml, Path(record.recipe_path), record.overrides, address)

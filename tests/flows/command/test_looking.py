@@ -18,6 +18,8 @@ from flows.run.inputs.unread_files import groups_in_words, looked_from_json, loo
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
 SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."
 
+HOW = ("mixed: A .doc is read when it is saved as .docx.", "mixed: A .ppt is read when it is saved as .pptx.")
+
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
@@ -47,17 +49,17 @@ def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixt
 
 def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
     recipe = _recipe(mixed)
-    assert look_at(recipe, recipe.sources[0]).lines == (SAID,)
+    assert look_at(recipe, recipe.sources[0]).lines == (SAID, *HOW)
 
 
 def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
     resolved = resolve(recipe, Lock(), StatCache())
-    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt."]
+    assert input_lines(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
     assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
     looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.looked, "text"))))
-    assert looked_lines(looked, "text") == [SAID]
+    assert looked_lines(looked, "text") == [SAID, *HOW]
     many = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
     assert groups_in_words(many, False).endswith(".7, 24 of 12 other kinds")
 

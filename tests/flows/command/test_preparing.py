@@ -58,7 +58,8 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, m
     damaged is left, or doctor says otherwise."""
     times: list[Path] = []
     state = kernels / "compiled-1"
-    monkeypatch.setattr(preparing, "compiled", lambda: state)
+    monkeypatch.setattr(preparing, "is_compiled", lambda: state.exists())
+    monkeypatch.setattr(preparing, "compiled_name", lambda: state.name)
     monkeypatch.setattr(preparing, "compile_kernels", lambda tell, workers: (times.append(state), state.touch()))
     told: list[str] = []
     for name, damage in (("1", b""), ("1", b""), ("2", b""), ("2", b"damage")):
@@ -76,7 +77,7 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, m
 
 def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run waits for the kernels, is held at its end, or says nothing of them."""
-    monkeypatch.setattr(compiling, "compiled", lambda: tmp_path / "compiled")
+    monkeypatch.setattr(compiling, "is_compiled", (tmp_path / "compiled").exists)
     begun, closed = Event(), Event()
 
     class Pool:

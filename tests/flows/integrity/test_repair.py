@@ -257,7 +257,7 @@ def test_two_that_repair_at_once(store: Place, console: Console) -> None:
     def work() -> None:
         own = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
         begun.wait()
-        ends.append(repair_store(own, store.address))
+        ends.append(repair_store(own, store.address).whole)
         lines.append(own.export_text())
 
     threads = [threading.Thread(target=work) for _ in range(2)]

@@ -217,7 +217,7 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
     told, steps = list[str](), list[tuple[str, int, int]]()
     done = execute(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
     slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
-    assert [line for line in told if "server" in line][1:] == [module.goes_without(slow)]
+    assert [line for line in told if "server" in line and "damaged" not in line][1:] == [module.goes_without(slow)]
     assert contents(done.place) == sorted(manifest.content for manifest in finished.manifests)
     assert done.record.state == "completed" and {stage.state for stage in done.record.stages} == {"built"}
     assert done.record.flow_run is None

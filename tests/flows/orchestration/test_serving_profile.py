@@ -47,7 +47,7 @@ def test_two_runs_at_once_and_a_schedule_on_a_server_of_the_profile(site: Site, 
         completed = {"name": {"like_": "profiled "}, "state": {"name": {"any_": ["Completed"]}}}
         service.wait_for(lambda: len(ask(api, "flow_runs", flow_runs=completed)) == 3, "a run that completes")
         assert f"Recording with the Prefect server of your profile: {api}" in service.said
-        assert "The UI: " not in service.said
+        assert f"The UI: {api.removesuffix('/api')}\n" in service.said
         assert service.stop(signal.SIGTERM) == []
     [deployment] = [one for one in ask(api, "deployments") if one["name"] == "profiled"]
     assert deployment["paused"]

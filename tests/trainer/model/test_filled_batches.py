@@ -9,7 +9,7 @@ from tiers import examples
 from torch import Tensor
 
 from shards.reading.budgets import BatchShape
-from trainer.model import encoder
+from trainer.model import attention
 from trainer.model.batches import Batch, filled
 from trainer.model.masked import MaskedModel
 
@@ -37,9 +37,9 @@ def test_dummies_are_outside_losses_counts_and_gradients(
     """In float64. Fails where a dummy is seen by an example, guessed, counted, or moves a weight."""
     if way == "padded":
         monkeypatch.setattr(
-            encoder,
+            attention,
             "attend_by_runs",
-            lambda qkv, at, p, *sight: encoder.attend_padded(qkv, at, int(at.diff().max()), p, *sight),
+            lambda qkv, at, p, *sight: attention.attend_padded(qkv, at, int(at.diff().max()), p, *sight),
         )
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()

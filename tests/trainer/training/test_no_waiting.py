@@ -14,7 +14,7 @@ import torch
 from small_training import SmallStore, as_rank, small_job
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainer.model import encoder
+from trainer.model import attention, encoder
 from trainer.settings.phases import PhaseSettings
 from trainer.training.feed import Feed
 from trainer.training.initial_weights import first_model
@@ -63,7 +63,7 @@ def ranks() -> Iterator[Ranks]:
 
 def padded(qkv: Any, boundaries: Any, longest: int, *rest: Any) -> Any:
     """As on a GPU."""
-    return encoder.attend_padded(qkv, boundaries, longest, *rest)
+    return attention.attend_padded(qkv, boundaries, longest, *rest)
 
 
 @pytest.mark.parametrize(

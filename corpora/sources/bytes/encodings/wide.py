@@ -1,6 +1,6 @@
 r"""Texts of UTF-16 and UTF-32, found by their mark, by where their zeros are, or by their characters.
 
-Promise: a text of UTF-8 is never taken for a wide one.
+Promise: a text of UTF-8 is never taken for a wide one, and one of ASCII with some bytes that are not is neither.
 """
 
 import codecs
@@ -17,6 +17,8 @@ FEWEST = 8  # bytes, of which something can be said without a mark
 LEAST_SIGNS = 0.03  # of characters
 SIGNS = re.compile("[ -~\\t\\r\\n\u3000-\u30ff\uff01-\uff5e]")  # of ASCII, and of Japanese and Chinese
 LETTERS = re.compile("[\u00a0-\u06ff\u0900-\u0fff\u10a0-\u11ff\u1e00-\u206f\u20a0-\u20bf\u4e00-\u9fff\uac00-\ud7a3]")
+ASCII = re.compile(rb"[ -~\t\r\n]")
+MOSTLY_ASCII = 0.9  # of bytes; of hiragana in UTF-16, whose bytes look most like it, 0.85 do
 MOSTLY, HARDLY = 0.3, 0.02  # share of zeros among the bytes that hold the upper half of characters, and the lower
 
 
@@ -57,7 +59,7 @@ def _by_zeros(head: bytes) -> str:
 
 def _by_characters(head: bytes) -> str:
     """UTF-16 of other scripts: letters of few scripts, and among them spaces, line ends, kana or the like."""
-    if _is_utf_8(head):
+    if _is_utf_8(head) or len(ASCII.findall(head)) >= MOSTLY_ASCII * len(head):
         return ""
     shares = {codec: _share_of_signs(head, codec) for codec in ("utf-16-le", "utf-16-be")}
     best, other = sorted(shares, key=shares.__getitem__, reverse=True)
