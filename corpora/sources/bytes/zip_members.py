@@ -17,7 +17,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import IO, Any, NamedTuple
@@ -143,6 +143,11 @@ class MemberPath(PosixPath):
     def parent(self) -> Path:  # type: ignore[override]
         """The folder of the archive."""
         return self.archive.parent
+
+    @property
+    def parents(self) -> Sequence[Path]:  # type: ignore[override]
+        """The folder of the archive, and those around it."""
+        return self.archive.parents
 
     def absolute(self) -> "MemberPath":
         """The same member of the archive's absolute path."""
