@@ -16,7 +16,8 @@ def build_wheel(folder: Path) -> Path:
     """Build a wheel of a copy of the checkout, below a folder. Needs no network."""
     source, wheels = folder / "source", folder / "wheels"
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(source / "corpora" / "kernels" / "shipped", ignore_errors=True)  # those of this checkout's state
     for name in FILES:
         shutil.copy(ROOT / name, source)
     pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(source))

@@ -42,7 +42,8 @@ def absent_lines(shown: str, printed: str) -> list[str]:
 
 def run_page(page: str, folder: Path, home: Path) -> str:
     """Run a page's shell blocks in a folder and return what they print; fails where a command does."""
-    script = "\n".join(["set -eo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT", *blocks(page, "sh")])
+    last_first = "for job in $(jobs -p | tac); do kill $job && wait $job || true; done"  # a worker, then its scheduler
+    script = "\n".join(["set -eo pipefail", f"trap '{last_first}' EXIT", *blocks(page, "sh")])
     for long, short in {**SHORTER, "8786": str(free_port())}.items():
         script = script.replace(long, short)
     own, installed = environment(home), str(folder / "installed")
