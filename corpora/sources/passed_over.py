@@ -28,7 +28,15 @@ HIDDEN, DANGLING = "hidden file", "dangling link"
 LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
 EMPTY = "empty file"
 NOT_ALLOWED, VANISHED, FAILING = "file without permission", "vanished file", "file that the disk fails to read"
-UNOPENED = (DANGLING, UNREADABLE, NOT_ALLOWED, VANISHED, FAILING)  # what may hold text, and cannot be looked at
+BAD_MEMBER = "damaged zip member"
+UNOPENED = (
+    DANGLING,
+    UNREADABLE,
+    NOT_ALLOWED,
+    VANISHED,
+    FAILING,
+    BAD_MEMBER,
+)  # what may hold text, and cannot be looked at
 NO_KINDS: Mapping[str, str] = {}
 
 Apart = Callable[[Path], bool]
@@ -180,6 +188,8 @@ def unopened_kind(error: OSError) -> str:
     """Return the kind of a file that cannot be opened."""
     if isinstance(error, PermissionError):
         return NOT_ALLOWED
+    if error.errno is None:  # not of the machine: the archive says what is not so
+        return BAD_MEMBER
     return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG) else FAILING
 
 

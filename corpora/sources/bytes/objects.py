@@ -40,6 +40,8 @@ def raw_path(text: str) -> Path:
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
     """
     archive, member = split_member(text)
+    if member and os.path.lexists(text):  # a folder whose name ends so
+        return Path(text)
     path = object_path(parse_object_address(archive)) if is_object_address(text) else Path(archive)
     return member_path(path, member) if member else path
 

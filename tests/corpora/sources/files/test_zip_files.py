@@ -17,7 +17,7 @@ from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, StatCache, Tally, hash_files
 from corpora.sources.files import formats
 from corpora.sources.files.source import FilesSource
-from corpora.sources.passed_over import look
+from corpora.sources.passed_over import look, unopened_kind
 
 LINES = "".join(json.dumps({"text": f"line {number}"}) + "\n" for number in range(50))
 
@@ -161,3 +161,19 @@ def test_resources_of_a_saved_page_are_no_documents(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["own_files/kept.html", "page.html"]
     (group,) = look(source, files).passed_over
     assert (group.kind, group.number) == ("file of a saved page", 3)
+
+
+def test_a_folder_may_be_called_as_what_is_in_a_zip(tmp_path: Path) -> None:
+    """Fails where the path of a file is taken for that of a member."""
+    (tmp_path / "data.zip!").mkdir()
+    (tmp_path / "data.zip!" / "b.txt").write_text("One.")
+    assert texts(FilesSource(name="own", path=str(tmp_path), encoding="auto")) == {"data.zip!/b.txt": ["One."]}
+
+
+def test_a_member_whose_header_is_damaged_is_told_as_that(tmp_path: Path) -> None:
+    """Fails where the disk is blamed for it."""
+    data = package({"a.txt": "One.", "b.txt": "Two."})
+    (tmp_path / "x.zip").write_bytes(b"PX" + data[2:])
+    source, faults = FilesSource(name="own", path=str(tmp_path)), list[OSError]()
+    hash_files(source.files(), StatCache(), lambda name, path, error: faults.append(error))
+    assert [unopened_kind(error) for error in faults] == ["damaged zip member"]
