@@ -1,172 +1,307 @@
-"""The weights of `corpora.sources.web.blocks`: fitted again on marked pages, and measured against their neighbours.
+"""The forests of `corpora.sources.web.forest`: grown on marked pages, and measured on pages of other domains.
 
-    python -m benchmarks.fit_blocks --text FOLDER    as for benchmarks.pages; ../shared/data/cc-news by default
+    python -m benchmarks.fit_blocks --kinds pages.tar.xz --news FOLDER [--write]
 
-A logistic regression with a ridge penalty, of the pages of the sets aeb, newspaper and readability. Every page has the
-same weight, and in it every block by the 0.8th power of its length. A block is main text where the expected text holds
-at least half of its shingles that no block before it took. The shipped weights were fitted by a rule that was not
-kept, and some changed by hand after it, so this fit comes near them and does not reproduce them.
+--kinds takes pages as `benchmarks.pages` does, --news a folder with warc/*.warc.gz and gold/*.jsonl. Without --write
+only the cross-validated figures are printed: word F1 by kind of page, F1 of shingles of four words by set of news, how
+often titles are equal, and how far the chance that a text is whole is from what came out. With it the forests are grown
+on all pages, and with the figures by domain take the place of those in the repository. It takes a quarter of an hour on
+two cores; the same pages and the same versions of numpy and LightGBM give the same file.
 
-For each weight: as it ships, as it is fitted here, and by how much F1 over the fitted sets changes, in thousandths,
-where it alone is smaller or larger by a quarter. A weight is at its place where both say zero or less.
+A block is main text by the share of its words that are the expected text's, in an order common to both (the longest
+common subsequence of words). Each page has the same weight, news twice as much, and in it every block by the 0.8th
+power of its words. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address is
+withheld, since a page in a folder has none. What is grown sees two more forms of some pages: without any attribute, and
+the main text alone as paragraphs, headings and items, as simple pages and mails have it.
 """
 
 import argparse
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from html import escape
 from pathlib import Path
+from statistics import mean
+from typing import Any
+from urllib.parse import urlsplit
 
+import lightgbm
 import numpy as np
+from rapidfuzz.distance import LCSseq
 
-from benchmarks.pages import FITTED, Counts, Marked, agreement, load_marked, precision_recall, shingles
+from benchmarks.pages import Marked, agreement, load_kinds, load_marked, precision_recall, word_f1
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float64s
-from corpora.sources.web.blocks import BIAS, FEATURES, MARK_WEIGHTS, block_odds, choose_blocks, describe
-from corpora.sources.web.marks import BIT, MARKS
-from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_page
+from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
+from corpora.sources.web.blocks import PAGE_COLUMNS, choose, page_row, without_repeats
+from corpora.sources.web.facts import metas_of
+from corpora.sources.web.features import FEATURES, describe
+from corpora.sources.web.forest import FILE, FURTHEST, STEPS
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
-PAGES = Path("../shared/data/cc-news")
-NOT_FITTED = ("short opening", "headline", "short cell", "in table", "cell")
-NAMES = (*FEATURES, *MARKS)
+BY_DOMAIN = Path(__file__).with_name("main_text_by_domain.tsv")
+FOLDS = 5
+SIMPLE = {"li": "li", "pre": "pre", "blockquote": "blockquote"} | {f"h{level}": f"h{level}" for level in range(1, 7)}
+WORD = re.compile(r"\w+")
 LENGTH_POWER = 0.8
-LEAST_SHARE = 0.5  # of a block's shingles, from which on it is main text
-RIDGE = 0.01
-STEP = 0.25
+NEWS_WEIGHT = 2.0
+NO_ADDRESS = 5  # of as many pages, one is described without its address
+PLAINER = 6  # of as many pages, one is seen without attributes as well, and one as its main text alone
+ATTRIBUTES = re.compile(r"<([a-zA-Z][\w-]*)\s[^<>]*>")
+LEAST_AGREED = 0.5  # word F1 of the blocks by their shares; a page with less is not grown on
+WHOLE = 0.9  # the word F1 from which on a text counts as whole
+NO_ROWS = np.zeros((0, len(FEATURES)), np.float32)
+BLOCK_TREES, PAGE_TREES = 150, 40
+GROWN = {
+    "objective": "cross_entropy", "learning_rate": 0.12, "num_leaves": 31, "min_data_in_leaf": 40,
+    "min_sum_hessian_in_leaf": 0.01, "feature_fraction": 0.3, "bagging_fraction": 0.35, "bagging_freq": 1,
+    "lambda_l2": 5.0, "max_bin": 63, "seed": 1, "deterministic": True, "force_row_wise": True, "verbose": -1,
+}  # fmt: skip
+GROWN_OF_PAGES = GROWN | {
+    "learning_rate": 0.05, "num_leaves": 6, "min_data_in_leaf": 50, "feature_fraction": 0.8, "bagging_fraction": 0.8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingPage:
-    """A marked page as numbers: a row of values for each block. rest: the part of its odds that no weight gives."""
+    """A marked page as numbers. shares: of each block's words that are the expected text's; fold: its domain's."""
 
-    group: str
-    expected: str
-    tree: Tree
-    values: Float64s
-    labels: Float64s
-    weights: Float64s
-    rest: Float64s
-
-
-def shipped() -> Float64s:
-    """Return the bias and the weights as they ship, in the order of `NAMES`."""
-    return np.array([BIAS, *FEATURES.values(), *(MARK_WEIGHTS[name] for name in MARKS)])
+    marked: Marked
+    domain: str
+    fold: int
+    blocks: list[Block]
+    rows: Float32s
+    shares: Float64s
+    words: Int64s
+    measured: bool = True  # False for another form of a page
+    grown_on: bool = True
 
 
-def labels_of(expected: str, texts: Sequence[str]) -> Float64s:
-    """Return 1.0 for each text where the expected one holds enough of its shingles, each of which counts once.
+def shares_of(expected: str, texts: Sequence[str]) -> tuple[Float64s, Int64s]:
+    """(the share of each text's words that the expected one has in the same order, its words).
 
-    >>> labels_of("a b c d e", ["a b c d e", "f g h", "a b c d e"])
-    array([1., 0., 0.])
+    >>> shares_of("a b c", ["menu", "A b", "c d"])[0].tolist()
+    [0.0, 1.0, 0.5]
     """
-    left, labels = Counter(shingles(expected)), []
-    for text in texts:
-        own = shingles(text)
-        common = own & left
-        left -= common
-        labels.append(float(common.total() >= LEAST_SHARE * max(1, own.total())))
-    return np.array(labels)
+    words = [WORD.findall(text.lower()) for text in texts]
+    owners = np.repeat(np.arange(len(texts)), [len(some) for some in words])
+    every = [word for some in words for word in some]
+    found = np.ones(len(every))
+    for edit in LCSseq.editops(every, WORD.findall(expected.lower())):
+        if edit.tag == "delete":
+            found[edit.src_pos] = 0
+    counts = np.bincount(owners, minlength=len(texts))
+    return np.bincount(owners, found, len(texts)) / np.maximum(counts, 1), counts
 
 
-def fitting_pages(marked: Sequence[Marked]) -> list[FittingPage]:
-    """Return the pages whose whole text is known and that can be read."""
-    fitting = []
+def fitting_pages(marked: Sequence[Marked]) -> Iterator[FittingPage]:
+    """The pages whose whole text is known, and other forms of some."""
     for page in marked:
-        tree = parse_page(page.html, PageLimits())
-        if page.text is None or isinstance(tree, Refused) or not tree.blocks:
+        if page.text is None:
             continue
-        rows, marks = describe(tree)
-        bits = [[float(bool(mark & BIT[name])) for name in MARKS] for mark in marks]
-        values = np.hstack([np.array(rows), np.array(bits)])
-        lengths = np.array([len(block.text) for block in tree.blocks]) ** LENGTH_POWER
-        fitting.append(
-            FittingPage(
-                group=page.group,
-                expected=page.text,
-                tree=tree,
-                values=values,
-                labels=labels_of(page.text, [block.text for block in tree.blocks]),
-                weights=lengths / lengths.sum(),
-                rest=np.array(block_odds(tree)) - BIAS - values @ shipped()[1:],
-            )
-        )
-    return fitting
+        number = int(sha256(page.html.encode("utf-8", "replace")).hexdigest(), 16)
+        own = fitting_page(page, number, with_address=number % NO_ADDRESS > 0)
+        yield own
+        if number % PLAINER == 1:
+            plain = ATTRIBUTES.sub(r"<\1>", page.html)
+        elif number % PLAINER == 2:
+            plain = main_text_alone(own)
+        else:
+            continue
+        other = fitting_page(replace(page, html=plain), number, with_address=False)
+        yield replace(other, measured=False, domain=own.domain, fold=own.fold)
 
 
-def fit(pages: Sequence[FittingPage], ridge: float = RIDGE) -> Float64s:
-    """Return the bias and the weights of a logistic regression, by Newton's method; 0 for those that are not fitted."""
-    values = np.concatenate([page.values for page in pages])
-    labels, weights = (np.concatenate([getattr(page, key) for page in pages]) for key in ("labels", "weights"))
-    used = np.array([True, *(name not in NOT_FITTED for name in NAMES)])
-    columns = np.hstack([np.ones((len(values), 1)), values])[:, used]
-    penalty = np.array([0.0] + [ridge] * (columns.shape[1] - 1))
-    solution = np.zeros(columns.shape[1])
-    for _ in range(100):
-        chance = 1 / (1 + np.exp(-np.clip(columns @ solution, -30, 30)))
-        slope = columns.T @ (weights * (labels - chance)) - penalty * solution
-        bend = (columns * (weights * chance * (1 - chance))[:, None]).T @ columns + np.diag(penalty + 1e-9)
-        step = np.linalg.solve(bend, slope)
-        solution += step
-        if abs(step).max() < 1e-9:
-            break
-    every = np.zeros(len(used))
-    every[used] = solution
-    return every
+def main_text_alone(page: FittingPage) -> str:
+    """A page that has nothing but the main text of another."""
+    pieces = [block for block, share in zip(page.blocks, page.shares, strict=True) if share >= LEAST_AGREED]
+    tagged = [(SIMPLE.get(block.tag, "p"), escape(block.text)) for block in pieces]
+    return f"<html><body>{''.join(f'<{tag}>{text}</{tag}>' for tag, text in tagged)}</body></html>"
 
 
-class Scorer:
-    """F1 of weights over pages; results for a choice of blocks are remembered."""
+def fitting_page(page: Marked, number: int, *, with_address: bool) -> FittingPage:
+    """A marked page as numbers, its address among them or not. number: its own."""
+    tree = parse_page(page.html, PageLimits())
+    if isinstance(tree, Refused):
+        tree = Tree()
+    metas = metas_of(tree)
+    domain = domain_of(page.url or metas.get("og:url", "")) or f"unknown {number % 10**6}"
+    described = metas if with_address else metas | {"og:url": ""}
+    texts = [block.text for block in tree.blocks]
+    shares, words = shares_of(page.text or "", texts)
+    rows = describe(tree, page.url if with_address else "", described) if texts else NO_ROWS
+    best = "\n".join(text for text, share in zip(texts, shares, strict=True) if share >= LEAST_AGREED)
+    return FittingPage(
+        marked=page,
+        domain=domain,
+        fold=int(sha256(domain.encode()).hexdigest(), 16) % FOLDS,
+        blocks=tree.blocks,
+        rows=rows,
+        shares=shares,
+        words=words,
+        grown_on=bool(texts) and word_f1(page.text or "", best) >= LEAST_AGREED,
+    )
 
-    def __init__(self, pages: Sequence[FittingPage]) -> None:
-        self.pages = pages
-        self._known: dict[tuple[int, str], Counts] = {}
 
-    def f1(self, weights: Float64s) -> float:
-        """Return F1 as `benchmarks.pages` measures it."""
-        return precision_recall([self._counts(number, weights) for number in range(len(self.pages))])[0]
+def domain_of(address: str) -> str:
+    """The domain that a host belongs to, by the number of its labels and their lengths.
 
-    def _counts(self, number: int, weights: Float64s) -> Counts:
-        page = self.pages[number]
-        odds = page.rest + weights[0] + page.values @ weights[1:]
-        text = "\n\n".join(block.text for block in choose_blocks(page.tree, odds.tolist()))
-        key = (number, text)
-        if key not in self._known:
-            self._known[key] = agreement(page.expected, text)
-        return self._known[key]
+    >>> domain_of("https://news.example.co.uk/a"), domain_of("https://a.b.example.org/")
+    ('example.co.uk', 'example.org')
+    """
+    labels = (urlsplit(address).hostname or "").split(".")
+    country = len(labels) > 2 and len(labels[-1]) == 2 and len(labels[-2]) <= 3
+    return ".".join(labels[-3 if country else -2 :])
 
 
-def neighbours(scorer: Scorer, weights: Float64s, at: int) -> tuple[float, float]:
-    """Return the change of F1, in thousandths, where one weight is smaller and where it is larger."""
-    changes = []
-    for step in (-STEP, STEP):
-        moved = weights.copy()
-        moved[at] += step
-        changes.append(1000 * (scorer.f1(moved) - scorer.f1(weights)))
-    return changes[0], changes[1]
+def grow(rows: Float32s, wanted: Float64s, weights: Float64s, settings: dict[str, Any], trees: int) -> lightgbm.Booster:
+    """Trees that tell how likely what is wanted is."""
+    return lightgbm.train(settings, lightgbm.Dataset(rows, wanted, weight=weights), trees)
+
+
+def grow_blocks(pages: Sequence[FittingPage]) -> lightgbm.Booster:
+    """The trees of blocks."""
+    weights, pages = [], [page for page in pages if page.grown_on]
+    for page in pages:
+        sizes = (page.words + 0.3) ** LENGTH_POWER
+        weights.append(sizes / sizes.sum() * 100 * (1.0 if page.marked.by_words else NEWS_WEIGHT))
+    rows, shares = (np.concatenate([getattr(page, key) for page in pages]) for key in ("rows", "shares"))
+    return grow(rows, shares, np.concatenate(weights), GROWN, BLOCK_TREES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What is read of a page by trees that saw no page of its domain. row: as `page_row` gives it."""
+
+    page: FittingPage
+    text: str
+    f1: float
+    row: Float32s
+
+
+def read(page: FittingPage, of_blocks: Float64s) -> Reading:
+    """The text of a page by the chances of its blocks."""
+    if not page.blocks:
+        row = np.zeros((1, len(PAGE_COLUMNS)), np.float32)
+        return Reading(page=page, text="", f1=word_f1(page.marked.text or "", ""), row=row)
+    sizes = np.array([len(block.text) for block in page.blocks])
+    chosen, expected = choose(of_blocks, sizes)
+    text = "\n\n".join(block.text for block in without_repeats(page.blocks, chosen))
+    row = page_row(of_blocks, sizes, chosen, expected)
+    return Reading(page=page, text=text, f1=word_f1(page.marked.text or "", text), row=row)
+
+
+def cross_validate(pages: Sequence[FittingPage]) -> list[Reading]:
+    """A reading of every page, a fold of domains after the other."""
+    readings = []
+    for fold in range(FOLDS):
+        trees = grow_blocks([page for page in pages if page.fold != fold])
+        held = [page for page in pages if page.fold == fold and page.measured]
+        readings += [read(page, np.asarray(trees.predict(page.rows)) if page.blocks else np.zeros(0)) for page in held]
+        print(f"fold {fold + 1} of {FOLDS}", flush=True)
+    return readings
+
+
+def grow_pages(readings: Sequence[Reading]) -> lightgbm.Booster:
+    """The trees that tell how likely a page's text is whole."""
+    rows = np.concatenate([reading.row for reading in readings])
+    whole = np.array([reading.f1 >= WHOLE for reading in readings], float)
+    return grow(rows, whole, np.ones(len(rows)), GROWN_OF_PAGES, PAGE_TREES)
+
+
+def chances_of_whole(readings: Sequence[Reading]) -> Float64s:
+    """The chance of each reading that it is whole, by trees that saw no page of its domain."""
+    given = np.zeros(len(readings))
+    for fold in range(FOLDS):
+        held: Bools = np.array([reading.page.fold == fold for reading in readings])
+        trees = grow_pages([reading for reading, out in zip(readings, held, strict=True) if not out])
+        given[held] = trees.predict(np.concatenate([reading.row for reading in readings])[held])
+    return given
+
+
+def arrays_of(name: str, trees: lightgbm.Booster) -> dict[str, np.ndarray]:
+    """Trees as the arrays of a `Forest`."""
+    nodes: list[tuple[int, float, int, int]] = []
+    leaves: list[float] = []
+
+    def add(node: dict[str, Any]) -> int:
+        if "leaf_value" in node:
+            leaves.append(node["leaf_value"])
+            return -len(leaves)
+        at = len(nodes)
+        nodes.append((0, 0.0, 0, 0))
+        bound = np.float32(node["threshold"])
+        if bound > node["threshold"]:
+            bound = np.nextafter(bound, np.float32(-np.inf))
+        nodes[at] = (node["split_feature"], float(bound), add(node["left_child"]), add(node["right_child"]))
+        return at
+
+    roots = [add(tree["tree_structure"]) for tree in trees.dump_model()["tree_info"]]
+    columns, bounds, left, right = zip(*nodes, strict=True)
+    steps = (np.arange(2 * FURTHEST * STEPS + 1) + 0.5) / STEPS - FURTHEST
+    arrays = {
+        "columns": np.array(columns, np.int16), "bounds": np.array(bounds, np.float32),
+        "left": np.array(left, np.int32), "right": np.array(right, np.int32), "leaves": np.array(leaves, np.float64),
+        "roots": np.array(roots, np.int32), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
+    }  # fmt: skip
+    return {f"{name}.{field}": array for field, array in arrays.items()}
+
+
+def print_figures(readings: Sequence[Reading]) -> None:
+    """F1 by kind and by set, and how the chances of wholeness came out."""
+    by_words: dict[str, list[float]] = {}
+    by_shingles: dict[str, list[tuple[int, int, int]]] = {}
+    for reading in readings:
+        marked = reading.page.marked
+        if marked.by_words:
+            for name in (marked.group, "all"):
+                by_words.setdefault(name, []).append(reading.f1)
+        else:
+            for name in (marked.group, "all"):
+                by_shingles.setdefault(name, []).append(agreement(marked.text or "", reading.text))
+    for name, scores in sorted(by_words.items()):
+        print(f"{name:15} {len(scores):5} pages  word F1 {mean(scores):.4f}")
+    for name, counts in sorted(by_shingles.items()):
+        print(f"news, {name:9} {len(counts):5} pages  F1 of shingles {precision_recall(counts)[0]:.4f}")
+    given, whole = chances_of_whole(readings), np.array([reading.f1 >= WHOLE for reading in readings])
+    for least, most in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.01)):
+        some = (given >= least) & (given < most)
+        if some.any():
+            print(f"whole: chance {given[some].mean():.3f}, in truth {whole[some].mean():.3f} of {some.sum()} pages")
+
+
+def write_by_domain(readings: Sequence[Reading], path: Path) -> None:
+    """A line for each domain and kind: pages and their mean word F1."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for reading in readings:
+        found.setdefault((reading.page.domain, reading.page.marked.group), []).append(reading.f1)
+    lines = [f"{domain}\t{kind}\t{len(f1)}\t{mean(f1):.3f}\n" for (domain, kind), f1 in sorted(found.items())]
+    path.write_text("domain\tkind\tpages\tword F1\n" + "".join(lines), "utf-8")
 
 
 def main() -> None:
-    """Print a line for each weight, and F1 of all of them."""
+    """Print the figures, and with --write replace the forests."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.fit_blocks", description=(__doc__ or "").split("\n\n")[0]
     )
-    parser.add_argument("--text", type=Path, default=PAGES, help="a folder with warc/*.warc.gz and gold/*.jsonl")
+    parser.add_argument("--kinds", type=Path, required=True, help="pages of kinds: a .tar.xz or a folder")
+    parser.add_argument("--news", type=Path, required=True, help="a folder with warc/*.warc.gz and gold/*.jsonl")
+    parser.add_argument("--write", action="store_true", help="grow the forests on all pages, and keep them")
+    given = parser.parse_args()
     try:
-        pages = fitting_pages(load_marked(parser.parse_args().text))
+        marked = [*load_kinds(given.kinds), *load_marked(given.news)]
     except InputError as error:
         raise SystemExit(str(error)) from error
-    fitted = [page for page in pages if page.group in FITTED]
-    unseen = [page for page in pages if page.group not in FITTED]
-    ships, again = shipped(), fit(fitted)
-    scorer = Scorer(fitted)
-    print(f"{'weight':18} {'ships':>6} {'fitted':>7} {'less':>6} {'more':>6}")
-    for at, name in enumerate(("bias", *NAMES)):
-        less, more = neighbours(scorer, ships, at)
-        here = "" if name in NOT_FITTED else f"{again[at]:.2f}"
-        print(f"{name:18} {ships[at]:6.2f} {here:>7} {less:6.2f} {more:6.2f}", flush=True)
-    for name, weights in (("ships", ships), ("fitted", again)):
-        scores = [f"{len(some)} pages {Scorer(some).f1(weights):.4f}" for some in (fitted, unseen) if some]
-        print(f"F1 as it {name}: fitted on " + ", unseen ".join(scores))
+    pages = list(fitting_pages(marked))
+    measured, num_blocks = sum(page.measured for page in pages), sum(len(page.blocks) for page in pages)
+    print(f"{measured} pages in {len(pages)} forms, {num_blocks} blocks, {len(FEATURES)} columns", flush=True)
+    readings = cross_validate(pages)
+    print_figures(readings)
+    if given.write:
+        forests = arrays_of("blocks", grow_blocks(pages)) | arrays_of("pages", grow_pages(readings))
+        np.savez_compressed(FILE, **forests)
+        write_by_domain(readings, BY_DOMAIN)
+        print(f"{FILE.name}: {FILE.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

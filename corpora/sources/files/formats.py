@@ -205,9 +205,9 @@ class PageFile(WholeFile):
         if isinstance(page, Refused):
             return Record(locator=locator, text="", raw=data, drop=Drop(page.reason, page.detail))
         noted = {"canonical": page.canonical, "lang": page.language, "replaced": html.num_replaced}
-        meta = json.dumps({key: value for key, value in noted.items() if value}, sort_keys=True)
-        meta_or_none = None if meta == "{}" else meta
-        facts = {"title": page.title, "date": page.date, "license": page.license, "meta": meta_or_none}
+        meta = {key: value for key, value in noted.items() if value} | {"whole": page.whole}
+        facts = {"title": page.title, "date": page.date, "license": page.license}
+        facts["meta"] = json.dumps(meta, sort_keys=True)
         return record_of(locator, data, {"text": page.text, **facts})
 
 

@@ -38,7 +38,10 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 
 class PageContent(NamedTuple):
-    """A record's values as a document. num_replaced: characters that could not be decoded; lang: what it claims."""
+    """A record's values as a document.
+
+    num_replaced: characters that could not be decoded; lang: what it claims; whole: the chance that its text is whole
+    """
 
     text: str
     title: str | None = None
@@ -47,6 +50,7 @@ class PageContent(NamedTuple):
     num_replaced: int = 0
     lang: str | None = None
     canonical: str | None = None
+    whole: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class ArchivedPages:
     first_day: str | None = None
     last_day: str | None = None
     truncated: bool = True
+    min_whole: float = 0.0
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
@@ -154,8 +159,17 @@ class ArchivedPages:
         page = extract_page(html.text, head.url, head.last_day)
         if isinstance(page, Refused):
             return Drop(page.reason, page.detail)
+        if page.whole < self.min_whole:
+            return Drop("text not whole", f"a chance of {page.whole:.2f}")
         return PageContent(
-            page.text, page.title, page.date, page.license, html.num_replaced, page.language, page.canonical
+            text=page.text,
+            title=page.title,
+            date=page.date,
+            license=page.license,
+            num_replaced=html.num_replaced,
+            lang=page.language,
+            canonical=page.canonical,
+            whole=page.whole,
         )
 
     def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> PageContent | Drop:
@@ -210,8 +224,8 @@ def looks_like_html(body: bytes) -> bool:
 
 def _meta(truncated: str, content: PageContent) -> str | None:
     facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
-    facts |= {"truncated": truncated}
-    kept = {key: value for key, value in facts.items() if value}
+    facts |= {"truncated": truncated, "whole": content.whole}
+    kept = {key: value for key, value in facts.items() if value or (key == "whole" and value is not None)}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 

@@ -1,4 +1,4 @@
-"""Facts that a page gives about itself: title, day of publication, language, own address, license.
+"""Facts that a page gives about itself: day of publication, language, own address, license.
 
 Promises: a pure function of the page, its address and the day of its crawl; no clock is asked. Nothing is guessed
 from prose: a day is taken from data, `<meta>`, `<time>` or the address, the most trusted first, and never lies
@@ -42,7 +42,6 @@ IN_WORDS = re.compile(
 IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-9]|[12]\d|3[01])(?!\d)")
 SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
 LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
-SEPARATED = re.compile(r"(?<!\s)\s++[|\u2013\u2014\u00bb\u00b7•:-]\s+")
 
 Attributes = dict[str, str]
 
@@ -68,34 +67,6 @@ def metas_of(tree: Tree) -> dict[str, str]:
             if attributes.get(key) and attributes.get("content"):
                 metas.setdefault(attributes[key].lower(), attributes["content"])
     return metas
-
-
-def page_title(tree: Tree, metas: dict[str, str]) -> str | None:
-    """A page's only `<h1>`, else the title that it gives itself for sharing, else its `<title>` without its site."""
-    headings = [number for number, tag in enumerate(tree.tags) if tag == "h1"]
-    texts = []
-    if len(headings) == 1:
-        first, last = tree.spans[headings[0]]
-        texts.append(" ".join(block.text for block in tree.blocks[first:last]))
-    texts += [metas.get("og:title", ""), metas.get("twitter:title", ""), without_site(tree.title, metas)]
-    return next((title for text in texts if (title := " ".join(text.split()))), None)
-
-
-def without_site(title: str, metas: dict[str, str]) -> str:
-    """A `<title>` without the name of the site, where the page says that name.
-
-    >>> without_site("Rain in Ayr | The Ayr Post", {"og:site_name": "the ayr post"})
-    'Rain in Ayr'
-    """
-    site = metas.get("og:site_name", "").casefold()
-    pieces = SEPARATED.split(title.strip())
-    if not site or len(pieces) < 2:
-        return title
-    if pieces[-1].strip().casefold() == site:
-        return title.strip()[: -len(pieces[-1])].rstrip(" \t\n|\u2013\u2014\u00bb\u00b7•:-")
-    if pieces[0].strip().casefold() == site:
-        return title.strip()[len(pieces[0]) :].lstrip(" \t\n|\u2013\u2014\u00bb\u00b7•:-")
-    return title
 
 
 def published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) -> str | None:

@@ -7,9 +7,10 @@ Costs: 0.9 ms for a page of 160 kB; the words of class names are looked up in a 
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
-from corpora.sources.web.tree import Tree
+from corpora.sources.web.tree import ATTRIBUTE, Tree
 
 # Of words in a class, an id or a data attribute that names a component: the mark, and how they are known.
 WORDS = {
@@ -77,50 +78,60 @@ NEUTRAL = sum(
         *("in article", "in main", "item body", "in table", "in list", "in quote"),
     )
 )
+AGAINST = ~NEUTRAL
 
 PATTERNS = tuple((BIT[name], re.compile(pattern)) for name, pattern in WORDS.items())
-ATTRIBUTES = re.compile(
-    r"(?:^|\s)(class|id|role|itemprop|style|hidden|aria-hidden|data-(?:testid|component|component-name|type|qa|role|"
-    r"module|block))(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']+))|(?=\s|/|$))",
-    re.IGNORECASE,
+ATTRIBUTES = frozenset(
+    "class id role itemprop style hidden aria-hidden data-testid data-component data-component-name data-type data-qa "
+    "data-role data-module data-block".split()
 )
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-PROSE_CHARACTERS = 80  # a block that is longer and mostly not links counts as prose
 MOST = 0.5  # the share of a page's prose above which an element is not apparatus
+BEGINNING = 3  # letters of a word by which the patterns that may be in it are looked up
+ALTERNATIVES = re.compile(r"^(?:\(\?<!\[a-z\]\)|\\b)*(?:\(\?:([a-z|]+)\)|([a-z-]+)(\??))")
 
 
-def marks_of(tree: Tree) -> tuple[list[int], list[int]]:
-    """(the marks of every element, those around it included; the prose characters before each block)."""
-    before = [0]
-    for block in tree.blocks:
-        size = len(block.text)
-        before.append(before[-1] + (size if size > PROSE_CHARACTERS and block.links < 0.4 * size else 0))
-    most = MOST * before[-1]
-    own: dict[tuple[str, str], int] = {}
-    marks = [0]
-    for key, parent, (first, last) in zip(
-        zip(tree.tags[1:], tree.attributes[1:], strict=True), tree.parents[1:], tree.spans[1:], strict=True
+class Marks(NamedTuple):
+    """Of every element: its own marks; these and those around it, without what most of the page's prose is in; the
+    first of its classes."""
+
+    own: list[int]
+    around: list[int]
+    classes: list[str]
+
+
+def marks_of(tree: Tree, prose_sum: list[int]) -> Marks:
+    """The marks of a page's elements. prose_sum: characters of prose before each block, and at the end of all."""
+    most = MOST * prose_sum[-1]
+    owns, around, classes = [0], [0], [""]
+    for tag, attributes, parent, (first, last) in zip(
+        tree.tags[1:], tree.attributes[1:], tree.parents[1:], tree.spans[1:], strict=True
     ):
-        bits = own.get(key)
-        if bits is None:
-            bits = own[key] = own_marks(*key)
-        if bits & ~NEUTRAL and before[last] - before[first] > most:
+        bits, named = own_marks(tag, attributes)
+        owns.append(bits)
+        classes.append(named)
+        if bits & AGAINST and prose_sum[last] - prose_sum[first] > most:
             bits &= NEUTRAL
-        marks.append(marks[parent] | bits)
-    return marks, before
+        around.append(around[parent] | bits)
+    return Marks(owns, around, classes)
 
 
-def own_marks(tag: str, attributes: str) -> int:
-    """The marks that an element's tag and attributes give.
+@lru_cache(maxsize=1 << 15)
+def own_marks(tag: str, attributes: str) -> tuple[int, str]:
+    """The marks that an element's tag and attributes give, and the first of its classes.
 
-    >>> own_marks("div", 'class="related-links"') == BIT["related"]
+    >>> own_marks("div", 'class="related-links a"') == (BIT["related"], "related-links")
     True
     """
-    bits = BIT.get(TAGS.get(tag, ""), 0)
-    for name, *values in ATTRIBUTES.findall(attributes) if attributes else ():
-        bits |= _attribute_marks(name.lower(), "".join(values))
-    return bits
+    bits, named = BIT.get(TAGS.get(tag, ""), 0), ""
+    for name, *values in ATTRIBUTE.findall(attributes) if attributes else ():
+        if (name := name.lower()) in ATTRIBUTES:
+            value = "".join(values)
+            bits |= _attribute_marks(name, value)
+            if name == "class" and not named and value:
+                named = value.split(maxsplit=1)[0] if not value.isspace() else ""
+    return bits, named
 
 
 def _attribute_marks(name: str, value: str) -> int:
@@ -135,11 +146,36 @@ def _attribute_marks(name: str, value: str) -> int:
         return BIT["not shown"] if name == "hidden" or value == "true" else 0
     bits = 0
     for word in value.split():
-        bits |= _word_marks(word)
+        bits |= word_marks(word)
     return bits
 
 
 @lru_cache(maxsize=1 << 16)
-def _word_marks(word: str) -> int:
+def word_marks(word: str) -> int:
+    """The marks that a word of a class, an id or a component's name gives."""
     word = HUMP.sub("-", word).lower()
-    return sum(bit for bit, pattern in PATTERNS if pattern.search(word))
+    looked_up = beginnings()
+    maybe = looked_up.get(word[-2:], 0)  # of two letters there is only "ad"
+    for at in range(len(word) - 2):
+        maybe |= looked_up.get(word[at : at + 3], 0) | looked_up.get(word[at : at + 2], 0)
+    return sum(bit for bit, pattern in PATTERNS if maybe & bit and pattern.search(word)) if maybe else 0
+
+
+@cache
+def beginnings() -> dict[str, int]:
+    """The marks of patterns that may match where a word has these letters, two or three."""
+    marks: dict[str, int] = {}
+    for name, pattern in WORDS.items():
+        depth, starts = 0, [0]
+        for at, character in enumerate(pattern):
+            depth += (character == "(") - (character == ")")
+            if character == "|" and not depth:
+                starts.append(at + 1)
+        for start in starts:
+            match = ALTERNATIVES.match(pattern[start:])
+            assert match is not None, pattern[start:]
+            letters = match[1].split("|") if match[1] else [match[2][:-1] if match[3] else match[2]]
+            for beginning in letters:
+                key = beginning[:BEGINNING]
+                marks[key] = marks.get(key, 0) | BIT[name]
+    return marks

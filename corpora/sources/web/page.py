@@ -16,25 +16,28 @@ On pieces of text that must and must not be found, from 123 more pages, it has a
 
 from dataclasses import dataclass
 
-from corpora.sources.web.blocks import main_blocks
+from corpora.sources.web.blocks import main_text
 from corpora.sources.web.facts import (
     canonical_address,
     metas_of,
     page_language,
     page_license,
-    page_title,
     published_day,
 )
-from corpora.sources.web.tree import PageLimits, Refused, parse_page
+from corpora.sources.web.titles import page_title
+from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_page
 
 LIMITS = PageLimits()
 NO_TEXT = "no main text"
+NEEDS_SCRIPTS = "needs scripts"
+SHELL = 300  # characters of text at most in a page that its scripts are to fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
     """The content of a page.
 
+    whole:     the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
     date:      of publication, YYYY-MM-DD
     license:   the address of the license it links to
     language:  the primary subtag of the language it says it is in, in small letters
@@ -42,6 +45,7 @@ class WebPage:
     """
 
     text: str
+    whole: float
     title: str | None
     date: str | None
     license: str | None
@@ -57,18 +61,25 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     tree = parse_page(html, limits)
     if isinstance(tree, Refused):
         return tree
-    text = "\n\n".join(block.text for block in main_blocks(tree))
-    if not text:
-        return Refused(NO_TEXT)
     metas = metas_of(tree)
+    main = main_text(tree, url, metas)
+    text = "\n\n".join(block.text for block in main.blocks)
+    if not text:
+        return Refused(NEEDS_SCRIPTS if needs_scripts(tree, html) else NO_TEXT)
     return WebPage(
         text=text,
-        title=page_title(tree, metas),
+        whole=round(main.whole, 2),
+        title=page_title(tree, metas, url),
         date=published_day(tree, metas, url, last_day),
         license=page_license(tree),
         language=page_language(tree, metas),
         canonical=canonical_address(tree, metas, url),
     )
+
+
+def needs_scripts(tree: Tree, html: str) -> bool:
+    """Return True for a page that has scripts, and hardly a text before they run."""
+    return sum(len(block.text) for block in tree.blocks) <= SHELL and "<script" in html.lower()
 
 
 def paragraphs(text: str) -> str:

@@ -20,7 +20,7 @@ from corpora.schema import Locator
 from corpora.sources.contract import RawFile, Record, Slice, Tally, files_ending, plain_settings
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.manifest import Json
-from corpora.store.settings import check_range
+from corpora.store.settings import added, check_range
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
@@ -37,6 +37,7 @@ class CcNewsSource:
                       one, else that of its crawl
     last_day:         pages of this day and earlier
     truncated:        keep pages that the crawler cut off, which `meta` then says
+    min_whole:        a page is dropped where the chance that its text is whole, which `meta` says, is smaller; 0 to 1
     max_record_bytes: a longer record, or page after decoding, is dropped
     split:            cut `.gz` archives into slices; changes no document
     """
@@ -54,9 +55,11 @@ class CcNewsSource:
     truncated: bool = True
     max_record_bytes: int = 10_000_000
     split: bool = True
+    min_whole: float = added(neutral=0.0)
 
     def __post_init__(self) -> None:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
+        check_range(f"source {self.name!r}: min_whole", self.min_whole, 0, 1)
         for host in (*self.hosts, *self.blocked_hosts):
             if not HOST.fullmatch(host):
                 raise InputError(
@@ -98,6 +101,7 @@ class CcNewsSource:
             last_day=self.last_day,
             truncated=self.truncated,
             max_record_bytes=self.max_record_bytes,
+            min_whole=self.min_whole,
             split=self.split,
         )
 

@@ -94,7 +94,7 @@ MOST_FAULTS = 16  # tags whose quotes do not end, after which quotes are not loo
 
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 RAW = (
-    *("script", "style", "textarea", "title", "noscript", "iframe", "template", "svg", "math", "select"),
+    *("script", "style", "textarea", "title", "iframe", "template", "svg", "math", "select"),
     *("canvas", "audio", "xmp", "noembed", "noframes"),
 )
 RAW_ENDS = {

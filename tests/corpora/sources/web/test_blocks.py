@@ -1,13 +1,18 @@
 """Which blocks of a page are its main text, and the table and the marks that this rests on."""
 
-import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from corpora.sources.web.blocks import block_odds, data_text, main_blocks
-from corpora.sources.web.marks import BIT, marks_of, own_marks
-from corpora.sources.web.tree import PageLimits, Tree, parse_page
+from corpora.sources.web.blocks import main_text
+from corpora.sources.web.facts import metas_of
+from corpora.sources.web.features import sizes_of
+from corpora.sources.web.marks import BIT, PATTERNS, marks_of, own_marks, word_marks
+from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 
+NAMES = ("Ayr", "Troon", "Girvan", "Oban", "Wick", "Mallaig", "Stornoway")
 LONG = "The harbour was quiet on the morning after the storm, and the boats lay where the tide had left them, she said."
 
 
@@ -15,6 +20,10 @@ def tree_of(html: str) -> Tree:
     tree = parse_page(html, PageLimits())
     assert isinstance(tree, Tree)
     return tree
+
+
+def main_blocks(tree: Tree) -> list[Block]:
+    return main_text(tree, "", metas_of(tree)).blocks
 
 
 def blocks_of(html: str) -> list[tuple[str, str]]:
@@ -58,9 +67,24 @@ def test_elements_hold_spans_of_blocks() -> None:
 
 def test_marks_come_down_from_all_around_but_not_from_the_whole_page() -> None:
     tree = tree_of(f"<body class=sidebar><div class='relatedLinks'><p>x</p></div><p>{LONG}</p></body>")
-    marks, _ = marks_of(tree)
+    marks = marks_of(tree, sizes_of(tree).prose_sum.tolist()).around
     assert marks[tree.blocks[0].node] & BIT["related"] and not marks[tree.blocks[0].node] & BIT["side"]
-    assert marks[tree.blocks[1].node] == 0 and own_marks("body", "class=sidebar") & BIT["side"]
+    assert marks[tree.blocks[1].node] == 0 and own_marks("body", "class=sidebar")[0] & BIT["side"]
+
+
+PIECES = st.sampled_from(
+    "nav ad ads load also article article_ body -content post story_text more-from moreover related sr-only hid hide "
+    "hidden tool tools stool toc date update updated bio biology foot football footer lead leader no-print tags stage "
+    "Comment replyTo promo box promo-box cta 12 - _ x".split()
+)
+
+
+@given(st.lists(PIECES, min_size=1, max_size=4))
+def test_words_are_looked_up_as_their_patterns_say(pieces: list[str]) -> None:
+    """Fails where a pattern matches a word whose beginnings do not lead to it."""
+    word = "".join(pieces)
+    tried = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", word).lower()
+    assert word_marks(word) == sum(bit for bit, pattern in PATTERNS if pattern.search(tried))
 
 
 ABOUT = {
@@ -89,18 +113,37 @@ def test_what_stands_twice_is_kept_once() -> None:
     assert [block.text for block in main_blocks(tree_of(html))] == [LONG, LONG.replace("quiet", "loud")]
 
 
-def test_the_odds_are_raised_where_nothing_is_found() -> None:
+def test_the_best_is_kept_where_nothing_is_sure() -> None:
     tree = tree_of(f"<div class='blurb teaser author'><p>{LONG} {LONG} {LONG}</p></div><nav>Home</nav>")
     assert main_blocks(tree) == tree.blocks[:1]
 
 
-def test_what_the_data_of_a_page_says_raises_the_odds() -> None:
-    data = json.dumps({"articleBody": f"{LONG}\n{LONG} <b>\u201cyes\u201d</b>"})
-    html = f"<div><p>{LONG}</p><p>{LONG[::-1]}</p></div>"
-    told = tree_of(f"<script type='application/ld+json'>{data}</script>{html}")
-    assert data_text(told.scripts) == f"{LONG} {LONG} \u201cyes\u201d"
-    assert block_odds(told)[0] > block_odds(tree_of(html))[0] and block_odds(told)[1] < block_odds(tree_of(html))[1]
-    assert data_text(['{"articleBody": "' + "\\x" * 200 + '"}']) == ""
+def test_a_mark_that_carries_the_page_says_nothing() -> None:
+    texts = [LONG.replace("morning", f"morning {number}") for number in ("one", "two", "three", "four", "five")]
+    widgets = "".join(f"<div class='elementor-widget sidebar tags blurb'><p>{text}</p></div>" for text in texts)
+    html = f"<body><nav><a href=/a>Politics and the country</a></nav><div class=page>{widgets}</div></body>"
+    assert [block.text for block in main_blocks(tree_of(html))] == texts
+
+
+def test_posts_in_noscript_are_text() -> None:
+    posts = "".join(f"<div class='post'><p>{LONG.replace('harbour', f'harbour of {name}')}</p></div>" for name in NAMES)
+    html = f"<head><noscript><link rel=x></noscript></head><body><div id=main></div><noscript>{posts}</noscript></body>"
+    assert len(main_blocks(tree_of(html))) == len(NAMES)
+
+
+@pytest.mark.parametrize("row", ["<li>{}</li>", "<tr><td>{}</td></tr>", "<div>{}</div>", "<p>{}</p>", "{}<br><br>"])
+def test_a_plain_page_is_kept_whole(row: str) -> None:
+    texts = [LONG.replace("harbour", f"harbour of {name}") for name in NAMES]
+    html = f"<html><body>{''.join(row.format(text) for text in texts)}</body></html>"
+    text = main_text(tree_of(html), "", {})
+    assert [block.text for block in text.blocks] == texts and 0 <= text.whole <= 1
+
+
+def test_pages_of_prose_are_surer_than_lists_of_links() -> None:
+    prose = "".join(f"<p>{LONG.replace('harbour', f'harbour of {name}')}</p>" for name in NAMES)
+    links = "".join(f"<li><a href=/{name}>Boats of {name}</a></li>" for name in NAMES)
+    sure, unsure = (main_text(tree_of(f"<body>{html}</body>"), "", {}).whole for html in (prose, links))
+    assert sure > unsure
 
 
 def test_no_page_has_no_text() -> None:

@@ -1,0 +1,97 @@
+"""The forests that judge the blocks of pages: the kernel and its twin, their file, and the rows they are asked of."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.sources.web.blocks import PAGE_COLUMNS, choose
+from corpora.sources.web.facts import metas_of
+from corpora.sources.web.features import FEATURES, describe
+from corpora.sources.web.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
+from corpora.sources.web.tree import PageLimits, Tree, parse_page
+
+COLUMNS = 5
+
+
+def grown(seed: int, trees: int) -> Forest:
+    """A forest of random trees: each leaf is split by chance, to a depth of five."""
+    source = np.random.default_rng(seed)
+    nodes: list[tuple[int, float, int, int]] = []
+    leaves: list[float] = []
+
+    def grow(depth: int) -> int:
+        if depth == 5 or source.random() < 0.3:
+            leaves.append(float(source.normal()))
+            return -len(leaves)
+        at = len(nodes)
+        nodes.append((0, 0.0, 0, 0))
+        nodes[at] = (int(source.integers(COLUMNS)), float(source.integers(4)), grow(depth + 1), grow(depth + 1))
+        return at
+
+    roots = [grow(0) for _ in range(trees)]
+    columns, bounds, left, right = zip(*(nodes or [(0, 0.0, -1, -1)]), strict=True)
+    return Forest(
+        np.array(columns, np.int16), np.array(bounds, np.float32), np.array(left, np.int32),
+        np.array(right, np.int32), np.array(leaves), np.array(roots, np.int32), np.linspace(0, 1, 321),
+    )  # fmt: skip
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 1 << 30), st.integers(1, 6), st.lists(st.lists(st.integers(-1, 5), min_size=5, max_size=5)))
+def test_the_kernel_sums_as_its_twin(seed: int, trees: int, rows: list[list[int]]) -> None:
+    forest = grown(seed, trees)
+    values = np.array(rows, np.float32).reshape(len(rows), COLUMNS)
+    assert sum_trees(values, *forest[:-1]).tolist() == [sum_plain(row, forest) for row in values.tolist()]
+
+
+def test_a_sum_becomes_a_chance() -> None:
+    one = Forest(
+        np.zeros(1, np.int16), np.zeros(1, np.float32), np.array([-1], np.int32), np.array([-2], np.int32),
+        np.array([-50.0, 50.0]), np.zeros(1, np.int32), np.linspace(0, 1, 2 * FURTHEST * STEPS + 1),
+    )  # fmt: skip
+    assert chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("name", "columns"), [("blocks", len(FEATURES)), ("pages", len(PAGE_COLUMNS))])
+def test_the_shipped_forests_are_trees_of_the_columns_there_are(name: str, columns: int) -> None:
+    forest = read_forest(name)
+    nodes, leaves = len(forest.columns), len(forest.leaves)
+    assert 0 <= forest.columns.min() <= forest.columns.max() < columns
+    children = [*forest.left.tolist(), *forest.right.tolist(), *forest.roots.tolist()]
+    assert sorted(children) == [*range(-leaves, 0), *range(nodes)]  # each node and leaf has one place
+    assert (np.diff(forest.chances) >= 0).all() and 0 <= forest.chances[0] <= forest.chances[-1] <= 1
+    assert not any(array.flags.writeable for array in forest)
+
+
+def test_the_choice_has_the_best_expected_f1() -> None:
+    """Fails where another number of the best blocks would do better, counted one by one."""
+    source = np.random.default_rng(7)
+    for _ in range(50):
+        given_chances, sizes = source.random(9).round(2), source.integers(1, 400, 9)
+        chosen, expected = choose(given_chances, sizes)
+        order = np.argsort(-given_chances, kind="stable")
+        wanted = (given_chances * sizes).sum()
+        scores = [
+            2 * (given_chances * sizes)[order[:count]].sum() / (sizes[order[:count]].sum() + wanted)
+            for count in range(1, 10)
+        ]
+        assert expected == pytest.approx(max(scores)) and chosen.any()
+        assert given_chances[chosen].min() >= given_chances[~chosen].max(initial=0)
+
+
+HOSTILE = {
+    "no text": "", "one character": "x", "a name of half a character": "<p>\ud800 \U0001f600</p>",
+    "wide": "<p>\u65b0\u805e\u306e\u8a18\u4e8b\u3002</p>" * 3, "deep": "<div>" * 1_500 + "text",
+    "links alone": "<a href=/>a</a>" * 200, "broken data": "<script type='application/ld+json'>{\\</script><p>a</p>",
+    "an address that is none": "<meta property='og:url' content='http://[x'><p>text</p>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("html", HOSTILE.values(), ids=HOSTILE)
+def test_rows_are_numbers_whatever_the_page(html: str) -> None:
+    tree = parse_page(html, PageLimits())
+    assert isinstance(tree, Tree)
+    if tree.blocks:
+        rows = describe(tree, "", metas_of(tree))
+        assert rows.shape == (len(tree.blocks), len(FEATURES)) and np.isfinite(rows).all()
