@@ -13,19 +13,11 @@ from subprocess import PIPE, STDOUT
 
 import pytest
 from launched import LONG, ROOT, environment, new_home
+from page_blocks import WALKED, blocks
 from served_command import free_port
 
-PAGES = {
-    "tutorial": ["tutorial.md"],
-    "how-tos": sorted(f"howto/{path.name}" for path in (ROOT / "docs" / "howto").iterdir()),
-}
+PAGES = {"tutorial": WALKED[:1], "how-tos": WALKED[1:]}
 SHORTER = {"steps = 600": "steps = 30", "epochs=10": "epochs=1"}
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """Return the blocks of a page in a language."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def shapes(text: str) -> Iterator[str]:
@@ -43,7 +35,7 @@ def absent_lines(shown: str, printed: str) -> list[str]:
 def run_page(page: str, folder: Path, home: Path) -> str:
     """Run a page's shell blocks in a folder and return what they print; fails where a command does."""
     last_first = "for job in $(jobs -p | tac); do kill $job && wait $job || true; done"  # a worker, then its scheduler
-    script = "\n".join(["set -eo pipefail", f"trap '{last_first}' EXIT", *blocks(page, "sh")])
+    script = "\n".join(["set -eo pipefail", f"trap '{last_first}' EXIT", *(block.text for block in blocks(page, "sh"))])
     for long, short in {**SHORTER, "8786": str(free_port())}.items():
         script = script.replace(long, short)
     own, installed = environment(home), str(folder / "installed")
@@ -68,7 +60,7 @@ def test_pages_run_as_they_are_written(kind: str, tmp_path: Path, database: Path
     for name in PAGES[kind]:
         printed = run_page(name, tmp_path / "work", new_home(tmp_path / Path(name).stem, database))
         for shown in blocks(name, "text"):
-            assert absent_lines(shown, printed) == [], printed
+            assert absent_lines(shown.text, printed) == [], printed
 
 
 def test_a_line_that_is_not_printed_is_noticed() -> None:
