@@ -134,7 +134,8 @@ def run(
 
 def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
     """Run the command; returns its exit code and what it printed. An interrupt is passed on to it."""
-    variables = {**os.environ, "PYTHONSAFEPATH": "1"}  # a flows.py in the user's own folder is not ours
+    # A flows.py in the user's own folder is not ours; and Jupyter sets FORCE_COLOR, which draws bars into a pipe.
+    variables = {**os.environ, "PYTHONSAFEPATH": "1", "TTY_COMPATIBLE": "0"}
     called = [sys.executable, "-m", "flows.main", *arguments]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(

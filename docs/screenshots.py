@@ -1,4 +1,7 @@
-"""The pictures of the README and its example of a report: `.venv/bin/python docs/screenshots.py` makes them again.
+"""The pictures of the README and the tutorial: `.venv/bin/python docs/screenshots.py [FOLDER]` makes them again.
+
+Without FOLDER these are the README's and its example of a report. FOLDER is one in which the tutorial was gone through
+(CLOZE_TUTORIAL=FOLDER runs it there: tests/flows/test_walkthroughs.py); the pictures are the tutorial's then.
 
 The demo is built into a folder that is removed afterwards, recorded by a server of its own (`cloze ui`), and looked
 at with a Chromium of 1,280 by 800 points in English and UTC. So two sets differ in dates, times, and where the tasks
@@ -10,6 +13,7 @@ import io
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +40,35 @@ CENTRE = (114, 26)  # the button that fits the graph into its frame, in points f
 SETTLE_MILLISECONDS = 3000  # until the graph has arranged itself
 
 
-def main() -> None:
-    """Run the demo, and keep what its pages look like."""
-    from browser import browser, browser_path, ui
-    from launched import ask, new_home
+def main(arguments: Sequence[str]) -> None:
+    """Keep what the pages of a run look like: of the demo, or of a tutorial."""
+    from browser import browser_path
 
     if browser_path() is None:
         sys.exit("No Chromium is installed: apt-get install chromium.")
+    if arguments:
+        take_tutorial(Path(arguments[0]))
+    else:
+        take_demo()
+
+
+def take_tutorial(folder: Path) -> None:
+    """The pictures of the tutorial: the head of its first report, and the loss in its last."""
+    from browser import browser
+
+    reports = sorted((folder / "store" / "runs").glob("*/report.html"))
+    with browser(1100, 900) as page:
+        page.goto(reports[0].resolve().as_uri())
+        keep(page.screenshot(), "tutorial-report")
+        page.goto(reports[-1].resolve().as_uri())
+        keep(page.locator("figure.curve svg").first.screenshot(), "tutorial-loss")
+
+
+def take_demo() -> None:
+    """The pictures of the README: the demo is run, recorded, and looked at."""
+    from browser import browser, ui
+    from launched import ask, new_home
+
     with tempfile.TemporaryDirectory(prefix="cloze-screenshots-") as scratch:
         folder = Path(scratch)
         home = new_home(folder)
@@ -54,7 +80,7 @@ def main() -> None:
                 take_all(page, address, run["id"], artifacts)
                 [report] = (folder / "store" / "runs").glob("*/report.html")
                 page.goto(report.as_uri())
-                keep(page, "report")
+                keep(page.screenshot(), "report")
             text = report.read_text(encoding="utf-8").replace(str(folder / "store"), "store")
             EXAMPLE.write_text(text.replace(address, USUAL_ADDRESS), encoding="utf-8")
 
@@ -73,15 +99,15 @@ def take_all(page: "Page", address: str, run_id: str, artifacts: dict[str, str])
 
     open_run(page, address, run_id, "TaskRuns")
     zoom_into_graph(page)
-    keep(page, "run")
+    keep(page.screenshot(), "run")
     for name, key in PAGES.items():
         open_artifact(page, address, artifacts[key])
         page.get_by_role("tab", name="Raw").wait_for()
         page.wait_for_timeout(SETTLE_MILLISECONDS)
-        keep(page, name)
+        keep(page.screenshot(), name)
     newest_lines(page, address, run_id)
     page.get_by_text("evaluation").first.scroll_into_view_if_needed()
-    keep(page, "log")
+    keep(page.screenshot(), "log")
 
 
 def zoom_into_graph(page: "Page") -> None:
@@ -114,14 +140,14 @@ def first_bar(picture: bytes) -> tuple[int, int]:
     return int(columns[first]), int(rows[first])
 
 
-def keep(page: "Page", name: str) -> None:
-    """Save the page as it looks now, as a picture of the README."""
+def keep(taken: bytes, name: str) -> None:
+    """Save a picture under its name."""
     IMAGES.mkdir(exist_ok=True)
     path = IMAGES / f"{name}.png"
-    with Image.open(io.BytesIO(page.screenshot())) as picture:
+    with Image.open(io.BytesIO(taken)) as picture:
         picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.relative_to(ROOT)}  {picture.width}x{picture.height}  {path.stat().st_size:,} bytes", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

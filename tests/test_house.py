@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from cyclopts import CycloptsError
 from lines_of_code import BUDGETS, count_room
 from parsed_sources import PACKAGES, ROOT, nodes_of, sources, tree_of
 
@@ -369,7 +368,7 @@ def test_the_readme_has_ten_of_the_programs_commands() -> None:
 
 def test_the_readme_is_a_screen_and_a_half() -> None:
     """Fails where it grows: what it leaves out has its page in docs."""
-    assert len(readme().splitlines()) <= 90
+    assert len(readme().splitlines()) <= 65
 
 
 @pytest.mark.parametrize(
@@ -379,38 +378,9 @@ def test_the_readme_is_a_screen_and_a_half() -> None:
 def test_targets_named_on_a_page_are_in_the_makefile(page: str, least: set[str]) -> None:
     """Fails where a page names a target that make does not have."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    named = set(re.findall(r"(?:^ {4}|`)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
     assert least <= named
     assert named <= targets
-
-
-def shown_commands() -> list[tuple[str, str]]:
-    """Every line of the README and the site that shows a `cloze` command without gaps, with the page it is on."""
-    shown = []
-    for page in (ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "reference.md"})):
-        for line in page.read_text(encoding="utf-8").splitlines():
-            match = re.match(r"(?: {4}(?:\$ )?(?:\.venv/bin/)?)?cloze ([a-z]+ .*?)(?:   .*)?(?: +#.*)?$", line)
-            if match and not re.search(r" \.\.\. |─►", line):
-                shown.append((page.name, re.sub(r" \$\w+| \| .*", "", match[1])))
-    return shown
-
-
-def test_a_command_that_is_not_there_is_noticed() -> None:
-    """Fails where the check below takes anything."""
-    for command in ("runn my.toml", "trace store 0 --spilt held-out"):
-        with pytest.raises(CycloptsError):
-            app.parse_args(command, exit_on_error=False, print_error=False)
-
-
-def test_commands_shown_in_the_guides_are_understood() -> None:
-    """Fails where a guide shows a command or an option that the program does not take."""
-    commands = shown_commands()
-    assert len(commands) > 80
-    for page, command in commands:
-        try:
-            app.parse_args(command, exit_on_error=False, print_error=False)
-        except CycloptsError as error:
-            pytest.fail(f"{page} shows `cloze {command}`: {error}")
 
 
 def test_files_named_for_contributors_exist() -> None:

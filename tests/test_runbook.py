@@ -1,11 +1,16 @@
-"""The runbook is in step with the program: what it quotes is said there, what it tells to type is a command."""
+"""The runbook is in step with the program: what it quotes is said there, what it tells to type is a command.
+
+So are the outputs of the guides that no test makes again: their lines still have the words of the program.
+"""
 
 import ast
 import re
 import shlex
+from collections import Counter
 from functools import cache
 
 import pytest
+from page_blocks import PRINTING, WALKED, all_blocks
 from parsed_sources import ROOT, nodes_of, sources
 
 from flows.command import reference
@@ -15,6 +20,19 @@ from flows.run.record.listed_runs import ENDED
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 SLOT = "…"
+DRAWN = {"architecture.md", "index.md", "performance.md", "reference.md"}  # drawings, tables, and what is generated
+SAID = {  # by page: lines of its outputs with two words of the program or more; the others are data and names
+    "README.md": 3,
+    "demo.md": 22,
+    "guide-data-for-others.md": 4,
+    "guide-finetuning.md": 1,
+    "guide-new-domain.md": 22,
+    "guide-schedules.md": 5,
+    "guide-sources.md": 3,
+    "guide-training.md": 4,
+    "guide-vocabularies.md": 6,
+    "guide-your-own-text.md": 20,
+}
 # Exceptions that never leave the module or the process that raises them.
 INNER = {"Stopped", "Later", "NotPublic", "Mismatch", "TakenBack", "Incomplete"}
 
@@ -69,6 +87,30 @@ def test_a_quote_that_lags_is_noticed() -> None:
     assert not is_said("The embedded Prefect server did not begin; its log is ….")
     assert not is_said("its log is …. The embedded Prefect server did not start")
     assert not is_said("…")
+
+
+def words_of(text: str) -> list[str]:
+    """Return what a text of the program has around its values, if that is two words or more."""
+    pieces = [piece.strip() for piece in text.split(SLOT) if piece.strip(" .,:;")]
+    words = re.findall(r"[A-Za-z]{2,}", " ".join(pieces))
+    return pieces if len(words) > 1 and len("".join(words)) > 8 else []
+
+
+def has_words(line: str, texts: list[list[str]]) -> bool:
+    """True if a line that is printed has all words of one of these texts in their order."""
+    plain = " ".join(line.split())
+    likely = (pieces for pieces in texts if pieces[0] in plain)
+    printed = not line.startswith("$ ") and "──" not in line and "─►" not in line
+    return printed and any(re.search(".*?".join(map(re.escape, pieces)), plain) for pieces in likely)
+
+
+def test_outputs_of_the_guides_have_the_words_of_the_program() -> None:
+    """Fails where a message was changed and a page still shows the old one, or a page gets an output; count it then."""
+    pages = {*PRINTING, *WALKED, *DRAWN}
+    shown = [block for block in all_blocks() if block.language in ("text", "console") and block.page not in pages]
+    texts = [pieces for text in said().split("\n") if (pieces := words_of(text))]
+    counts = Counter(block.page for block in shown for line in block.text.splitlines() if has_words(line, texts))
+    assert counts == SAID
 
 
 def test_every_command_of_the_page_is_one() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpora.sources.bytes.endings import ending_of
+from corpora.sources.bytes.endings import OWNER_MARK, ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, Source, readable, split_glob
@@ -201,4 +201,4 @@ def kind_of(path: Path, name: str) -> str:
         return DANGLING if unopened_kind(error) == VANISHED else unopened_kind(error)
     if not stat.S_ISREG(mode):
         return NO_FILE
-    return HIDDEN if any(part.startswith(".") for part in name.split("/")) else ending_of(path.name)
+    return HIDDEN if any(part.startswith((".", OWNER_MARK)) for part in name.split("/")) else ending_of(path.name)

@@ -144,7 +144,7 @@ def demo(*, workers: arguments.Workers = None) -> int:
 
     finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
     show_summary(console, finished)
-    show_tour(console, finished)
+    show_tour(console, finished, _home)
     return 0
 
 

@@ -6,6 +6,7 @@ import pytest
 from small_recipe import prose
 
 import cloze
+from cloze.runs import _command
 
 
 def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -16,6 +17,13 @@ def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
     recipe.write_text('[[source]]\nkind = "files"\nname = "a"\npath = "raw"\n[shards]\nlenght = 64\n')
     with pytest.raises(cloze.InputError, match="length"):
         cloze.run(recipe)
+
+
+def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where the variables that Jupyter sets put the codes of a terminal into what a run prints."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, output, _ = _command("new", "--help", shown=False)
+    assert code == 0 and "template" in output and "\x1b" not in output
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Shards of the Python API: what a training reads, in the forms of other tools."""
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,16 @@ def shards() -> cloze.Shards:
     """Pairs of a small corpus, with a held-out split."""
     docs = cloze.deduplicate(cloze.read([prose(n) for n in range(40)], progress=False), held_out=0.2)
     return cloze.build_shards(docs, cloze.train_vocabulary(docs, size=300), 64, masking="dynamic")
+
+
+def test_a_notebook_may_call_everything(tmp_path: Path) -> None:
+    """Fails where a call starts an event loop of its own: in a notebook one is running already."""
+
+    async def cell() -> int:
+        docs = cloze.read([prose(n) for n in range(5)], store=tmp_path / "store", progress=False)
+        return len(cloze.build_shards(docs, cloze.train_vocabulary(docs, size=150), 64, input="single"))
+
+    assert asyncio.run(cell()) > 0
 
 
 def test_examples_are_those_of_a_training(shards: cloze.Shards) -> None:

@@ -4,6 +4,7 @@ PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
 ZIP_ENDING = ".zip"
 ENCRYPTED, OTHER_PACKING = "encrypted member of a .zip", "member of a .zip in another packing"
 MOST_ENDING = 10  # characters: what is longer is part of a name
+OWNER_MARK = "~$"  # begins the name of a file in which Office notes who has a document open
 BARE = "file without ending"
 
 

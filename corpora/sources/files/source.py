@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import ending_of, packed
+from corpora.sources.bytes.endings import OWNER_MARK, ending_of, packed
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, check_encoding
 from corpora.sources.bytes.zip_members import BadArchive, MemberPath, member_path, members_of
@@ -233,12 +233,14 @@ class BadZip:
 def reads(name: str) -> bool:
     """Return True if a file of this name is read.
 
-    >>> reads("a.TXT"), reads("raw/mbox"), reads("a.png")
-    (True, True, False)
+    >>> reads("a.TXT"), reads("raw/mbox"), reads("a.png"), reads("raw/~$a.docx")
+    (True, True, False, False)
     """
     last = name.lower().rpartition("/")[2]
     if last in MAILBOX_NAMES:
         return True
+    if last.startswith(OWNER_MARK):
+        return False
     return last.endswith(ENDINGS) and (not last.endswith(PDF_ENDINGS) or can_read_pdf())
 
 

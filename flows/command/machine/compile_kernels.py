@@ -1,6 +1,7 @@
-"""Compiles every kernel that a run calls, before it is called.
+"""Compiles the kernels that a run calls, before it calls them.
 
-`kernel_calls.txt` has the calls, in the order in which a run makes them, so that they can be compiled on all cores.
+`kernel_calls.txt` has the calls, in the order in which a run makes them, so that they can be compiled on all cores:
+first those of a run of a folder of text, then what only other runs call.
 `flows.command.machine.kernel_calls` writes it.
 Cost: some 70 s of one core.
 """
@@ -27,40 +28,49 @@ LINE_SECONDS = 10.0  # between two progress lines
 def compile_kernels(tell: Tell, workers: int) -> None:
     """Compile for all calls, each in one of so many processes. Repeated, it takes a second or two."""
     with WorkerPool(workers) as pool:
-        _compile(pool, tell)
+        _compile(pool, False, tell)
 
 
-def _compile(pool: WorkerPool, tell: Tell) -> None:
-    calls, last = CALLS.read_text(encoding="utf-8").splitlines(), time.monotonic()
+def listed_calls(first: bool = False) -> list[str]:
+    """Return the calls of all runs; first: those of a run of a folder of text."""
+    parts = CALLS.read_text(encoding="utf-8").split("\n\n")
+    return [call for part in parts[: 1 if first else None] for call in part.splitlines()]
+
+
+def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
+    calls, last = listed_calls(first), time.monotonic()
     with ThreadPoolExecutor(pool.workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
             if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
-    (kernel_folder() / compiled_name()).touch()
+    (kernel_folder() / compiled_name(first)).touch()
 
 
-def is_compiled() -> bool:
-    """Return whether all kernels are compiled for this state of their sources, here or in the wheel."""
+def is_compiled(first: bool = False) -> bool:
+    """Return whether all kernels, or the first ones, are compiled as their sources are, here or in the wheel."""
     folders = (kernel_folder(), shipped_folder())
-    return any(folder is not None and (folder / compiled_name()).exists() for folder in folders)
+    return any(folder is not None and (folder / compiled_name(first)).exists() for folder in folders)
 
 
-def compiled_name() -> str:
-    """Return the name of a file that is with the kernels when all are compiled, for this state of their sources."""
-    calls = CALLS.read_text(encoding="utf-8")
-    modules = sorted({call.partition(":")[0] for call in calls.splitlines()})
+def compiled_name(first: bool = False) -> str:
+    """Return the name of a file that is with the kernels when all, or the first ones, are compiled as sources are."""
+    calls = listed_calls(first)
+    modules = sorted({call.partition(":")[0] for call in calls})
     sources = [source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
     return f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
 
 
 @contextmanager
 def compiled_meanwhile(tell: Tell) -> Iterator[None]:
-    """Let half of the cores compile what the block will need while it runs. What is unfinished at its end is left."""
-    if is_compiled():
+    """Let half of the cores compile what a run of a folder of text needs while the block runs.
+
+    What only other runs call is compiled when it is called. What is unfinished at the end of the block is left.
+    """
+    if is_compiled() or is_compiled(first=True):
         yield
         return
-    tell("The kernels are not compiled yet: this run compiles what it needs, and others next to its work.")
+    tell("The kernels are not compiled yet: this run compiles what it needs next to its work.")
     with WorkerPool(max(1, default_workers() // 2)) as pool:
         thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
         thread.start()
@@ -73,4 +83,4 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
 
 def _compile_until_it_ends(pool: WorkerPool) -> None:
     with suppress(WorkerDied):
-        _compile(pool, lambda line: None)
+        _compile(pool, True, lambda line: None)

@@ -1,4 +1,6 @@
-"""The list of calls that kernels are compiled for: those that building a small store of the shipped samples makes.
+"""The list of calls that kernels are compiled for: those that building small stores of the shipped samples makes.
+
+Those of a run of a folder of text are first, and a blank line is after them.
 
     python -m flows.command.machine.kernel_calls
 
@@ -7,6 +9,7 @@ Cost: the kernels' compilation in one process, where they are not cached yet.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from corpora.kernels.calls import write_call
 from corpora.kernels.dispatching import Kernel
@@ -48,35 +51,46 @@ SHARDS = (  # name, vocabulary, and the rest of its table
     ),
     ("pieces", "unigram", ""),
 )
-RECIPE = "\n".join(
-    (
-        'name = "prepare"\nstore = "store"',
-        *(f'[[source]]\nkind = "{kind}"\npath = "sample:{path}"' for kind, path in SOURCES),
-        *(f'[[vocabulary]]\nname = "{name}"\nalgorithm = "{name}"\nsize = 500' for name in VOCABULARIES),
-        *(f'[[shards]]\nname = "{name}"\nvocabulary = "{used}"\n{rest}' for name, used, rest in SHARDS),
-    )
-)
 
 
 def calls() -> list[str]:
-    """Build a small store and throw it away; return the calls on the way, in their order."""
+    """Build small stores and throw them away; return the calls on the way, in their order, as lines of the list."""
     with scratch_folder() as folder:
-        recipe = parse_recipe(RECIPE, folder / "prepare.toml", {})
-        build_all(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
-    return [write_call(*call) for call in Kernel.called]
+        build_all(*_store_of(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
+        first = len(Kernel.called)
+        for shards in build_all(*_store_of(folder / "prepare.toml", VOCABULARIES, SHARDS)):
+            _read_examples(shards)
+    lines = [write_call(*call) for call in Kernel.called]
+    return [*lines[:first], "", *lines[first:]]
 
 
-def build_all(place: Place, recipe: Recipe, lock: Lock) -> None:
-    """Build everything a recipe asks for, stage by stage, and read examples of each shard set as training does."""
+def _store_of(path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]) -> tuple[Recipe, Lock]:
+    """Return a recipe with a store next to it, and its lock."""
+    parts = (
+        f'name = "{path.stem}"\nstore = "{path.stem}"',
+        *(f'[[source]]\nkind = "{kind}"\npath = "sample:{raw}"' for kind, raw in SOURCES),
+        *(f'[[vocabulary]]\nname = "{name}"\nalgorithm = "{name}"\nsize = 500' for name in vocabularies),
+        *(f'[[shards]]\nname = "{name}"\nvocabulary = "{used}"\n{rest}' for name, used, rest in shards),
+    )
+    recipe = parse_recipe("\n".join(parts), path, {})
+    return recipe, resolve(recipe, Lock(), StatCache()).lock
+
+
+def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
+    """Build everything a recipe asks for, stage by stage; return the shard sets."""
+    place = Place(recipe.store)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         return [_build(place, stage) for stage in stages]
 
-    outcome = run_recipe(place, recipe, lock, perform)
-    for manifest in outcome.shard_sets.values():
-        loader = Loader(ShardSet(place, manifest), seed=0)
-        mixture = Mixture([loader, loader], Interleave((1, 1)))
-        cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
+    return [ShardSet(place, manifest) for manifest in run_recipe(place, recipe, lock, perform).shard_sets.values()]
+
+
+def _read_examples(shards: ShardSet) -> None:
+    """Read examples as training does."""
+    loader = Loader(shards, seed=0)
+    mixture = Mixture([loader, loader], Interleave((1, 1)))
+    cut_step(mixture.lengths(range(2)), 1, mixture.gather(range(2)).longest or 1)
 
 
 def _build(place: Place, stage: Stage) -> Manifest:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from corpora.kernels.calls import read_call
 from corpora.kernels.compiling import BASELINE, SHIPPED, kernel_folder, shipped_name
 from corpora.text.words import word_tables
-from flows.command.machine.compile_kernels import CALLS, compile_kernels, compiled_name
+from flows.command.machine.compile_kernels import compile_kernels, compiled_name, listed_calls
 from flows.run.policies import default_workers
 from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
 from tokenizers_train.words.counts import count_by
@@ -43,7 +43,7 @@ def ship() -> int:
     folder = SHIPPED / shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    calls = map(read_call, CALLS.read_text(encoding="utf-8").splitlines())
+    calls = map(read_call, listed_calls())
     kernels = [kernel.path(arguments) for kernel, arguments in calls]  # not what kernels alone call
     for path in (*kernels, *kernel_folder().glob("arrays-*.npz"), kernel_folder() / compiled_name()):
         shutil.copyfile(path, folder / path.name)

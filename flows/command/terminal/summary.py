@@ -16,6 +16,7 @@ from flows.command.terminal.display import show_ledger
 from flows.command.trainer_process import model_folder, relay
 from flows.orchestration.runs.run_recipe import stage_times
 from flows.orchestration.runs.run_state import RunState
+from flows.orchestration.server.embedded import is_free, server_of_home
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.record.counts_text import counted
 from flows.run.store_address import Artifact
@@ -30,6 +31,7 @@ GAPS = (  # in the style of the documentation; none is in it
     "Its default [MASK] is None.",
 )
 TOP = 4
+UI_PORT, MOST_PORTS = 4200, 65_536  # of `cloze ui` without --port
 RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 
 
@@ -44,8 +46,11 @@ def show_summary(console: Console, finished: RunState) -> None:
     console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
-def show_tour(console: Console, finished: RunState) -> None:
-    """Print one example in colour with its masks, its raw bytes, what the model learnt, what to try next."""
+def show_tour(console: Console, finished: RunState, home: Path) -> None:
+    """Print one example in colour with its masks, its raw bytes, what the model learnt, what to try next.
+
+    home: whose server has the UI
+    """
     place, cloze = finished.place, command_name()
     show_sample_comparison(console, compare_contents(finished.outcome.documents, shipped_contents()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
@@ -55,15 +60,24 @@ def show_tour(console: Console, finished: RunState) -> None:
     show_learning(console, finished)
     example = f"{quote(place.at(finished.outcome.shards.folder))} {number + 1}"
     tries = {
-        "ui": "the run in the orchestration UI, on http://127.0.0.1:4200",
         f"trace {example}": "the next example, back to its raw record",
         f'fill {quote(place.at(""))} "The [MASK] is a list of strings."': "another gap for the model to fill",
         "run --source FOLDER": "your own folder of text, JSON lines, tables, pages or books",
         "run demo": "the same again: everything is reused, and it says why",
     }
     console.print("\nTry next:")
+    console.print(f"  {ui_hint(cloze, home)}", markup=False)
     for arguments, what in tries.items():
         console.print(f"  {cloze} {arguments}    # {what}", markup=False)
+
+
+def ui_hint(cloze: str, home: Path) -> str:
+    """Return where the UI of a home is, or what to type for it: it takes the first free port from the usual one on."""
+    if running := server_of_home(home).removesuffix("/api"):
+        return f"{running}    # the run in the orchestration UI"
+    port = next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
+    chosen = "" if port == UI_PORT else f" --port {port}"
+    return f"{cloze} ui{chosen}    # the run in the orchestration UI, on http://127.0.0.1:{port}"
 
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,6 +66,7 @@ def serve_recipe(
     path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
     entrypoint_of(path)
     given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
+    given["since"] = datetime.now(UTC).isoformat()
     with served_alone(home, recipe):
         profile = answering_profile(tell)
         if profile is None:

@@ -65,15 +65,18 @@ STOPPED = "Stopped with its schedule; what is finished is kept."
 
 
 def deployment_of(
-    name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None
+    name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Return a recipe's deployment: one run at a time, the others in a queue."""
+    """Return a recipe's deployment: one run at a time, the others in a queue. since: when its schedule began
+
+    The service and its runner both apply it, and it is due at the same times for both.
+    """
     return RunnerDeployment.from_entrypoint(
         entrypoint_of(path),
         name=name,
         flow_name=flow_called(name),
         tags=[plain(f"recipe: {name}")],
-        schedules=[timetable(cron, every)],
+        schedules=[timetable(cron, every, datetime.fromisoformat(since))],
         parameters=parameters,
         concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
         paused=False,
@@ -108,13 +111,14 @@ class Service:
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
         """Have a runner, and look at what is due, until the API has not answered several times."""
-        misses = 0
+        misses, announced = 0, None
         while misses < ALIVE_MISSES:
             try:
                 due, facts["waiting"] = due_runs(client, deployment_id)
                 self._have_runner(client, deployment_id)
-                if due is not None and facts["next"] is None:
+                if due is not None and facts["next"] is None and due != announced:
                     self._tell(f"Next run: {due.astimezone():%Y-%m-%d %H:%M:%S %Z}")
+                    announced = due
                 facts["next"] = due and due.isoformat(timespec="seconds")
                 misses = 0
             except httpx.HTTPError:

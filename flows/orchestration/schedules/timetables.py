@@ -1,6 +1,7 @@
 """Schedules of a recipe: a cron expression or a number of seconds; and the overrides of every run."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
@@ -13,14 +14,17 @@ from flows.recipes.recipe import Recipe
 FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
-def timetable(cron: str | None, every_seconds: int | None) -> Schedule:
-    """Return the schedule that the command's options mean. Raises InputError."""
+def timetable(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
+    """Return the schedule that the command's options mean. Raises InputError.
+
+    since: from when on the seconds are counted; None: from when the schedule is first applied
+    """
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
     if every_seconds is not None:
         if every_seconds < 1:
             raise InputError(f"--every {every_seconds} must be a whole number of seconds from 1 up.")
-        return Interval(every_seconds)
+        return Interval(every_seconds, anchor_date=since)
     assert cron is not None
     try:
         return Cron(cron, timezone=local_zone())

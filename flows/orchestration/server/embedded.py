@@ -22,7 +22,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -173,6 +173,14 @@ def _ask(url: str, body: object = None) -> bytes | None:
             return bytes(response.read()) if response.status in (200, 201) else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None
+
+
+def is_free(port: int) -> bool:
+    """Return True if a server can listen on a port of this machine."""
+    with suppress(InputError):
+        check_port(port)
+        return True
+    return False
 
 
 def check_port(port: int) -> None:

@@ -11,7 +11,9 @@ folder of which nothing can be read is left to the run, which reports it.
 Cost: one to four seconds of processor time if the folder is large; nothing is written.
 """
 
+import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +43,7 @@ LOOKED_AT, CHARACTERS = 400, 1_000_000
 READ_BYTES = 1_000_000  # of records, of a folder of less than a hundred times as much
 KINDS = {"tickets": "short texts", "legal": "legal texts", "books": "books"}
 SHOWN = 4  # rules that are named
+OWNER = re.compile(r'^path = "([^"\\]+)"', re.MULTILINE)  # the folder of a recipe that was written here
 OF_TEMPLATES = ("rules", "documents", "duplicates")
 
 
@@ -53,7 +56,7 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
         raise InputError(
             f"--source {readable(str(source))}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
-    path = store / "recipes" / f"{shortened(source.resolve().name)}.toml"
+    path = _recipe_path(source.resolve(), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: Fitted) -> Recipe:
@@ -79,6 +82,18 @@ def recipe_of_folder(source: Path, store: Path, overrides: Mapping[str, str]) ->
     first = _by_template(records)
     settings = parse(first).sources[0].documents
     return parse(_by_judging(records, settings, first))
+
+
+def _recipe_path(folder: Path, recipes: Path) -> Path:
+    """Return where a folder's recipe is: under its name, or that and a digest if the name is another folder's.
+
+    A folder that is gone has moved, and is the one that now has its name.
+    """
+    path = recipes / f"{shortened(folder.name)}.toml"
+    owner = OWNER.search(path.read_text("utf-8", "replace")) if path.exists() else None
+    if owner is None or owner[1] == folder.as_posix() or not Path(owner[1]).exists():
+        return path
+    return path.with_stem(f"{path.stem}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}")
 
 
 def _sample(recipe: Recipe) -> list[Record]:

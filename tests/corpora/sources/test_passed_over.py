@@ -56,16 +56,17 @@ def test_every_kind_of_source_counts_what_it_does_not_read_by_ending(tmp_path: P
 
 
 def test_what_is_no_file_of_its_own_is_counted_as_what_it_is(tmp_path: Path) -> None:
-    """Fails where a dangling link, a linked folder, a pipe or a hidden file goes without a word."""
+    """Fails where a dangling link, a linked folder, a pipe or a hidden file goes without a word, or the mark of an open
+    document is read as one."""
     folder, elsewhere = tmp_path / "raw", tmp_path / "elsewhere"
-    _put(folder, "a.txt", ".DS_Store", ".git/config")
+    _put(folder, "a.txt", ".DS_Store", ".git/config", "~$a.docx", ".~lock.a.docx#")
     _put(elsewhere, "b.txt")
     (folder / "gone.txt").symlink_to(folder / "nowhere")
     (folder / "linked").symlink_to(elsewhere)
     (folder / "through.txt").symlink_to(elsewhere / "b.txt")  # a link to a file is read
     os.mkfifo(folder / "pipe.txt")
     found = _look(_files(folder))
-    expected = {"hidden file": 2, "dangling link": 1, "linked folder": 1, "pipe, socket or device": 1}
+    expected = {"hidden file": 4, "dangling link": 1, "linked folder": 1, "pipe, socket or device": 1}
     assert (found.num_read, _numbers(found)) == (2, expected)
 
 

@@ -66,6 +66,7 @@ def test_a_busy_api_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
         assert asked.times == 1
 
 
+BEGUN = "2026-11-21T03:00:00+00:00"
 RUN = """
 import signal, subprocess, sys
 signal.signal(signal.SIGTERM, getattr(signal, sys.argv[1]))
@@ -90,7 +91,7 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
 
 def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
     """Fails where the runs of all recipes on schedules are of one flow, or two of a recipe run at once."""
-    made = service.deployment_of("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60)
+    made = service.deployment_of("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60, BEGUN)
     assert (made.name, made.flow_name, made.tags, made.concurrency_limit) == ("R%D", "R-D", ["recipe: R%D"], 1)
 
 

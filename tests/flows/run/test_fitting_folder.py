@@ -121,6 +121,22 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
     assert dropped.chosen == {} and dropped.vocabularies != changed.vocabularies and "# Set with" not in dropped.text
 
 
+def test_two_folders_of_one_name_have_a_recipe_each(tmp_path: Path) -> None:
+    """Fails where what was set for one is taken for the other, or forgotten where the folder has moved."""
+    store = tmp_path / "store"
+    folders = [folder_of(tmp_path / side / "f", TICKETS) for side in ("a", "b") if (tmp_path / side).mkdir() is None]
+    first, other = (recipe_of_folder(folder, store, {}) for folder in folders)
+    assert first.path == other.path, "neither has run"
+    first = recipe_of_folder(folders[0], store, {"vocabulary.size": "600"})
+    settle_recipe(first)
+    run(first)
+    other = recipe_of_folder(folders[1], store, {})
+    assert other.path != first.path and not other.chosen
+    assert recipe_of_folder(folders[0], store, {}).chosen == {"vocabulary.size": "600"}
+    moved = folders[0].rename(tmp_path / "f")
+    assert recipe_of_folder(moved, store, {}).chosen == {"vocabulary.size": "600"}
+
+
 def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> None:
     fitted = Fitted(looked_at=7, why=("short texts",), tables={"rules": {"gopher": {"min_words": 3}}, "language": {}})
     recipe = parse_recipe(folder_recipe(tmp_path, "there", fitted), tmp_path / "r.toml", {})
