@@ -11,8 +11,8 @@ two cores; the same pages and the same versions of numpy and LightGBM give the s
 A block is main text by the share of its words that are the expected text's, in an order common to both (the longest
 common subsequence of words). Each page has the same weight, news twice as much, and in it every block by the 0.8th
 power of its words. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address is
-withheld, since a page in a folder has none. What is grown sees two more forms of some pages: without any attribute, and
-the main text alone as paragraphs, headings and items, as simple pages and mails have it.
+withheld, since a page in a folder has none. What is grown sees other forms of pages too, of less weight: without any
+attribute; the main text alone, as simple pages and mails have it; and a few blocks of it with a few of what is not.
 """
 
 import argparse
@@ -37,6 +37,8 @@ from corpora.sources.web.blocks import PAGE_COLUMNS, choose, page_row, without_r
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.features import FEATURES, describe
 from corpora.sources.web.forest import FILE, FURTHEST, STEPS
+from corpora.sources.web.page import without_headline
+from corpora.sources.web.titles import page_title
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 
 BY_DOMAIN = Path(__file__).with_name("main_text_by_domain.tsv")
@@ -47,6 +49,8 @@ LENGTH_POWER = 0.8
 NEWS_WEIGHT = 2.0
 NO_ADDRESS = 5  # of as many pages, one is described without its address
 PLAINER = 6  # of as many pages, one is seen without attributes as well, and one as its main text alone
+OTHER_WEIGHT = 0.3  # of another form
+MOST_THIN = 8  # blocks in a row, of main text and of the rest, that a thin page has
 ATTRIBUTES = re.compile(r"<([a-zA-Z][\w-]*)\s[^<>]*>")
 LEAST_AGREED = 0.5  # word F1 of the blocks by their shares; a page with less is not grown on
 WHOLE = 0.9  # the word F1 from which on a text counts as whole
@@ -69,6 +73,7 @@ class FittingPage:
     marked: Marked
     domain: str
     fold: int
+    title: str | None
     blocks: list[Block]
     rows: Float32s
     shares: Float64s
@@ -100,16 +105,43 @@ def fitting_pages(marked: Sequence[Marked]) -> Iterator[FittingPage]:
         if page.text is None:
             continue
         number = int(sha256(page.html.encode("utf-8", "replace")).hexdigest(), 16)
-        own = fitting_page(page, number, with_address=number % NO_ADDRESS > 0)
+        own = fitting_page(page, number, tree_of(page.html), with_address=number % NO_ADDRESS > 0)
         yield own
+        if own.grown_on:
+            yield thin_page(own, number)
         if number % PLAINER == 1:
             plain = ATTRIBUTES.sub(r"<\1>", page.html)
         elif number % PLAINER == 2:
             plain = main_text_alone(own)
         else:
             continue
-        other = fitting_page(replace(page, html=plain), number, with_address=False)
+        other = fitting_page(replace(page, html=plain), number, tree_of(plain), with_address=False)
         yield replace(other, measured=False, domain=own.domain, fold=own.fold)
+
+
+def tree_of(html: str) -> Tree:
+    """The table of a page; that of an empty one where it is refused."""
+    tree = parse_page(html, PageLimits())
+    return Tree() if isinstance(tree, Refused) else tree
+
+
+def thin_page(page: FittingPage, number: int) -> FittingPage:
+    """A page with a few blocks of the main text of another, one after the other, and as few of the rest."""
+    source = np.random.default_rng(number % 2**32)
+    kept = np.zeros(len(page.blocks), bool)
+    for group in (np.flatnonzero(page.shares >= LEAST_AGREED), np.flatnonzero(page.shares < LEAST_AGREED)):
+        if len(group):
+            start = int(source.integers(len(group)))
+            kept[group[start : start + int(source.integers(1, MOST_THIN + 1))]] = True
+    before = np.concatenate(([0], np.cumsum(kept)))
+    tree = tree_of(page.marked.html)
+    tree.blocks = [block for block, is_kept in zip(tree.blocks, kept, strict=True) if is_kept]
+    tree.spans = [(int(before[first]), int(before[last])) for first, last in tree.spans]
+    thin = fitting_page(page.marked, number, tree, with_address=number % NO_ADDRESS > 0)
+    return replace(
+        thin, shares=page.shares[kept], words=page.words[kept], grown_on=True, measured=False, domain=page.domain,
+        fold=page.fold,
+    )  # fmt: skip
 
 
 def main_text_alone(page: FittingPage) -> str:
@@ -119,11 +151,8 @@ def main_text_alone(page: FittingPage) -> str:
     return f"<html><body>{''.join(f'<{tag}>{text}</{tag}>' for tag, text in tagged)}</body></html>"
 
 
-def fitting_page(page: Marked, number: int, *, with_address: bool) -> FittingPage:
+def fitting_page(page: Marked, number: int, tree: Tree, *, with_address: bool) -> FittingPage:
     """A marked page as numbers, its address among them or not. number: its own."""
-    tree = parse_page(page.html, PageLimits())
-    if isinstance(tree, Refused):
-        tree = Tree()
     metas = metas_of(tree)
     domain = domain_of(page.url or metas.get("og:url", "")) or f"unknown {number % 10**6}"
     described = metas if with_address else metas | {"og:url": ""}
@@ -135,6 +164,7 @@ def fitting_page(page: Marked, number: int, *, with_address: bool) -> FittingPag
         marked=page,
         domain=domain,
         fold=int(sha256(domain.encode()).hexdigest(), 16) % FOLDS,
+        title=page_title(tree, metas, page.url),
         blocks=tree.blocks,
         rows=rows,
         shares=shares,
@@ -164,7 +194,8 @@ def grow_blocks(pages: Sequence[FittingPage]) -> lightgbm.Booster:
     weights, pages = [], [page for page in pages if page.grown_on]
     for page in pages:
         sizes = (page.words + 0.3) ** LENGTH_POWER
-        weights.append(sizes / sizes.sum() * 100 * (1.0 if page.marked.by_words else NEWS_WEIGHT))
+        of_page = (1.0 if page.marked.by_words else NEWS_WEIGHT) * (1.0 if page.measured else OTHER_WEIGHT)
+        weights.append(sizes / sizes.sum() * 100 * of_page)
     rows, shares = (np.concatenate([getattr(page, key) for page in pages]) for key in ("rows", "shares"))
     return grow(rows, shares, np.concatenate(weights), GROWN, BLOCK_TREES)
 
@@ -186,7 +217,8 @@ def read(page: FittingPage, of_blocks: Float64s) -> Reading:
         return Reading(page=page, text="", f1=word_f1(page.marked.text or "", ""), row=row)
     sizes = np.array([len(block.text) for block in page.blocks])
     chosen, expected = choose(of_blocks, sizes)
-    text = "\n\n".join(block.text for block in without_repeats(page.blocks, chosen))
+    blocks = without_headline(without_repeats(page.blocks, chosen), page.title)
+    text = "\n\n".join(block.text for block in blocks)
     row = page_row(of_blocks, sizes, chosen, expected)
     return Reading(page=page, text=text, f1=word_f1(page.marked.text or "", text), row=row)
 

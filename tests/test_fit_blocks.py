@@ -1,14 +1,16 @@
-"""The fit of the weights that find a page's main text, on pages made here."""
+"""The fit of the forests that find a page's main text, on pages made here."""
 
 import doctest
 from pathlib import Path
 
+import lightgbm
 import numpy as np
 import pytest
 
 from benchmarks import fit_blocks
 from benchmarks.pages import Marked
-from corpora.sources.web.blocks import main_blocks
+from corpora.sources.web.features import FEATURES
+from corpora.sources.web.forest import Forest, chances, sum_trees
 
 LINES = [
     "The bridge over the river was closed to all traffic in the night, and the council asked people to stay at home.",
@@ -18,37 +20,57 @@ LINES = [
 
 
 def marked(number: int) -> Marked:
-    said = [f"{line} Report {number}." for line in LINES]
+    lines = [f"{line} Report {number}." for line in LINES]
     menu = "".join(f"<li><a href='/{name}'>{name}</a></li>" for name in ("Home", "Sport", f"Page {number}", "Weather"))
-    body = "".join(f"<p>{line}</p>" for line in said)
+    body = "".join(f"<p>{line}</p>" for line in lines)
     html = f"<html><title>News</title><body><ul class='menu'>{menu}</ul><div><h1>News</h1>{body}</div></body></html>"
-    return Marked(group="aeb", html=html, url="", text="\n".join(said), present=(), absent=())
+    url = f"https://www.site{number}.example/"
+    return Marked(group="article", html=html, url=url, text="\n".join(lines), present=(), absent=(), by_words=True)
 
 
-def test_labels_count_each_shingle_once() -> None:
+def test_shares_are_of_words_in_a_common_order() -> None:
     assert doctest.testmod(fit_blocks).failed == 0
     text = "one two three four five six"
-    assert fit_blocks.labels_of(text, ["menu", text, text, "six"]).tolist() == [0, 1, 0, 0]
+    shares, words = fit_blocks.shares_of(text, ["menu", text, text, "six"])
+    assert (shares @ words, shares[0], words.tolist()) == (6, 0, [1, 6, 6, 1])  # each word once
 
 
-def test_a_fit_finds_the_text_of_its_pages() -> None:
-    """Fails where a column is taken for another, or the shipped weights are not those that choose the blocks."""
-    pages = fit_blocks.fitting_pages([marked(number) for number in range(6)])
-    ships, again = fit_blocks.shipped(), fit_blocks.fit(pages)
-    place = dict(zip(("bias", *fit_blocks.NAMES), range(len(ships)), strict=True))
-    assert again[place["length"]] > 0 > again[place["linked"]] and again[place["headline"]] == 0
-    scorer = fit_blocks.Scorer(pages)
-    assert scorer.f1(again) == 1.0 > scorer.f1(np.zeros(len(ships)))
-    moved = ships.copy()
-    moved[0] -= 50
-    assert scorer.f1(ships) > scorer.f1(moved)
-    for page in pages:
-        odds = (page.rest + ships[0] + page.values @ ships[1:]).tolist()
-        assert fit_blocks.choose_blocks(page.tree, odds) == main_blocks(page.tree) != []
+def test_a_fit_finds_the_text_of_pages_of_other_domains() -> None:
+    """Fails where a column is taken for another, a fold sees its own domain, or a page's forms are measured."""
+    pages = list(fit_blocks.fitting_pages([marked(number) for number in range(60)]))
+    assert sum(page.measured for page in pages) == 60 < len(pages)
+    assert {page.domain: page.fold for page in pages} == {page.domain: page.fold for page in pages if page.measured}
+    assert all(page.rows.shape == (len(page.blocks), len(FEATURES)) for page in pages)
+    readings = fit_blocks.cross_validate(pages)
+    assert len(readings) == 60 and all(reading.f1 == 1.0 for reading in readings)
+
+
+def test_trees_are_kept_as_they_were_grown() -> None:
+    """Fails where a bound is rounded to the wrong side, or a child is taken for the other."""
+    source = np.random.default_rng(3)
+    rows = source.random((2_000, 4)).astype(np.float32).round(3)
+    wanted = (rows[:, 0] > rows[:, 1]).astype(float)
+    trees = fit_blocks.grow(rows, wanted, np.ones(2_000), fit_blocks.GROWN, 12)
+    arrays = fit_blocks.arrays_of("some", trees)
+    forest = Forest(*(arrays[f"some.{field}"] for field in Forest._fields))
+    assert np.allclose(sum_trees(rows, *forest[:-1]), trees.predict(rows, raw_score=True), atol=1e-12)
+    assert np.abs(chances(forest, rows) - trees.predict(rows)).max() < 0.01
+    assert isinstance(trees, lightgbm.Booster)
+
+
+def test_figures_by_domain_are_written(tmp_path: Path) -> None:
+    pages = [page for page in fit_blocks.fitting_pages([marked(1), marked(2)]) if page.measured]
+    readings = [fit_blocks.read(page, np.ones(len(page.blocks))) for page in pages]
+    fit_blocks.write_by_domain(readings, tmp_path / "by_domain.tsv")
+    lines = (tmp_path / "by_domain.tsv").read_text().splitlines()
+    assert lines[0].startswith("domain\t") and [line.split("\t")[:3] for line in lines[1:]] == [
+        ["site1.example", "article", "1"],
+        ["site2.example", "article", "1"],
+    ]
 
 
 def test_without_marked_pages_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["fit_blocks", "--text", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["fit_blocks", "--kinds", str(tmp_path), "--news", str(tmp_path)])
     with pytest.raises(SystemExit) as left:
         fit_blocks.main()
     assert str(left.value.code).startswith(f"{tmp_path} has no page with gold") and "\n" not in str(left.value.code)

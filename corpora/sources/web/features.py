@@ -5,7 +5,7 @@ for a name, so it is the same on every machine. No number is of a site: addresse
 Costs: 4 ms for a page of 240 kB in 250 blocks.
 
 A block is judged by
-    its text           length, links, marks at its end, capitals, openings and errands of apparatus
+    its text           length, links, marks at its end, capitals, how it opens; a character as wide as two counts as two
     its markup         the names of its element and of those around it, and the marks of these (`marks`), each with the
                        share of the page's text that carries it: what most of a page carries says little
     its elements       how much text, prose and links the five innermost around it hold, and how far it is from the
@@ -17,12 +17,13 @@ A block is judged by
 """
 
 import re
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
+from corpora.kernels.arrays import Bools, Bytes, Float32s, Float64s, Int64s
 from corpora.sources.web.marks import AGAINST, MARKS, NEUTRAL, Marks, marks_of
 from corpora.sources.web.tree import Tree
 from corpora.text.codepoints import COMMA, DIGIT, ENDER, PERIOD, UPPER, WIDE_ENDER, character_classes
@@ -54,7 +55,10 @@ TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbL
 TYPE = re.compile(r'"@type"\s*:\s*\[?\s*"(?:https?://schema\.org/)?(\w+)')
 ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
 BEGINNING, LEAST_GIVEN = 60, 16  # characters of a text that are looked for in what the page gives, and at least
+WIDE, NOT_WIDE = 0x2E80, 0xFE30  # code points from which on and before which a character is as wide as two, mostly
+WIDE_WORD = 2  # characters of that width to a word
 HEAD = 100  # characters of a text whose capitals and digits are counted
+WIDE_COMMAS = "\u3001\uff0c\uff1b"
 PROSE = 80  # a block that is longer and mostly not links counts as prose
 LINKED = 0.4  # the share of links from which on it does not
 LEVELS = 5  # elements around a block that are measured
@@ -138,8 +142,9 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
 
 def sizes_of(tree: Tree) -> Sizes:
     """The sizes of a page that has a block."""
-    lengths = np.array([len(block.text) for block in tree.blocks])
-    links = np.array([block.links for block in tree.blocks])
+    lengths, links = np.array([(len(block.text), block.links) for block in tree.blocks]).T
+    if (wide := _wide(tree, lengths)).any():  # a character as wide as two says as much as two
+        links, lengths = links * (lengths + wide) // lengths, lengths + wide
     parents = np.array(tree.parents)
     parents[0] = 0
     spans = np.array(tree.spans)
@@ -149,14 +154,24 @@ def sizes_of(tree: Tree) -> Sizes:
     return Sizes(nodes, parents, spans[:, 0], np.maximum(spans[:, 0], spans[:, 1]), lengths, *sums)
 
 
+def _wide(tree: Tree, lengths: Int64s) -> Int64s:
+    """How many characters of each block are as wide as two."""
+    text = "".join(block.text for block in tree.blocks)
+    if text.isascii():
+        return np.zeros(len(lengths), np.int64)
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return np.add.reduceat((codes >= WIDE) & (codes < NOT_WIDE), np.cumsum(lengths) - lengths, dtype=np.int64)
+
+
 def _text_columns(tree: Tree, sizes: Sizes) -> list[Float64s]:
     """What the text of each block looks like."""
     texts = [block.text for block in tree.blocks]
     lengths, links = sizes.lengths, np.diff(sizes.link_sum)
-    heads = np.minimum(lengths, HEAD)
+    characters = np.array([len(text) for text in texts])
+    heads = np.minimum(characters, HEAD)
     in_heads, in_texts = _classes("".join(text[:HEAD] for text in texts)), _classes("".join(texts))
-    head_starts, starts = np.cumsum(heads) - heads, sizes.text_sum[:-1]
-    words = np.array([text.count(" ") + 1 for text in texts])
+    head_starts, starts = np.cumsum(heads) - heads, np.cumsum(characters) - characters
+    words = np.array([text.count(" ") + 1 for text in texts]) + (lengths - characters) // WIDE_WORD
     periods = (in_texts == PERIOD) | (in_texts == ENDER) | (in_texts == WIDE_ENDER)
     return [
         lengths,
@@ -175,11 +190,19 @@ def _text_columns(tree: Tree, sizes: Sizes) -> list[Float64s]:
     ]
 
 
-def _classes(text: str) -> np.ndarray:
+def _classes(text: str) -> Bytes:
     """The class of each character of a text."""
-    classes = character_classes()
+    classes = _character_classes()
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return classes[np.minimum(codes, len(classes) - 1)]
+
+
+@cache
+def _character_classes() -> Bytes:
+    """The classes of characters, with the commas of scripts without spaces among the commas."""
+    classes = character_classes().copy()
+    classes[[ord(comma) for comma in WIDE_COMMAS]] = COMMA
+    return classes
 
 
 def _depths(tree: Tree) -> Int64s:

@@ -1,6 +1,7 @@
 """Pages: which encoding they are in, and what is their text, title and date."""
 
 import codecs
+import json
 
 import pytest
 from labelled_cases import cases_of
@@ -103,7 +104,6 @@ ARTICLE = (
     "<p>It rained in Ayr all week, and by Friday the river had risen to the arches of the old bridge.</p>"
     "<p>The bridge was closed to all traffic in the night,<br>and the council asked people to stay at home.</p>"
     "<ul><li>The road to Troon is open again, but slow.</li><li>The road to Maybole is still closed.</li></ul>"
-    "<table><tr><td>Cell of a table</td><td>12</td></tr></table>"
     "<p>More rain is expected on Sunday, when the tide will be at its highest for the year.</p></article>"
 )
 COMMENTS = '<div id="comments"><div class="comment"><p>What a comment by some reader that was.</p></div></div>'
@@ -122,7 +122,7 @@ def test_the_main_text_is_left() -> None:
         "More rain is expected on Sunday, when the tide will be at its highest for the year.",
     ]
     assert page.title == "Rain in Ayr"  # which is not said again in the text
-    for gone in ("Menu of", "comment by", "Cell of", "Rain\n in"):
+    for gone in ("Menu of", "comment by", "Rain\n in"):
         assert gone in PAGE and gone not in page.text
 
 
@@ -229,6 +229,41 @@ def test_bounds_are_kept_to_the_last_element() -> None:
 def test_text_is_found_whatever_the_root(root: str) -> None:
     page = read_page(f"<{root}>{ARTICLE}<p>2024-01-01</p></{root}>", "https://a.example/", "2024-01-01")
     assert page is not None and "the river had risen" in page.text and page.date is None
+
+
+@pytest.mark.parametrize(("stop", "comma"), [("\u3002", "\u3001"), ("\u3002", "\uff0c")])
+def test_text_without_spaces_is_found(stop: str, comma: str) -> None:
+    paragraphs = [f"{JAPANESE[3:8] * count}{comma}{JAPANESE[3:8] * 4}{stop}" for count in (5, 6, 7, 8, 9)]
+    menu = "".join(f"<li><a href=/{number}>{JAPANESE[3:5]}{number}</a></li>" for number in range(9))
+    html = f"<body><ul class=menu>{menu}</ul><div>{''.join(f'<p>{text}</p>' for text in paragraphs)}</div></body>"
+    page = read_page(html, "https://a.example/", "2024-01-01")
+    assert page is not None and page.text.split("\n\n") == paragraphs
+
+
+def test_a_shell_gives_what_its_data_holds() -> None:
+    body = " ".join(f"The harbour was closed for the {number}th day." for number in range(10))
+    data = json.dumps({"@type": "NewsArticle", "articleBody": f"{body}<br>\n{body} &amp; more"})
+    head = f"<script type='application/ld+json'>{data}</script>"
+    page = read_page(f"{head}<div id=app>Loading</div><script src=app.js></script>", "https://a.example/", "2024-01-01")
+    assert page is not None and page.text == f"{body}\n\n{body} & more"
+    whole = read_page(
+        f"{head}<article><p>{body}</p><p>{body.upper()}</p></article>", "https://a.example/", "2024-01-01"
+    )
+    assert whole is not None and whole.text.startswith(body) and "more" not in whole.text
+    broken = head.replace("<br>", "\\x")
+    assert read_page(f"{broken}<p>Loading</p>", "https://a.example/", "2024-01-01") != page
+
+
+@pytest.mark.parametrize(
+    ("html", "reason"),
+    [
+        ("<div id=app></div><script src=app.js></script>", "needs scripts"),
+        ("<body><SCRIPT>start()</SCRIPT></body>", "needs scripts"),
+        ("<body><img src=a.png></body>", "no main text"),
+    ],
+)
+def test_a_page_without_text_says_whether_scripts_would_give_it(html: str, reason: str) -> None:
+    assert extract_page(html, "https://a.example/", "2024-01-01") == Refused(reason)
 
 
 def test_paragraphs_are_lines_with_something_in_them() -> None:
