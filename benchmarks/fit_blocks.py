@@ -10,7 +10,7 @@ two cores; the same pages and the same versions of numpy and LightGBM give the s
 
 A block is main text by the share of its words that are the expected text's, in an order common to both (the longest
 common subsequence of words). Each page has the same weight, news twice as much, and in it every block by the 0.8th
-power of its words. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address is
+power of its words and four. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address is
 withheld, since a page in a folder has none. What is grown sees other forms of pages too, of less weight: without any
 attribute; the main text alone, as simple pages and mails have it; and a few blocks of it with a few of what is not.
 """
@@ -46,6 +46,7 @@ FOLDS = 5
 SIMPLE = {"li": "li", "pre": "pre", "blockquote": "blockquote"} | {f"h{level}": f"h{level}" for level in range(1, 7)}
 WORD = re.compile(r"\w+")
 LENGTH_POWER = 0.8
+LEAST_WORDS = 4.0  # that every block counts as more: else lines of one word would count for nothing
 NEWS_WEIGHT = 2.0
 NO_ADDRESS = 5  # of as many pages, one is described without its address
 PLAINER = 6  # of as many pages, one is seen without attributes as well, and one as its main text alone
@@ -193,7 +194,7 @@ def grow_blocks(pages: Sequence[FittingPage]) -> lightgbm.Booster:
     """The trees of blocks."""
     weights, pages = [], [page for page in pages if page.grown_on]
     for page in pages:
-        sizes = (page.words + 0.3) ** LENGTH_POWER
+        sizes = (page.words + LEAST_WORDS) ** LENGTH_POWER
         of_page = (1.0 if page.marked.by_words else NEWS_WEIGHT) * (1.0 if page.measured else OTHER_WEIGHT)
         weights.append(sizes / sizes.sum() * 100 * of_page)
     rows, shares = (np.concatenate([getattr(page, key) for page in pages]) for key in ("rows", "shares"))

@@ -224,8 +224,8 @@ def looks_like_html(body: bytes) -> bool:
 
 def _meta(truncated: str, content: PageContent) -> str | None:
     facts = {"canonical": content.canonical, "lang": content.lang, "replaced": content.num_replaced}
-    facts |= {"truncated": truncated, "whole": content.whole}
-    kept = {key: value for key, value in facts.items() if value or (key == "whole" and value is not None)}
+    kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
+    kept |= {} if content.whole is None else {"whole": content.whole}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Float64s, Int64s
+from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
 from corpora.sources.web.features import describe
 from corpora.sources.web.forest import chances, read_forest
 from corpora.sources.web.tree import Block, Tree
@@ -61,7 +61,7 @@ def choose(of_blocks: Float64s, sizes: Int64s) -> tuple[Bools, float]:
 PAGE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "least", "unsure share", "text")
 
 
-def page_row(of_blocks: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float64s:
+def page_row(of_blocks: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
     """What the choice of a page looks like: a row with `PAGE_COLUMNS`."""
     total, held = int(sizes.sum()), int(sizes[chosen].sum())
     sure = float((of_blocks * sizes)[chosen].sum()) / max(1, held)

@@ -110,7 +110,8 @@ class Sizes(NamedTuple):
 
     def share(self, part: Int64s, whole: Int64s) -> Float64s:
         """The share that a sum is of another, over the blocks of each element."""
-        return (part[self.last] - part[self.first]) / np.maximum(whole[self.last] - whole[self.first], 1)
+        shares: Float64s = (part[self.last] - part[self.first]) / np.maximum(whole[self.last] - whole[self.first], 1)
+        return shares
 
 
 def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
@@ -302,7 +303,7 @@ def _holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     return columns
 
 
-def _headed(tree: Tree, openings: Bools) -> list[Float64s]:
+def _headed(tree: Tree, openings: Float64s) -> list[Float64s]:
     """How far the heading before a block is and what it is; how often the block's text stands in the page."""
     counts: dict[str, int] = {}
     for block in tree.blocks:
