@@ -10,8 +10,8 @@ two cores; the same pages and the same versions of numpy and LightGBM give the s
 
 A block is main text by the share of its words that are the expected text's, in an order common to both (the longest
 common subsequence of words). Each page has the same weight, news twice as much, and in it every block by the 0.8th
-power of its words and four. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address is
-withheld, since a page in a folder has none. What is grown sees other forms of pages too, of less weight: without any
+power of its words and four. A fold holds whole domains, so no domain is on both sides. Of every fifth page the address
+is withheld, since a page in a folder has none. What is grown sees other forms of pages too, of less weight: without any
 attribute; the main text alone, as simple pages and mails have it; and a few blocks of it with a few of what is not.
 """
 
@@ -33,7 +33,7 @@ from rapidfuzz.distance import LCSseq
 from benchmarks.pages import Marked, agreement, load_kinds, load_marked, precision_recall, word_f1
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
-from corpora.sources.web.blocks import PAGE_COLUMNS, choose, page_row, without_repeats
+from corpora.sources.web.blocks import PAGE_COLUMNS, choose, page_row, without_errands, without_repeats
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.features import FEATURES, describe
 from corpora.sources.web.forest import FILE, FURTHEST, STEPS
@@ -216,7 +216,7 @@ def read(page: FittingPage, of_blocks: Float64s) -> Reading:
     if not page.blocks:
         row = np.zeros((1, len(PAGE_COLUMNS)), np.float32)
         return Reading(page=page, text="", f1=word_f1(page.marked.text or "", ""), row=row)
-    sizes = np.array([len(block.text) for block in page.blocks])
+    of_blocks, sizes = without_errands(of_blocks, page.rows), np.array([len(block.text) for block in page.blocks])
     chosen, expected = choose(of_blocks, sizes)
     blocks = without_headline(without_repeats(page.blocks, chosen), page.title)
     text = "\n\n".join(block.text for block in blocks)

@@ -19,11 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
-from corpora.sources.web.features import describe
+from corpora.sources.web.features import FEATURES, NUMBER, describe
 from corpora.sources.web.forest import chances, read_forest
 from corpora.sources.web.tree import Block, Tree
 
 REPEATED = 40  # characters from which on a block that was there before is left out
+ERRAND, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
 LEAST_CHANCE = 0.1  # of a block that is chosen, however little the page has
 
 
@@ -38,11 +39,22 @@ def main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
     """The blocks of a page that are its main text, in their order."""
     if not tree.blocks:
         return MainText([], 0.0)
-    of_blocks = chances(read_forest("blocks"), describe(tree, address, metas))
+    rows = describe(tree, address, metas)
+    of_blocks = without_errands(chances(read_forest("blocks"), rows), rows)
     sizes = np.array([len(block.text) for block in tree.blocks])
     chosen, expected = choose(of_blocks, sizes)
     row = page_row(of_blocks, sizes, chosen, expected)
     return MainText(without_repeats(tree.blocks, chosen), float(chances(read_forest("pages"), row)[0]))
+
+
+def without_errands(of_blocks: Float64s, rows: Float32s) -> Float64s:
+    """The chances, halved for short lines that open as apparatus does ("Advertisement", "Continue reading below").
+
+    F1 of words does not feel these, so trees grown for it do not leave them out. rows: as `describe` gives them
+    """
+    characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
+    is_heading = (element >= NUMBER["h1"]) & (element <= NUMBER["h6"])
+    return np.where((opening > 0) & (characters < ERRAND) & (stop == 0) & ~is_heading, of_blocks / 2, of_blocks)
 
 
 def choose(of_blocks: Float64s, sizes: Int64s) -> tuple[Bools, float]:

@@ -30,10 +30,10 @@ from corpora.text.codepoints import COMMA, DIGIT, ENDER, PERIOD, UPPER, WIDE_END
 
 OPENING = re.compile(
     r"\W*(?:read (?:more|also|next|the full)|see also|also read|related|more (?:from|on|stories|:)|recommended|share|"
-    r"follow|subscribe|sign up|click here|advertis|photo|image|getty|file photo|video|watch|listen|comments?|leave a|"
-    r"copyright|all rights|©|posted|published|updated|last (?:updated|modified)|by\b|from\b|tags?\b|topics?|categor|"
-    r"source|print|email|tweet|facebook|newsletter|get (?:the|our)|join|download|contact|about|view|continue|"
-    r"reporting by|editing by|also\b|mehr|lesen|weiter|czytaj|więcej|zobacz|leggi|mire|lee\b|lees|ver m[aá]s|veja|"
+    r"follow|subscribe|sign up|click here|advertis\w*|photo|image|getty|file photo|video|watch|listen|comments?|"
+    r"leave a|copyright|all rights|©|posted|published|updated|last (?:updated|modified)|by\b|from\b|tags?\b|topics?|"
+    r"categor\w*|source|print|email|tweet|facebook|newsletter|get (?:the|our)|join|download|contact|about|view|"
+    r"continue|reporting by|editing by|also\b|mehr|lesen|weiter|czytaj|więcej|zobacz|leggi|mire|lee\b|lees|ver m[aá]s|veja|"
     r"voir|articles?\b|artikel|teilen|drucken|kommentare?|kontakt|impressum|datenschutz|quelle|autor|von\b|par\b|por\b|"
     r"auch interessant|anzeige|foto|bild|lire|à lire|photos?|partager|leia|lea|fotos?|log ?in|register|sponsored|"
     r"don't miss|trending|popular|top stories|next|previous|this (?:article|story|content)|we use|cookie|support|"

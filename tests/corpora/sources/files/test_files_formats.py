@@ -175,7 +175,7 @@ def test_a_page_is_its_main_text(tmp_path: Path) -> None:
     records = read(source)
     assert [record.text for record in records] == [PROSE.strip(), PROSE.strip(), "", ""]
     assert [record.title for record in records] == ["Moulin “é”", "Moulin “é”", None, None]
-    assert reasons(records) == [None, None, "no main text", "empty"]
+    assert reasons(records) == [None, None, "needs scripts", "empty"]
     assert source.raw_record(tmp_path / "b.htm.gz", records[1].locator) == page.encode()
 
 
