@@ -32,9 +32,10 @@ def test_a_converted_measure_is_right_to_two_figures(row: tuple[str, str, float]
 
 
 def test_every_unit_converts_by_default_to_another_of_its_dimension() -> None:
-    for name, (_, dimension, size, default) in module.UNITS.items():
-        assert size > 0 and default != name
-        assert module.UNITS[default][1] == dimension, name
+    for name, unit in module.UNITS.items():
+        assert unit.size > 0 and unit.default != name
+        targets = [module.unit_of(target) for target in unit.default.split()]
+        assert targets and all(target and target.dimension == unit.dimension for target in targets), name
 
 
 @pytest.mark.parametrize(
