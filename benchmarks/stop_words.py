@@ -76,7 +76,9 @@ def _mean(words: Sequence[str]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or write it into the package."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.stop_words", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.stop_words", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--text", type=Path, required=True, help="the folder of samples, such as ../shared/data")
     parser.add_argument("--write", action="store_true", help="replace the table of the package")
     parsed = parser.parse_args(arguments)

@@ -97,7 +97,8 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Replace personal data."""
     if any(settings.personal_data.kinds):
-        texts, masked = mask_private(batch.texts, settings.personal_data)
+        languages = judged_languages(batch.columns["language"], settings.language)
+        texts, masked = mask_private(batch.texts, settings.personal_data, languages)
         batch.figures.update({f"masked: {kind}": count for kind, count in masked.items()})
         batch.edit("personal data", texts)
 

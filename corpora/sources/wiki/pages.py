@@ -73,7 +73,9 @@ class SiteInfo:
     @property
     def wiki(self) -> str:
         """The language's code in the wiki's address: "fr" of fr.wikipedia.org; "en" where it names none."""
-        host = re.match(r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE)
+        host = re.match(
+            r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
+        )
         return host[1].lower() if host else "en"
 
     def namespace_of(self, title: str) -> int:

@@ -182,7 +182,9 @@ class WikipediaSource:
 
     def wikitext(self, site: SiteInfo) -> WikitextSettings:
         """Return the settings by which the pages of a wiki are read."""
-        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=site.wiki)
+        return WikitextSettings(
+            math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=site.wiki
+        )
 
     def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
         """Turn a page's bytes into an article's prose, or a drop."""

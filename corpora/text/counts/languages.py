@@ -9,6 +9,7 @@ is counted as `corpora.text.counts.definition` counts it. In other languages:
   four letters of Thai, Lao, Khmer, Myanmar or Tibetan, counted from where the last mark or space was. A shorter rest is
   a word, too. Marks belong to the word before them. What is counted of words and runs of words is counted of these.
 - **Ends of sentences**: the marks of Indic, Arabic, Armenian, Ethiopic and other scripts end sentences as "。" does.
+- **Quotation marks** close with “, ‘ or « where „ and » open them, as in German.
 - **Ellipses** of several marks ("……", "。。。") are one, in scripts without spaces.
 
 `terms_of` says how the bounds of the rules hold for a language. Bounds are set for English. Words of a language may be
@@ -39,9 +40,12 @@ SPACELESS = frozenset(("ja", "zh", "th", "lo", "km", "my", "bo", "dz"))
 WITHOUT_ENDS = frozenset(("th", "lo"))  # a space ends a sentence, and does more
 LEAST_LINES = 5  # a share of fewer lines says little: speech begins with a dash in most languages
 OF_WORDS = tuple(
-    name for name in Counts._fields if "gram_" in name or name.endswith("words") or name in ("word_characters", "ellipses")
+    name
+    for name in Counts._fields
+    if "gram_" in name or name.endswith("words") or name in ("word_characters", "ellipses")
 )
 _OWN_ENDS = frozenset("hi mr ne sa bn as bh pa gu or ur fa ar ps sd ug ks hy am ti my km bo dz".split())
+_LOW_QUOTES = frozenset("de da cs sk sl hr sr bg mk ru uk be lt lv et is ka hu sq".split())
 _ENDS = str.maketrans("।॥۔؟։።፧။។།", "。" * 10)
 _WIDE = "\u3005-\u3007\u3021-\u312f\u31a0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
 _JOINED = "\u0e01-\u0edf\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3"
@@ -120,7 +124,9 @@ def count_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Co
         return count(texts, runs)
     rows = texts.to_pylist() if len(others) == len(texts) else texts.take(pa.array(others)).to_pylist()
     own = dict(zip(others, rows, strict=True))
-    ended = {row: _with_ends(text, languages[row]) for row, text in own.items() if languages[row] in _OWN_ENDS}
+    ended = {
+        row: _with_ends(text, languages[row]) for row, text in own.items() if languages[row] in _OWN_ENDS | _LOW_QUOTES
+    }
     counts = count(_put(texts, ended), runs)
     words = {row: parted(text) for row, text in own.items() if languages[row] in SPACELESS}
     if words:
@@ -139,7 +145,9 @@ def _put(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
 
 
 def _with_ends(text: str, language: str) -> str:
-    """A text with the ends of sentences of its script as one that is counted in all; as long as before."""
+    """A text with its ends of sentences and closing quotes as ones that are counted in all; as long as before."""
+    if language in _LOW_QUOTES:
+        return text.replace("“", "”").replace("‘", "’").replace("«", "»")
     return text.translate(_ENDS) if language in _OWN_ENDS else text
 
 

@@ -167,9 +167,7 @@ def _other_languages(codes: Sequence[str], settings: LanguageSettings) -> str:
     return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
 
 
-def _too_strict(
-    texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings
-) -> dict[str, tuple[Any, float]]:
+def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
     """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (failures(texts, settings.rules, languages) if len(texts) else {}).items():

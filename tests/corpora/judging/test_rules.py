@@ -44,7 +44,29 @@ PROSE = (
     "was not to be trusted after dark."
 )
 WORDS = ["the", "The", "of,", "(and)", "lorem", "Lorem", "ipsum", "ipsum.", "7", "é", "日本。", "！", "x" * 9]
-MARKS = ["।", "の", "กข", "……", "#", "##", "...", "..", "....", "…", ".", "?”", "'", '"', ")", "{", "}", "-", "•", "*", "\x01"]
+MARKS = [
+    "।",
+    "の",
+    "กข",
+    "……",
+    "#",
+    "##",
+    "...",
+    "..",
+    "....",
+    "…",
+    ".",
+    "?”",
+    "'",
+    '"',
+    ")",
+    "{",
+    "}",
+    "-",
+    "•",
+    "*",
+    "\x01",
+]
 PIECES = st.sampled_from([*WORDS, *MARKS, " ", "  ", "\n", "\n\n", "\n \n", "\t"])
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join), st.lists(PIECES, max_size=40).map(" ".join))
 LANGUAGES = st.sampled_from(["en", "de", "ja", "th", "hi", "un"])
@@ -52,9 +74,7 @@ LANGUAGES = st.sampled_from(["en", "de", "ja", "th", "hi", "un"])
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, LANGUAGES), max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
-def test_the_column_of_reasons_is_the_definition(
-    rows: list[tuple[str, str]], few: int, share: float, on: bool
-) -> None:
+def test_the_column_of_reasons_is_the_definition(rows: list[tuple[str, str]], few: int, share: float, on: bool) -> None:
     rules = RulesSettings(
         gopher=GopherRules(enabled=on, min_words=few, max_words=20, max_symbol_ratio=share, min_stop_words=few % 3),
         repetition=RepetitionRules(

@@ -59,6 +59,23 @@ _ENGLISH = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![\w,]
 _LOCAL = re.compile(r"[-−+]?(?:[1-9][0-9]{0,2}(?:[. \xa0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+,[0-9]+)")
 
 
+_QUOTES = {
+    **dict.fromkeys("de cs sk sl bg is lt et".split(), "„“"), **dict.fromkeys("pl ro hu nl hr sr".split(), "„”"),
+    **dict.fromkeys("fr it es ru uk be ca el no nb nn".split(), "«»"), "sv": "””", "fi": "””", "da": "»«", "ja": "「」",
+}  # fmt: skip
+
+
+def in_quotes(text: str, wiki: str) -> str:
+    """A text between curly quotes, between those of a wiki.
+
+    >>> in_quotes("“Gut.”", "de"), in_quotes("“Bien.”", "fr"), in_quotes("“Well.”", "en")
+    ('„Gut.“', '« Bien. »', '“Well.”')
+    """
+    opening, closing = _QUOTES.get(wiki, "“”")
+    gap = " " if wiki == "fr" else ""
+    return f"{opening}{gap}{text[1:-1]}{gap}{closing}" if text else text
+
+
 def in_form(text: str, wiki: str) -> str:
     """A text with its numbers as a wiki writes them.
 

@@ -12,92 +12,23 @@ import math
 import re
 from fractions import Fraction
 from functools import lru_cache
+from importlib.resources import files
 from typing import NamedTuple
 
 from corpora.sources.wiki.wikitext.arguments import Named, first, grouped, raised
 
-_NUMBER = re.compile(r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?")
+_NUMBER = re.compile(
+    r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?"
+)
 _FRACTION = re.compile(r"([-−]?)(?:([0-9]{1,9})(?:[ +]|(?=½)))?(?:([0-9]{1,9})(?:/{1,2}|⁄)([1-9][0-9]{0,8}))")
 _RANGE = re.compile(r"([-−]?[0-9][0-9,.]*)\s*(-|–|to|and|x|×)\s*([-−]?[0-9][0-9,.]*)")
-# dimension: name, symbol, size in the dimension's own measure, units converted to by default
-_UNIT_TABLE = """
-length: km|km|1000|mi; m|m|1|ft; cm|cm|.01|in; mm|mm|.001|in; mi|mi|1609.344|km; ft|ft|.3048|m; in|in|.0254|mm
-length: yd|yd|.9144|m; nmi|nmi|1852|km mi; um|μm|1e-6|in; nm|nm|1e-9|in; fathom|fathoms|1.8288|ft m; mil|mil|2.54e-5|mm
-length: thou|thou|2.54e-5|mm; furlong|furlongs|201.168|m; chain|chains|20.1168|m; rod|rods|5.0292|m; hand|hands|.1016|cm
-length: league|leagues|4828.032|km; link|links|.201168|m; ly|ly|9.4607304725808e15|pc; pc|pc|3.0856775814914e16|ly
-length: kpc|kpc|3.0856775814914e19|ly; Mpc|Mpc|3.0856775814914e22|ly; au|AU|149597870700|km; angstrom|Å|1e-10|in
-length: smi|mi|1609.344|km; verst|versts|1066.8|km; li|li|500|mi; ftUS|ft|.3048006096|m; rd|rd|5.0292|m
-length: Rsun|R☉|6.957e8|km; solar_radius|R☉|6.957e8|km
-area: km2|km²|1e6|sqmi; m2|m²|1|sqft; cm2|cm²|1e-4|sqin; mm2|mm²|1e-6|sqin; ha|ha|1e4|acre; a|a|100|sqft
-area: acre|acres|4046.8564224|ha; sqmi|sq mi|2589988.110336|km2; sqft|sq ft|.09290304|m2; sqyd|sq yd|.83612736|m2
-area: sqin|sq in|.00064516|cm2; dunam|dunam|1000|ha acre; feddan|feddan|4200.8335|ha; sqnmi|sq nmi|3429904|km2 sqmi
-area: rood|roods|1011.7141056|sqm; perch|perches|25.29285264|m2; barn|b|1e-28|cm2; tsubo|tsubo|3.305785|sqft; pyeong|pyeong|3.305785|m2
-mass: kg|kg|1|lb; g|g|.001|oz; mg|mg|1e-6|gr; ug|μg|1e-9|gr; lb|lb|.45359237|kg; oz|oz|.028349523125|g
-mass: t|t|1000|LT; MT|t|1000|LT; gr|gr|6.479891e-5|g; LT|long tons|1016.0469088|t; ST|short tons|907.18474|t
-mass: st|st|6.35029318|kg; ozt|ozt|.0311034768|g; lbt|troy lb|.3732417216|kg; carat|carats|.0002|g; Mg|Mg|1000|LT
-mass: kt|kt|1e6|LT; Mt|Mt|1e9|LT; Gt|Gt|1e12|LT; long_cwt|cwt|50.80234544|kg; short_cwt|cwt|45.359237|kg; cwt|cwt|50.80234544|kg
-mass: slug|slugs|14.593903|kg; Msun|M☉|1.98847e30|kg; kilotonne|kt|1e6|LT; megatonne|Mt|1e9|LT; troy_oz|ozt|.0311034768|g
-mass: dr|dr|.0017718451953|g; quintal|q|100|lb; viss|viss|1.632932532|kg; tola|tola|.0116638038|g; pood|pood|16.3804964|kg
-volume: L|L|.001|USgal; l|L|.001|USgal; m3|m³|1|cuft; km3|km³|1e9|cumi; dm3|dm³|.001|cuin; cm3|cm³|1e-6|cuin
-volume: mm3|mm³|1e-9|cuin; cc|cc|1e-6|cuin; cuft|cu ft|.028316846592|m3; cuyd|cu yd|.764554857984|m3
-volume: cuin|cu in|1.6387064e-5|cm3; cumi|cu mi|4168181825.44058|km3; acre.ft|acre⋅ft|1233.48183754752|m3
-volume: acre.foot|acre⋅ft|1233.48183754752|m3; USgal|US gal|.003785411784|L; impgal|imp gal|.00454609|L
-volume: USqt|US qt|.000946352946|L; USpt|US pt|.000473176473|ml; USoz|US fl oz|2.95735295625e-5|ml; USpk|US pk|.00880976754|L
-volume: impqt|imp qt|.0011365225|L; imppt|imp pt|.00056826125|ml; impoz|imp fl oz|2.84130625e-5|ml; USbsh|US bsh|.03523907016688|L
-volume: impbsh|imp bsh|.03636872|L; oilbbl|bbl|.158987294928|m3; bbl|bbl|.158987294928|m3; USbbl|US bbl|.119240471196|L
-volume: impbbl|imp bbl|.16365924|L; TEU|TEU|38.5109|m3; bdft|board feet|.002359737216|m3; USquart|US qt|.000946352946|L
-volume: ml|ml|1e-6|USoz; mL|ml|1e-6|USoz; cl|cl|1e-5|USoz; dl|dl|1e-4|USoz; ul|μL|1e-9|cuin; ncuft|cu ft|.028316846592|m3
-volume: GRT|GRT|2.8316846592|m3; scuft|cu ft|.028316846592|m3; Mcuft|million cu ft|28316.846592|m3; cord|cords|3.624556363776|m3
-volume: USdrypt|US dry pt|.0005506104713575|ml; tbsp|tbsp|1.478676478125e-5|ml; tsp|tsp|4.92892159375e-6|ml; cup|cups|.0002365882365|ml
-speed: km/h|km/h|.277777777777778|mph; mph|mph|.44704|km/h; m/s|m/s|1|ft/s; ft/s|ft/s|.3048|m/s; kn|kn|.514444444444444|km/h
-speed: knot|kn|.514444444444444|km/h; km/s|km/s|1000|mi/s; mi/s|mi/s|1609.344|km/s; mach|Mach|340.29|km/h
-speed: m/min|m/min|.0166666666666667|ft/min; ft/min|ft/min|.00508|m/min; mm/h|mm/h|2.77777777777778e-7|in/h
-speed: in/h|in/h|7.05555555555556e-6|mm/h; cm/s|cm/s|.01|in/s; in/s|in/s|.0254|cm/s; c|c|299792458|km/s
-time: s|s|1|min; min|min|60|s; h|h|3600|min; d|d|86400|h; wk|wk|604800|d; yr|yr|31557600|d; year|years|31557600|d; month|months|2629800|d
-frequency: Hz|Hz|1|rpm; rpm|rpm|.0166666666666667|Hz
-power: kW|kW|1000|hp; W|W|1|hp; MW|MW|1e6|hp; hp|hp|745.69987158227|kW; bhp|bhp|745.69987158227|kW; PS|PS|735.49875|kW
-power: shp|shp|745.69987158227|kW; ihp|ihp|745.69987158227|kW; whp|whp|745.69987158227|kW; dbhp|dbhp|745.69987158227|kW
-power: BTU/h|BTU/h|.29307107|W; cv|CV|735.49875|kW; ehp|ehp|745.69987158227|kW; pferdestarke|PS|735.49875|kW
-pressure: kPa|kPa|1000|psi; MPa|MPa|1e6|psi; hPa|hPa|100|inHg; Pa|Pa|1|psi; psi|psi|6894.757293168|kPa
-pressure: bar|bar|1e5|psi; atm|atm|101325|kPa; mbar|mbar|100|inHg; inHg|inHg|3386.389|hPa; mmHg|mmHg|133.322387415|kPa
-pressure: torr|Torr|133.322368421|Pa; ksi|ksi|6894757.293168|MPa; kg/cm2|kg/cm²|98066.5|psi; psf|psf|47.88025898|kPa; inH2O|inH2O|249.08891|Pa
-energy: J|J|1|cal; kJ|kJ|1000|kcal; cal|cal|4.184|J; kcal|kcal|4184|kJ; Cal|Cal|4184|kJ; MJ|MJ|1e6|kWh; kWh|kWh|3.6e6|MJ
-energy: Wh|W⋅h|3600|kJ; MWh|MWh|3.6e9|MJ; GWh|GWh|3.6e12|TJ; TWh|TWh|3.6e15|PJ; BTU|BTU|1055.05585262|kJ; eV|eV|1.602176634e-19|J
-energy: ftlbf|ft⋅lbf|1.3558179483314|J; ft.lbf|ft⋅lbf|1.3558179483314|J; erg|erg|1e-7|J; therm|therms|105505585.262|MJ; kW.h|kW⋅h|3.6e6|MJ
-energy: tTNT|t of TNT|4.184e9|GJ; ktTNT|kt of TNT|4.184e12|TJ; MtTNT|Mt of TNT|4.184e15|PJ; tonTNT|tons of TNT|4.184e9|GJ
-energy: kilotonTNT|kt of TNT|4.184e12|TJ; megatonTNT|Mt of TNT|4.184e15|PJ; foe|foe|1e44|J; quad|quads|1.05505585262e18|EJ; boe|BOE|6.1e9|GJ
-torque: Nm|N⋅m|1|lbft; N.m|N⋅m|1|lbft; lbft|lb⋅ft|1.3558179483314|Nm; lbfft|lbf⋅ft|1.3558179483314|Nm; kgm|kg⋅m|9.80665|Nm lbft
-torque: kg.m|kg⋅m|9.80665|Nm lbft; lb.ft|lb⋅ft|1.3558179483314|Nm; lb.in|lb⋅in|.112984829|Nm; ozin|oz⋅in|.00706155182|Nm; kN.m|kN⋅m|1000|lbft
-density: /km2|/km²|1e-6|/sqmi; /sqmi|/sq mi|3.8610215854245e-7|/km2; PD/sqmi|/sq mi|3.8610215854245e-7|/km2
-density: PD/km2|/km²|1e-6|/sqmi; /ha|/ha|1e-4|/acre; /acre|/acre|2.4710538146717e-4|/ha; PD/ha|/ha|1e-4|/acre; PD/acre|/acre|2.4710538146717e-4|/ha
-force: kN|kN|1000|lbf; N|N|1|lbf; lbf|lbf|4.4482216152605|N; kgf|kgf|9.80665|N lbf; klbf|klbf|4448.2216152605|kN; gf|gf|.00980665|N
-force: LTf|LTf|9964.01641818|kN; STf|STf|8896.443230521|kN; tf|tf|9806.65|kN; mN|mN|.001|ozf; ozf|ozf|.27801385|N; dyn|dyn|1e-5|N; kp|kp|9.80665|N; pdl|pdl|.138254954|N
-temperature: C|°C|1|F; F|°F|.555555555555556|C; K|K|1|C F; R|°R|.555555555555556|K F C; degreeR|°R|.555555555555556|K F C
-change: C-change|°C|1|F-change; F-change|°F|.555555555555556|C-change; K-change|K|1|F-change; Cchange|°C|1|F-change; Fchange|°F|.555555555555556|C-change
-acceleration: m/s2|m/s²|1|ft/s2; ft/s2|ft/s²|.3048|m/s2; g0|g0|9.80665|m/s2; cm/s2|cm/s²|.01|in/s2; in/s2|in/s²|.0254|cm/s2
-consumption: km/L|km/L|1|mpgimp mpgus; mpgus|mpg‑US|.425143707430272|L/100km mpgimp; mpgimp|mpg‑imp|.354006189934647|L/100km mpgus; mpgUS|mpg‑US|.425143707430272|L/100km mpgimp
-data: byte|bytes|1|bit; bit|bits|.125|byte; kB|kB|1e3|KiB; MB|MB|1e6|MiB; GB|GB|1e9|GiB; KiB|KiB|1024|kB; MiB|MiB|1048576|MB; GiB|GiB|1073741824|GB
-"""
-_OTHER_NAMES = (
-    "°C=C °F=F NM=nmi mile=mi miles=mi foot=ft feet=ft inch=in inches=in metre=m metres=m meter=m meters=m lbs=lb kph=km/h"
-    " kmph=km/h sqkm=km2 sqm=m2 acres=acre tonne=t tonnes=t usgal=USgal μm=um µm=um kilometre=km kilometres=km"
-    " kilometer=km kilometers=km centimetre=cm millimetre=mm yard=yd yards=yd fathoms=fathom furlongs=furlong"
-    " hectare=ha hectares=ha pound=lb pounds=lb ounce=oz ounces=oz gram=g kilogram=kg litre=L litres=L liter=L"
-    " USfloz=USoz U.S.gal=USgal USgallon=USgal impgallon=impgal gal=USgal Impgal=impgal USpint=USpt imppint=imppt"
-    " cuinch=cuin cufoot=cuft square_mile=sqmi square_foot=sqft ft2=sqft ft3=cuft in2=sqin in3=cuin mi2=sqmi yd2=sqyd"
-    " yd3=cuyd mi3=cumi inch2=sqin ft²=sqft km²=km2 m²=m2 m³=m3 km³=km3 cm²=cm2 cm³=cm3 knots=kn kt/h=kn kts=kn mps=m/s"
-    " kmh=km/h fps=ft/s ft/sec=ft/s m/sec=m/s stone=st long_ton=LT longton=LT short_ton=ST shortton=ST lt=LT"
-    " metric_ton=t MTON=t ton=ST AU=au parsec=pc lightyear=ly horsepower=hp metric_hp=PS kWhr=kWh kW·h=kWh kW·h=kWh"
-    " lb·ft=lbft lb-ft=lbft lbf.ft=lbfft lbf·ft=lbfft ft·lbf=ftlbf ft.lb=lbft ftlb=lbft N·m=Nm N-m=Nm mPa.s=mPas"
-    " PD/mi2=PD/sqmi people/km2=PD/km2 people/sqmi=PD/sqmi inhabitants/km2=PD/km2 inhabitants/sqmi=PD/sqmi"
-    " persons/km2=PD/km2 persons/sqmi=PD/sqmi hectopascal=hPa millibar=mbar Torr=torr K.=K degC=C degF=F barrel=oilbbl"
-    " acre.feet=acre.ft acre_feet=acre.ft acre_foot=acre.ft bsh=USbsh acreft=acre.ft acre-ft=acre.ft acre·ft=acre.ft year.=yr sec=s hr=h day=d metricton=t MMcuft=Mcuft"
-)
 _PREFIXES = {
     "Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3, "h": 2, "da": 1, "d": -1, "c": -2, "m": -3,
     "u": -6, "µ": -6, "μ": -6, "n": -9, "p": -12, "f": -15,
 }  # fmt: skip
-_PREFIXABLE = frozenset("m g t ly L l W J eV Hz Pa bar N cal Wh oilbbl bbl m2 m3 byte bit s K N.m pc BTU tTNT yr".split())
+_PREFIXABLE = frozenset(
+    "m g t ly L l W J eV Hz Pa bar N cal Wh oilbbl bbl m2 m3 byte bit s K N.m pc BTU tTNT yr".split()
+)
 _MULTIPLES = {"3": "thousand", "6": "million", "9": "billion", "12": "trillion", "15": "quadrillion"}
 _OWN_RATES = {"g/cm3": "lb/cuin", "kg/m3": "lb/cuyd", "kg/L": "lb/USgal", "kg/dm3": "lb/cuin", "kg/cm3": "lb/cuin"}
 _CURRENCY = "$£€¥"
@@ -113,12 +44,18 @@ class Unit(NamedTuple):
     multiple: str = ""
 
 
-UNITS = {
-    row[0].strip(): Unit(row[1], dimension, float(row[2]), row[3].strip())
-    for dimension, _, units in (line.partition(": ") for line in _UNIT_TABLE.split("\n") if line)
-    for row in (unit.split("|") for unit in units.split(";"))
-}
-UNITS |= {name: UNITS[unit] for name, unit in (pair.split("=") for pair in _OTHER_NAMES.split()) if unit in UNITS}
+def _read_units() -> dict[str, Unit]:
+    """The units of `units.txt`, by all their names."""
+    text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
+    table, _, names = text.partition("---\n")
+    units = dict[str, Unit]()
+    for dimension, _, rows in (line.partition(": ") for line in table.splitlines() if line[0] != "#"):
+        for name, symbol, size, default in (row.split("|") for row in rows.split("; ")):
+            units[name] = Unit(symbol, dimension, float(size), default)
+    return units | {name: units[unit] for name, unit in (pair.split("=") for pair in names.split())}
+
+
+UNITS = _read_units()
 _ZERO = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
 _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
@@ -343,7 +280,9 @@ def _compound(number: str, rest: list[str], named: Named) -> str | None:
         # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
         places = _output_precision(total / last_unit.size, values[-1][1], result, None) + 1
         shown.append(_measure(_rounded(result, places if wanted.digits is None else wanted.digits), target))
-    given = " ".join(f"{shown_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit)
+    given = " ".join(
+        f"{shown_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit
+    )
     return _arranged(given, shown, rest[at + 1 :], named)
 
 
@@ -384,7 +323,9 @@ def convert(arguments: list[str], named: Named) -> str:
 def _qualified(given: str, row: str, unit: Unit, rest: list[str], named: Named) -> str:
     """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
-    words = [word for word in rest[1:] if word.strip("-+").isalpha() and unit_of(word) is None and word not in _COMPOUND]
+    words = [
+        word for word in rest[1:] if word.strip("-+").isalpha() and unit_of(word) is None and word not in _COMPOUND
+    ]
     if kind not in ("mid", "pre") or not words:
         return given
     word = words[-1 if kind == "mid" else 0].replace("+", " ").strip()
@@ -476,7 +417,10 @@ def value(arguments: list[str], named: Named) -> str:
     sign, below = (_unit_sign(named.get(k) or named.get(f"{k}l") or "") for k in ("u", "up"))
     sign += f"/{below}" if below else ""
     gap = "" if not text or not sign or sign[0] in "%/′″" or sign == "°" else " "
-    before, after = named.get("p") or named.get("pre") or "", named.get("s") or named.get("suf") or named.get("end") or ""
+    before, after = (
+        named.get("p") or named.get("pre") or "",
+        named.get("s") or named.get("suf") or named.get("end") or "",
+    )
     after = f" {after}" if after[:2].isalpha() and len(after) > 1 else after
     return (before + text + (gap + sign if text else sign) + after).strip()
 

@@ -171,7 +171,13 @@ _DISAMBIGUATION = re.compile(
 )
 _DISAMBIGUATION_OF = {  # short names that mean something else elsewhere
     wiki: re.compile(rf"\{{\{{\s*(?:{names})\s*(?:\||\}}\}})", re.IGNORECASE)
-    for wiki, names in {"nl": "dp", "es": "des", "sv": "gren|robotskapad förgrening", "fr": "homonyme", "ro": "dez"}.items()
+    for wiki, names in {
+        "nl": "dp",
+        "es": "des",
+        "sv": "gren|robotskapad förgrening",
+        "fr": "homonyme",
+        "ro": "dez",
+    }.items()
 }
 _DISAMBIGUATION_TITLE = re.compile(
     r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|значения|"

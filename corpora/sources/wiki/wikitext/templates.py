@@ -13,7 +13,17 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from corpora.sources.wiki.wikitext import dates, measures, words
-from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, first, grouped, in_english, in_form, read_arguments
+from corpora.sources.wiki.wikitext.arguments import (
+    HOLE,
+    Expansion,
+    Named,
+    first,
+    grouped,
+    in_english,
+    in_form,
+    in_quotes,
+    read_arguments,
+)
 from corpora.sources.wiki.wikitext.unknown import unknown_template
 
 _TEMPLATE = re.compile(r"\{\{([^{}]*+)\}\}")
@@ -149,7 +159,7 @@ _OF_WIKI = {
     "de": "height=höhe;measure=einheit;unknown=metadaten einwohnerzahl|ewz|ewd|ewt|ewr|bevölkerung|personenalter"
     ";days=julgregdatum;fraction=bruch;first=polytonisch|unicode|kapitälchen|rotlink|sortkey|arab|hebr|iast"
     "|tibetische schrift|überstrichen|linktext-check;spaced=b|bibel;second=zitat-en|zitat-fr|zitat-la|zitat-it"
-    ";quoted=\"|zitat inline",
+    ';quoted="|zitat inline',
     "fr": "spaced=par nb;unknown=population|pib;second=trad|citation étrangère|citation en langue étrangère"
     ";first=nobr romains|romain|rom|rom-maj|terme défini|page h'|ancre|citation nécessaire|référence souhaitée"
     "|refsou|passage non neutre|passage promotionnel;measure=nb|nombre avec unité",
@@ -210,6 +220,8 @@ def _local(expansion: Expansion, wiki: str) -> Expansion:
         return with_numbers
     if expansion in _DATES:
         return lambda arguments, named: dates.in_language(expansion(arguments, named), wiki)
+    if expansion is words.quoted:
+        return lambda arguments, named: in_quotes(expansion(arguments, named), wiki)
     return expansion
 
 

@@ -63,7 +63,9 @@ _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _HOLE = HOLE[-1]
 _HOLE_IN_BRACKETS = re.compile(rf" ?\([^()\n{_HOLE}]*+{_HOLE}[^()\n]*+\)")
-_SENTENCE_END = re.compile(r"(?<=[.!?…。])[\"”»)]{0,2}\s+(?=[\"“«(]{0,2}[^\W\d_a-zß-ÿ])")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?…。])[\"”»)]{0,2}\s+(?=[\"“«(]{0,2}[^\W\d_a-zß-ÿ])|(?<=[。！？])(?![。！？」』）”])"
+)
 
 
 def unknown_template(body: str, text: str, start: int, wiki: str) -> str:
