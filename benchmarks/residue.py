@@ -37,8 +37,8 @@ RESIDUE = {
     "attribute": r"\b(?:style|class|align|colspan|rowspan|bgcolor|width) ?= ?[\"'\w]",
     "magic word": r"__[A-Z]+__",
     "external link": r"\[(?:https?:)?//",
-    "code of a unit": r"(?<=[0-9] )(?:[kMG]?oilbbl|USgal|impgal|cuft|sqft|sqmi|cuin|acre\.f\w+|lbft|PD/|e(?:3|6|9|12)[A-Za-z]"
-    r"|[kcm]?m[23]\b(?!\w))",
+    "code of a unit": r"(?<=[0-9] )(?:[kMG]?oilbbl|USgal|impgal|cuft|sqft|sqmi|cuin|acre\.f\w+|lbft|PD/"
+    r"|e(?:3|6|9|12)[A-Za-z]|[kcm]?m[23]\b(?!\w))",
     "power of ten as E": r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]+)?[eE][-−+]?[0-9]{1,2}(?= [a-zA-Z])",
     "variants of Chinese": r"-\{|\}-",
     "file": r"\b(?:File|Image|Datei|Fichier|Archivo):[^ ]+\.(?:jpe?g|png|svg|gif)|\bthumb\|",

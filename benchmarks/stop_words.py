@@ -2,8 +2,8 @@
 
 Promise: the table depends on the texts alone. A stop word of a language is a word (in Japanese and Chinese, a
 character) that makes up `SHARE` of its words and is in more than `MOST_TEXTS` of the pieces of `PIECE` words, so that
-no subject's word is one. The length is that of the mean word with its marks, in those of English. A language of fewer than `LEAST` words
-gets no row. Cost: some seconds. `--write` replaces the table that comes with the program.
+no subject's word is one. The length is that of the mean word with its marks, in those of English. A language of fewer
+than `LEAST` words gets no row. Cost: some seconds. `--write` replaces the table that comes with the program.
 
 Source: Penedo et al. 2025 (FineWeb2), section 4.3, which takes the words above a share of a language's Wikipedia.
 """

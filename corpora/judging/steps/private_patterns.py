@@ -11,8 +11,9 @@ not public (`ipaddress` decides: private, loopback, link-local, documentation, m
 above 99.
 
 A telephone number is one of: `+` or `00` and a country code that exists; the forms of North America; of
-Britain, France and Germany with their leading 0; in a document of a language, the forms of where it is spoken
-(`_OF_LANGUAGE`); or seven digits and more after "tel", "phone", "fax" and such, and the language's words for them. Seven digits or bare groups of digits without any of these are not taken for one: in books and articles
+Britain, France and Germany with their leading 0; or seven digits and more after "tel", "phone", "fax" and
+such. In a document of another language than English the forms of `_OF_LANGUAGE` are added, and its words for a
+telephone. Seven digits or bare groups of digits without any of these are not taken for one: in books and articles
 they are something else.
 
 Cost: 2 MB a second, so `corpora.judging.steps.private_kernels` finds the lines that are worth it.
@@ -146,8 +147,10 @@ _NUMBERS = [
 _OF_LANGUAGE = {
     language: [re.compile(f"{_BEFORE}{form}{_AFTER}", re.ASCII if language in ("ja", "zh") else 0) for form in forms]
     for language, forms in {
-        "ru": [rf"8[{_SPACE}{_DASH}]?\([0-9]{{3,4}}\)[{_SPACE}]?[0-9]{{2,3}}[{_SPACE}{_DASH}][0-9]{{2}}[{_SPACE}{_DASH}][0-9]{{2}}",
-               rf"8[{_SPACE}{_DASH}][0-9]{{3}}[{_SPACE}{_DASH}][0-9]{{3}}[{_SPACE}{_DASH}][0-9]{{2}}[{_SPACE}{_DASH}][0-9]{{2}}"],
+        "ru": [
+            rf"8[{_SPACE}{_DASH}]?\([0-9]{{3,4}}\)[{_SPACE}]?[0-9]{{2,3}}(?:[{_SPACE}{_DASH}][0-9]{{2}}){{2}}",
+            rf"8(?:[{_SPACE}{_DASH}][0-9]{{3}}){{2}}(?:[{_SPACE}{_DASH}][0-9]{{2}}){{2}}",
+        ],
         "ja": [r"0[1-9]-[0-9]{4}-[0-9]{4}", r"0[1-9][0-9]{1,2}-[0-9]{2,4}-[0-9]{3,4}", r"0[1-9]\([0-9]{4}\)[0-9]{4}"],
         "zh": [r"1[3-9][0-9](?:[0-9]{8}|[- ][0-9]{4}[- ][0-9]{4})", r"\(0[1-9][0-9]{1,2}\)[ ]?[0-9]{7,8}"],
         "pl": [r"\(?[1-9][0-9]\)?[ ][0-9]{3}[ -][0-9]{2}[ -][0-9]{2}"],
@@ -166,10 +169,10 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )
 _CALLED_IN = re.compile(
-    r"(?:(?<![^\W_])(?:telefonnummer|telefoonnummer|mobilnummer|numer|telefoon|telefonie|mobiel|mobilt?|gsm|handy|fon|tfn|kom|cellulare"
-    r"|cell|celular|m[óo]vil|telem[óo]vel|fone|portable|komórka|телефон|тел|моб|факс|сот)|電話(?:番号)?|携帯|電話号碼|电话(?:号码)?"
+    r"(?:(?<![^\W_])(?:telefonnummer|telefoonnummer|mobilnummer|numer|telefoon|telefonie|mobiel|mobilt?|gsm|handy|fon|tfn"
+    r"|kom|cellulare|cell|celular|m[óo]vil|telem[óo]vel|fone|portable|komórka|телефон|тел|моб|факс|сот)|電話(?:番号)?|携帯|電話号碼|电话(?:号码)?"
     r"|電話號碼|手机(?:号)?|手機(?:號碼)?|传真|傳真|ファックス|ファクス)"
-    rf"\.?[{_SPACE}]?[:：]?[{_SPACE}]{{0,20}}(?P<number>[+(]?[0-9](?:{_GAP}[0-9]){{6,14}})(?![0-9@%])",
+    rf"\.?[{_SPACE}]?[:\uff1a]?[{_SPACE}]{{0,20}}(?P<number>[+(]?[0-9](?:{_GAP}[0-9]){{6,14}})(?![0-9@%])",
     re.IGNORECASE,
 )
 _FICTION = re.compile(r"1?[2-9][0-9]{2}55501[0-9]{2}")

@@ -60,7 +60,7 @@ def _check_bounds(group: str, name: str, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GopherRules:
-    """The quality rules of Gopher, for English. In other languages stop words and mean lengths are the language's own."""
+    """The quality rules of Gopher, for English; in other languages stop words and mean lengths are their own."""
 
     enabled: bool = True
     min_words: int = 50

@@ -340,9 +340,9 @@ def read_site(path: str, sha256: str) -> SiteInfo:
         )
     if project := OTHER_PROJECTS.search(site.base or ""):
         raise InputError(
-            f"{path} is a dump of {project[0]}, whose pages are {NO_ARTICLES[project[1].lower()]}, not articles: they would "
-            "leave scraps of templates. Set `path` to a dump of a Wikipedia, or write the texts to files and read them "
-            'with a source of kind "files".'
+            f"{path} is a dump of {project[0]}, whose pages are {NO_ARTICLES[project[1].lower()]}, not articles: "
+            "read as such, they would leave scraps of templates. Set `path` to a dump of a Wikipedia, or write the "
+            'texts to files and read them with a source of kind "files".'
         )
     return replace(site, utf16=utf16)
 

@@ -19,7 +19,7 @@ Cost: none for English. 15 MB a second for scripts without spaces; of others, so
 
 Source: Penedo et al. 2025 (FineWeb2), section 4.3.
 """
-# ruff: noqa: RUF001 - marks of other scripts are the subject here
+# ruff: noqa: RUF001, RUF002 - marks of other scripts are the subject here
 
 import re
 from collections.abc import Sequence

@@ -37,7 +37,7 @@ def test_telephone_numbers_are_known_as_each_language_writes_them(case: dict[str
     line, language, phone = case["line"], case["language"], case["phone"]
     spans = [line[start:end] for start, end, _ in private_spans(line, language=language)]
     assert spans == ([phone] if phone else [])
-    masked, counts = mask_private(column([line, line]), TAGS, [language, "en"])
+    masked, _ = mask_private(column([line, line]), TAGS, [language, "en"])
     assert masked.to_pylist() == [mask_text(line, TAGS, language)[0], mask_text(line, TAGS)[0]]
 
 

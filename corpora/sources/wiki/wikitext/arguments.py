@@ -71,9 +71,9 @@ def in_quotes(text: str, wiki: str) -> str:
     >>> in_quotes("“Gut.”", "de"), in_quotes("“Bien.”", "fr"), in_quotes("“Well.”", "en")
     ('„Gut.“', '« Bien. »', '“Well.”')
     """
-    opening, closing = _QUOTES.get(wiki, "“”")
+    marks = _QUOTES.get(wiki, "“”")
     gap = " " if wiki == "fr" else ""
-    return f"{opening}{gap}{text[1:-1]}{gap}{closing}" if text else text
+    return f"{marks[0]}{gap}{text[1:-1]}{gap}{marks[1]}" if text else text
 
 
 def in_form(text: str, wiki: str) -> str:

@@ -6,7 +6,7 @@ What is not a number, or a unit not known here, converts nothing.
 
 Source: the documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
 """
-# ruff: noqa: RUF001 - the tables hold dashes and signs that resemble ASCII
+# ruff: noqa: RUF001, RUF002 - the tables hold dashes and signs that resemble ASCII
 
 import math
 import re

@@ -124,7 +124,7 @@ _VARIANT = re.compile(r"(?:^|[;|])\s*(zh(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
 def _variant(match: re.Match[str]) -> str:
-    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of its variants, mainland's if it has one."""
+    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of its variants, mainland's first."""
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
         return ""

@@ -11,6 +11,7 @@ Source: the documentation of the templates of the English Wikipedia, and mediawi
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.resources import files
 
 from corpora.sources.wiki.wikitext import dates, measures, words
 from corpora.sources.wiki.wikitext.arguments import (
@@ -155,41 +156,18 @@ _SHOWN_AS: dict[str, Expansion] = {
     "quoted": words.quoted, "reading": words.reading, "date": dates.event, "days": dates.day_first,
     "dates": words.life, "height": words.metres, "nothing": words.nothing, "bare": words.bare,
 }  # fmt: skip
-_OF_WIKI = {
-    "de": "height=höhe;measure=einheit;unknown=metadaten einwohnerzahl|ewz|ewd|ewt|ewr|bevölkerung|personenalter"
-    ";days=julgregdatum;fraction=bruch;first=polytonisch|unicode|kapitälchen|rotlink|sortkey|arab|hebr|iast"
-    "|tibetische schrift|überstrichen|linktext-check;spaced=b|bibel;second=zitat-en|zitat-fr|zitat-la|zitat-it"
-    ';quoted="|zitat inline',
-    "fr": "spaced=par nb;unknown=population|pib;second=trad|citation étrangère|citation en langue étrangère"
-    ";first=nobr romains|romain|rom|rom-maj|terme défini|page h'|ancre|citation nécessaire|référence souhaitée"
-    "|refsou|passage non neutre|passage promotionnel;measure=nb|nombre avec unité",
-    "es": "first=versalita|versalitas|fuente|ruby;date=fecha de nacimiento"
-    ";unknown=población|propiedad|wikidata propiedad;fraction=fracción;quote=cita larga|ch2;measure=unidades",
-    "it": "first=maiuscoletto|tutto attaccato|ta|chiarire|senza fonte|nowrap|dubbio|simboli|testo cinese|sp;unknown"
-    "=popolazione|dati popolazione|età;fraction=frazione;quote=citazione necessaria blocco;spaced=passo biblico|cb|bibbia"
-    ";quoted=virgolette",
-    "nl": "fraction=breuk;unknown=leeftijd|inwoners|bevolking|wikidata inwoners;first=tooltip|afkorting|klein|groot"
-    "|kleinkapitaal|sub|sup|nowrap|dp-tekst|uitspraak;quote=citaat blok;date=datum geboorte",
-    "pt": "measure=fmtn|unidade;number=fmtnum|fmt;fraction=fração|frac;unknown=população|idade anos;first=versalete|nobr"
-    "|dica|carece de fontes2|citação necessária;quote=citação2|citação;days=dtlink2",
-    "pl": "number=liczba;fraction=ułamek;unknown=wiek|liczba ludności|populacja|dni temu;second=j|w języku|jęz"
-    ";first=kapitaliki|skrót|fakt cytat|uwaga cytat|mniejszy|większy|dymek|link-interwiki|fakt|k.;measure=jednostka",
-    "ru": "first=s|nobr|comment|комм|подсказка|нп|нп1|нп4|не переведено 1|не переведено 2|не переведено 3|не переведено 5"
-    "|iw|нет аи 2|источник-2|переход|начало скрытого блока|малые буквы|римские|римское число|ё|lang-de2|lang-en2|lang-fr2"
-    "|lang-la2;fraction=дробь;unknown=население|население2|возраст|численность населения|число лет|оценка населения"
-    ";second=langi|lang-text;quote=цитата|начало цитаты|врезка;measure=num|num1;dates=годы жизни;date=дата рождения",
-    "ro": "measure=unitate;unknown=populație|vârstă|vârsta;first=nw|caractere mici|necesită citare|ilmw|ilm"
-    ";date=dată|data nașterii;fraction=fracție;quote=citat bloc",
-    "sv": "number=tal;fraction=bråk;measure=enhet;unknown=ålder|folkmängd|sv folkmängd|invånare;first=liten|smått"
-    "|källa behövs|okänd|kapitäler;date=datum och ålder",
-    "ja": "reading=読み仮名|読み仮名 ruby不使用|読み|ふりがな;first=要出典範囲|要検証範囲|要説明範囲|訳語疑問点範囲|独自研究範囲"
-    "|信頼性要検証範囲|ルビ|ruby|補助漢字フォント|補助漢字|cp932フォント|jis2004フォント|jis90フォント|拡張漢字|拡張b|和暦|color"
-    "|r-span|非表示|ill2|en-link|日本語版にない記事リンク|ウィキ座標|縦書き|lang-ja|要出典2;unknown=年数|年齢|人口;second=lang-short"
-    ";quote=引用|quotation2",
-    "zh": "first=link-en|link-ja|link-fr|link-de|link-ru|link-ko|link-es|link-it|link-vi|le|lj|lf|lg|internal link helper"
-    "|不转换|不轉換|僻字|僻字解释|ruby|黑幕|zh-hans|zh-hant|来源请求范围|需要解释|原創研究?;last=tsl|translink|internal link helper/en"
-    ";unknown=人口|年龄|年齡|现年|現年;dates=bd;spaced=代码",
-}
+
+
+def _names_of_wikis() -> dict[str, dict[str, Expansion]]:
+    """The templates of `names.txt`, by wiki."""
+    text = files("corpora").joinpath("sources", "wiki", "wikitext", "names.txt").read_text(encoding="utf-8")
+    wikis: dict[str, dict[str, Expansion]] = {}
+    for wiki, kind, names in (line.split(" ", 2) for line in text.splitlines() if line[0] != "#"):
+        wikis.setdefault(wiki, {}).update(_named(_SHOWN_AS[kind], names))
+    return wikis
+
+
+_OF_WIKI = _names_of_wikis()
 
 
 _NUMBERS = (
@@ -205,8 +183,7 @@ def _expansions_of(wiki: str) -> dict[str, Expansion]:
     if wiki == "en":
         return _EXPANSIONS
     expansions = {**_EXPANSIONS, "langx": words.bare, "lit": first, "literally": first, "lit.": first}
-    for kind, _, names in (entry.partition("=") for entry in _OF_WIKI.get(wiki, "").split(";") if entry):
-        expansions |= _named(_SHOWN_AS[kind], names)
+    expansions |= _OF_WIKI.get(wiki, {})
     return {name: _local(expansion, wiki) for name, expansion in expansions.items()}
 
 

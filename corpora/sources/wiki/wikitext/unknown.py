@@ -50,8 +50,9 @@ _SILENT = frozenset(
         "|cita requerida|référence nécessaire|réf. nécessaire|quand|qui|isbn|issn|doi|bnf|belege fehlen"
         "|actualizar|update inline|update after|nowrap begin|nowrap end|nobold|col-break|further|main|see"
         "|legend|tl|tlx|edit|icon|color box|increase|decrease|steady|loss|gain|hausse|baisse|augmentation"
-        "|diminution|senza fonte|citazione necessaria|naz|feit|vlag|carece de fontes|nre|ntref|odn|fakt|fapt|necesită citare"
-        "|källa behövs|flagga|flaggbild|нет аи|источник|источник?|флаг|флагификация|要出典|efn2|refnest|noteta|来源请求|來源請求"
+        "|diminution|senza fonte|citazione necessaria|naz|feit|vlag|carece de fontes|nre|ntref|odn|fakt|fapt"
+        "|necesită citare|källa behövs|flagga|flaggbild|нет аи|источник|источник?|флаг"
+        "|флагификация|要出典|efn2|refnest|noteta|来源请求|來源請求"
     ).split("|")
 )
 _ORDINAL = re.compile(
