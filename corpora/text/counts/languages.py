@@ -133,7 +133,7 @@ def count_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Co
         of_words = count(pa.array(words.values(), pa.large_string()), runs)
         for name in OF_WORDS:
             getattr(counts, name)[[*words]] = getattr(of_words, name)
-    counts.stop_words[others] = [stop_words_in(text, languages[row]) for row, text in own.items()]
+    np.asarray(counts.stop_words)[others] = [stop_words_in(text, languages[row]) for row, text in own.items()]
     return counts
 
 

@@ -4,14 +4,19 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_cases import cases_of
 from text_columns import column
 
+from corpora.judging.batches import judge_records
+from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import LanguageSettings, detect, judged_languages
 from corpora.judging.steps.rules import REASONS, RepetitionRules, RulesSettings, judge, judge_details, reasons
+from corpora.schema import Locator
+from corpora.sources.contract import Record
 from corpora.text.counts.languages import count_in, measure_in, parted, stop_words_in, tables, terms_of
 
 EVERY = LanguageSettings(keep=())
@@ -35,6 +40,26 @@ def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
     assert judge(words, RulesSettings(), "de") == "gopher.min_stop_words"
     assert judge_details(words, RulesSettings(), "de") == "0 stop words (de)"
     assert judge(words, RulesSettings(), "fi") is None  # no table, no judgement
+
+
+def test_the_ledger_counts_what_had_no_table() -> None:
+    """Fails where documents that were not judged are not counted, or one of unknown language is judged as another."""
+    korean = (
+        "다리 옆의 오래된 물방앗간은 마을 사람들이 곡식을 빻던 곳이다. 지금은 아무도 살지 않는다. 문은 닫혔다. " * 4
+    )
+    unknown = "qwv zzx vvq rtx plm kkj bnn. " * 20
+    texts = [ARTICLES["it"], korean, unknown]
+    locators = [Locator(file="a", sha256="0" * 64, stream=0, offset=row, length=1) for row in range(len(texts))]
+    records = [Record(locator=place, text=text) for place, text in zip(locators, texts, strict=True)]
+    rules = RulesSettings(repetition=RepetitionRules(enabled=False))
+    every = judge_records(records, "s", DocumentsSettings(language=EVERY, rules=rules))
+    assert every.documents.num_rows == 3 and every.reasons == []
+    assert {name: n for name, n in every.figures.items() if "table" in name} == {
+        "no table of words: ko": 1,
+        "no table of words: un": 1,
+    }
+    english = judge_records(records, "s", DocumentsSettings(rules=rules))
+    assert english.reasons == ["language: other language"] * 2 + ["rules: gopher.min_stop_words"]
 
 
 def test_words_without_spaces_are_runs_of_characters() -> None:
@@ -86,7 +111,7 @@ TEXTS = st.text(alphabet="aé.# \n…。、東のกข่।ー“", max_size=6
 def test_a_column_is_counted_as_its_documents_are(rows: list[tuple[str, str]]) -> None:
     counts = count_in(column([text for text, _ in rows]), [language for _, language in rows])
     for row, (text, language) in enumerate(rows):
-        assert [int(one[row]) for one in counts] == [*measure_in(text, language)]
+        assert [int(np.asarray(one)[row]) for one in counts] == [*measure_in(text, language)]
 
 
 @pytest.mark.long

@@ -61,9 +61,10 @@ _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
     "by": " × ", "+/-": " ± ", "±": " ± ", "to(-)": " to ", "and(-)": " and ", "xx": " × ", "&": " and ",
     "+": " + ", ",": ", ", ", and": ", and ", ", or": ", or ", "to about": " to about ", "through": " through ",
-    "till": " till ", "until": " until ", "and(–)": " and ", "to(–)": " to ", "or(-)": " or ", "/": "/", "upto": " up to ",
+    "till": " till ", "until": " until ", "and(–)": " and ", "to(–)": " to ", "or(-)": " or ", "/": "/",
     "between": " and ", ";": "; ", "&ndash;": "–", "&minus;": "−", "and to": " and to ", ", to": ", to ", "x(-)": " × ",
 }  # fmt: skip
+LONGEST_NAME = 40  # of a unit
 _COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
 
 
@@ -75,8 +76,8 @@ def unit_of(name: str) -> Unit | None:
     (['GW', 'kbbl/d', 'kg/m³'], None)
     """
     name = name.replace(" ", "_")
-    if name in UNITS:
-        return UNITS[name]
+    if name in UNITS or len(name) > LONGEST_NAME:
+        return UNITS.get(name)
     if match := re.fullmatch("e(3|6|9|12|15)(.+)", name):
         base = unit_of(match[2])
         return base and base._replace(
@@ -153,7 +154,8 @@ def _rounded(value: float, precision: int) -> str:
     """`value` rounded half up to `precision` decimals (negative: tens, hundreds), with commas."""
     if value and precision > 9:
         power = math.floor(math.log10(abs(value)))
-        return f"{_rounded(value / 10.0**power, max(0, precision + power))}×10{raised(str(power))}"
+        places = min(9, max(0, precision + power))
+        return _rounded(value / 10.0**power, places) + (f"×10{raised(str(power))}" if power else "")
     scale = 10.0**precision
     rounded = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
     return f"{rounded + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
@@ -247,7 +249,7 @@ def _in_row(numbers: list[str], between: list[str]) -> str:
 def _measure(numbers: str, unit: Unit) -> str:
     """Numbers and their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
     symbol = unit.symbol
-    if symbol[:1] in _CURRENCY:
+    if symbol.startswith(tuple(_CURRENCY)):
         return f"{symbol[0]}{numbers}{symbol[1:]}"
     if numbers == "1" and not unit.multiple:
         symbol = _one(symbol)

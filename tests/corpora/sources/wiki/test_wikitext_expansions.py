@@ -14,6 +14,7 @@ from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, unknown_template
 WIKIS = cases_of(__file__, "wikis")
 ARGUMENT = st.sampled_from(
     ["", "1", "12", "1950", "2", "-3.5", "1,200", "km", "XIX", "a b", "en", "=", "²", "٣", "1/2", "0", "9" * 40, HOLE]
+    + ["e6km2", "koilbbl/d", "ftin", "/km2", "1e99", "1e-99", "0.0000000001", "mpgus", "C", "to", "(21)", "/" * 5_000]
 ) | st.text(max_size=3)
 
 
@@ -22,7 +23,28 @@ ARGUMENT = st.sampled_from(
         lambda wiki: st.sampled_from([*templates._expansions_of(wiki).values()])
     ),
     st.lists(ARGUMENT, max_size=8),
-    st.dictionaries(st.sampled_from(["lang", "texte", "text", "df", "u", "e", "order", "ft", "in", "m"]), ARGUMENT),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "lang",
+                "texte",
+                "text",
+                "df",
+                "u",
+                "e",
+                "order",
+                "disp",
+                "sigfig",
+                "frac",
+                "round",
+                "prec",
+                "ft",
+                "in",
+                "m",
+            ]
+        ),
+        ARGUMENT,
+    ),
 )
 @examples(500)
 def test_every_expansion_takes_any_arguments(expansion: Expansion, arguments: list[str], named: dict[str, str]) -> None:
