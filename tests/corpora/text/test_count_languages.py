@@ -44,9 +44,7 @@ def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
 
 def test_the_ledger_counts_what_had_no_table() -> None:
     """Fails where documents that were not judged are not counted, or one of unknown language is judged as another."""
-    korean = (
-        "다리 옆의 오래된 물방앗간은 마을 사람들이 곡식을 빻던 곳이다. 지금은 아무도 살지 않는다. 문은 닫혔다. " * 4
-    )
+    korean = "다리 옆의 물방앗간은 마을 사람들이 곡식을 빻던 곳이다. 지금은 아무도 살지 않는다. 문은 닫혔다. " * 4
     unknown = "qwv zzx vvq rtx plm kkj bnn. " * 20
     texts = [ARTICLES["it"], korean, unknown]
     locators = [Locator(file="a", sha256="0" * 64, stream=0, offset=row, length=1) for row in range(len(texts))]

@@ -34,7 +34,7 @@ _OWN_RATES = {"g/cm3": "lb/cuin", "kg/m3": "lb/cuyd", "kg/L": "lb/USgal", "kg/dm
 _CURRENCY = "$£€¥"
 
 
-class Unit(NamedTuple):
+class MeasureUnit(NamedTuple):
     """A unit of measure. default: the units it is converted to; multiple: before its symbol, such as "million "."""
 
     symbol: str
@@ -44,14 +44,14 @@ class Unit(NamedTuple):
     multiple: str = ""
 
 
-def _read_units() -> dict[str, Unit]:
+def _read_units() -> dict[str, MeasureUnit]:
     """The units of `units.txt`, by all their names."""
     text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
     table, _, names = text.partition("---\n")
-    units = dict[str, Unit]()
+    units = dict[str, MeasureUnit]()
     for dimension, _, rows in (line.partition(": ") for line in table.splitlines() if line[0] != "#"):
         for name, symbol, size, default in (row.split("|") for row in rows.split("; ")):
-            units[name] = Unit(symbol, dimension, float(size), default)
+            units[name] = MeasureUnit(symbol, dimension, float(size), default)
     return units | {name: units[unit] for name, unit in (pair.split("=") for pair in names.split())}
 
 
@@ -69,7 +69,7 @@ _COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "
 
 
 @lru_cache(maxsize=1024)
-def unit_of(name: str) -> Unit | None:
+def unit_of(name: str) -> MeasureUnit | None:
     """The unit of a name, composed where it has to be; None where it is not known.
 
     >>> [unit_of(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], unit_of("parsnip")
@@ -88,7 +88,7 @@ def unit_of(name: str) -> Unit | None:
     return _rate(name) if "/" in name else _prefixed(name)
 
 
-def _prefixed(name: str) -> Unit | None:
+def _prefixed(name: str) -> MeasureUnit | None:
     """A unit with a prefix of SI: "MW", "koilbbl"."""
     for length in (2, 1):
         prefix, base = name[:length], name[length:]
@@ -99,16 +99,16 @@ def _prefixed(name: str) -> Unit | None:
     return None
 
 
-def _rate(name: str) -> Unit | None:
+def _rate(name: str) -> MeasureUnit | None:
     """A unit for each of another: "m3/s", "oilbbl/d", "$/acre"."""
     if name in ("L/100km", "l/100km"):
-        return Unit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
+        return MeasureUnit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
     above, _, below = name.partition("/")
     over = unit_of(below)
     if over is None:
         return None
     if above in ("", "PD", *_CURRENCY):
-        top: Unit | None = Unit("" if above == "PD" else above, "count", 1.0, above)
+        top: MeasureUnit | None = MeasureUnit("" if above == "PD" else above, "count", 1.0, above)
     else:
         top = unit_of(above)
     if top is None:
@@ -116,7 +116,7 @@ def _rate(name: str) -> Unit | None:
     each = below if over.dimension == "time" else over.default.partition(" ")[0]
     default = _OWN_RATES.get(name) or f"{top.default.partition(' ')[0]}/{each}"
     dimension = f"{top.dimension}/{over.dimension}"
-    return Unit(f"{top.symbol}/{_one(over.symbol)}", dimension, top.size / over.size, default, top.multiple)
+    return MeasureUnit(f"{top.symbol}/{_one(over.symbol)}", dimension, top.size / over.size, default, top.multiple)
 
 
 def _parse(text: str) -> tuple[float, int] | None:
@@ -176,14 +176,14 @@ def _output_precision(value: float, precision: int, result: float, kelvin: float
     return max(moved, 1 - math.floor(math.log10(abs(result)) + 1e-9))
 
 
-def _converted(value: float, unit: Unit, target: Unit) -> float:
+def _converted(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
     """A number of a unit as a number of another of its dimension. Consumption by length is the inverse of reach."""
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
     return (value * unit.size + _ZERO.get(unit.symbol, 0.0) - _ZERO.get(target.symbol, 0.0)) / target.size
 
 
-def _in_unit(text: str, unit: Unit, target: Unit, wanted: "_Wanted") -> str:
+def _in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, wanted: "_Wanted") -> str:
     """The number `text` of a unit as a number of another."""
     value, given = _parse(text) or (0.0, 0)
     if unit.dimension == "change":
@@ -246,7 +246,7 @@ def _in_row(numbers: list[str], between: list[str]) -> str:
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
-def _measure(numbers: str, unit: Unit) -> str:
+def _measure(numbers: str, unit: MeasureUnit) -> str:
     """Numbers and their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
     symbol = unit.symbol
     if symbol.startswith(tuple(_CURRENCY)):
@@ -288,11 +288,11 @@ def _compound(number: str, rest: list[str], named: Named) -> str | None:
     return _arranged(given, shown, rest[at + 1 :], named)
 
 
-def _defaults(unit: Unit) -> list[Unit]:
+def _defaults(unit: MeasureUnit) -> list[MeasureUnit]:
     return [target for name in unit.default.split() if (target := unit_of(name)) is not None]
 
 
-def _in_two(numbers: list[str], between: list[str], unit: Unit, pair: tuple[str, str]) -> str:
+def _in_two(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
     """Numbers of a unit in two others: 6 ft 2 in, 10 st 5 lb."""
     large, small = UNITS[pair[0]], UNITS[pair[1]]
     ratio, texts = round(large.size / small.size), list[str]()
@@ -313,7 +313,7 @@ def convert(arguments: list[str], named: Named) -> str:
         return compound
     unit = unit_of(name)
     row = _in_row([shown_number(number) for number in numbers], between)
-    given = _measure(row, unit or Unit(name, "", 0.0, ""))
+    given = _measure(row, unit or MeasureUnit(name, "", 0.0, ""))
     if unit is None or None in map(_parse, numbers):
         return given
     given = _qualified(given, row, unit, rest, named)
@@ -322,7 +322,7 @@ def convert(arguments: list[str], named: Named) -> str:
     return _arranged(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
 
 
-def _qualified(given: str, row: str, unit: Unit, rest: list[str], named: Named) -> str:
+def _qualified(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
     """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
     words = [
@@ -334,7 +334,7 @@ def _qualified(given: str, row: str, unit: Unit, rest: list[str], named: Named) 
     return given + ("" if word.startswith("-") else " ") + word if kind == "mid" else f"{row} {word} {unit.symbol}"
 
 
-def _results(numbers: list[str], between: list[str], unit: Unit, asked: str, wanted: _Wanted) -> list[str]:
+def _results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, wanted: _Wanted) -> list[str]:
     """The measure in the units that are asked for, or in the default ones."""
     if asked in _COMPOUND and UNITS[_COMPOUND[asked][0]].dimension == unit.dimension:
         return [_in_two(numbers, between, unit, _COMPOUND[asked])]

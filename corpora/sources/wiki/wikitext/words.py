@@ -85,8 +85,8 @@ def reading(arguments: list[str], named: Named) -> str:
 
 def life(arguments: list[str], named: Named) -> str:
     """`{{bd|1879年|3月14日|1955年|4月18日}}` of the Chinese Wikipedia: （1879年3月14日－1955年4月18日）."""
-    born, died = ("".join(arguments[at : at + 2]) for at in (0, 2))
-    return f"（{born}－{died}）" if born or died else ""
+    birth, death = ("".join(arguments[at : at + 2]) for at in (0, 2))
+    return f"（{birth}－{death}）" if birth or death else ""
 
 
 def metres(arguments: list[str], named: Named) -> str:

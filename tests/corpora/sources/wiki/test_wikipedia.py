@@ -356,7 +356,7 @@ def test_a_wrong_index_is_refused(tmp_path: Path, lines: bytes) -> None:
 def test_a_wiki_that_holds_no_articles_is_refused(tmp_path: Path) -> None:
     head = HEAD.replace(b"en.wikipedia.org", b"en.wiktionary.org")
     (tmp_path / "d.xml").write_bytes(head + page(1) + FOOT)
-    with pytest.raises(InputError, match=r"d\.xml is a dump of en\.wiktionary\.org, whose pages are entries of a dictionary"):
+    with pytest.raises(InputError, match=r"is a dump of en\.wiktionary\.org, whose pages are entries of a dict"):
         read(WikipediaSource(path=str(tmp_path / "d.xml")))
 
 
