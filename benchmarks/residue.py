@@ -37,6 +37,10 @@ RESIDUE = {
     "attribute": r"\b(?:style|class|align|colspan|rowspan|bgcolor|width) ?= ?[\"'\w]",
     "magic word": r"__[A-Z]+__",
     "external link": r"\[(?:https?:)?//",
+    "code of a unit": r"(?<=[0-9] )(?:[kMG]?oilbbl|USgal|impgal|cuft|sqft|sqmi|cuin|acre\.f\w+|lbft|PD/"
+    r"|e(?:3|6|9|12)[A-Za-z]|[kcm]?m[23]\b(?!\w))",
+    "power of ten as E": r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]+)?[eE][-−+]?[0-9]{1,2}(?= [a-zA-Z])",
+    "variants of Chinese": r"-\{|\}-",
     "file": r"\b(?:File|Image|Datei|Fichier|Archivo):[^ ]+\.(?:jpe?g|png|svg|gif)|\bthumb\|",
 }
 _BEFORE = r"(?:of|from|to|about|around|over|nearly|almost|approximately|than|between|de|von|etwa|rund|unos|environ)"
@@ -52,6 +56,9 @@ HOLES = {
     "word that ends nothing": rf"(?<![\w.'’]){_NEVER_LAST} ?[,.;)](?![\w<>])",
     "life without a date": r"\((?:[^()]{0,80}[ ,;])?(?:born|née?|geboren|nacido|c\.|ca\.|r\.)(?:[),;]| [),;])",
     "range without ends": r"\bbetween and\b|\bfrom to\b|\bentre et\b|\bentre y\b|\bzwischen und\b",
+    "range without its end": r"(?<=[0-9] )(?:to|and|by|±)(?=[.,;)])(?! and)|± ?(?:to|by|and|x|[-–+(])",
+    "density without its area": r"\bdensity (?:of|was|is) (?:about )?[0-9,]*[0-9]{2},?[0-9]{3}"
+    r"(?![0-9,]| ?(?:/|per|people|inhab|persons|kg|g\b))",
     "amount left out": r"\b(?:population|elevation|length|height|depth|total|average) of(?: about| around)? ?[,.;)]",
 }  # fmt: skip
 
@@ -62,17 +69,19 @@ class Findings:
 
     pages: int = 0
     sentences: int = 0
+    words: int = 0
     residue: Counter[str] = field(default_factory=Counter)
     holes: Counter[str] = field(default_factory=Counter)
     shown: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self, show: int) -> Iterator[str]:
         """Yield the figures as text, with up to `show` sentences of each kind."""
-        yield f"{self.pages} pages, {self.sentences} sentences"
+        yield f"{self.pages} pages, {self.sentences} sentences, {self.words} words"
         for title, counts, kinds in (("residue", self.residue, RESIDUE), ("holes", self.holes, HOLES)):
             total = counts.total()
             share = PER * total / max(1, self.sentences)
-            yield f"{title}: {total}, {share:.2f} in {PER:,} sentences"
+            of_words = PER * total / max(1, self.words)
+            yield f"{title}: {total}, {share:.2f} in {PER:,} sentences, {of_words:.2f} in {PER:,} words"
             for kind in kinds:
                 yield f"  {kind:28} {counts[kind]:6}"
                 yield from (f"      {sentence}" for sentence in self.shown.get(kind, [])[:show])
@@ -94,6 +103,7 @@ def find(texts: Iterable[tuple[str, str]], show: int = 20) -> Findings:
     findings = Findings()
     for title, text in texts:
         findings.pages += 1
+        findings.words += len(text.split())
         data = text.encode()
         for begin, end in split_sentences(text):
             findings.sentences += 1

@@ -24,7 +24,7 @@ from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import apply_step
 from corpora.judging.steps.clean import clean_and_count
 from corpora.judging.steps.contamination import meet
-from corpora.judging.steps.language import language_reasons
+from corpora.judging.steps.language import judged_languages, language_reasons
 from corpora.judging.steps.lines import LineSettings, edit_lines
 from corpora.judging.steps.privacy import mask_private
 from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
@@ -32,7 +32,7 @@ from corpora.judging.steps.selection import scores
 from corpora.schema import DOCUMENTS, DROPPED, columns_of, excerpt, keyed_id, record_id, text_bytes
 from corpora.sources.contract import Record, quarantine_place
 from corpora.store.current_record import at_step, each_watched
-from corpora.text.counts.kernels import count
+from corpora.text.counts.languages import count_in, terms_of
 
 Result = TypeVar("Result")
 
@@ -85,17 +85,20 @@ def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: Judg
 
 def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Drop what fails a rule, and note the quality of the others."""
-    counts = count(batch.texts, runs=settings.rules.repetition.enabled)
-    codes = reasons_of(counts, settings.rules)
+    languages = judged_languages(batch.columns["language"], settings.language)
+    counts = count_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
+    codes = reasons_of(counts, settings.rules, languages)
     batch.note("quality", quality_of(counts).tolist())
-    failures = zip(codes.tolist(), details_of(counts, codes), strict=True)
+    batch.figures.update(f"no table of words: {code}" for code in languages if not terms_of(code).stop_words)
+    failures = zip(codes.tolist(), details_of(counts, codes, languages), strict=True)
     batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures])
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Replace personal data."""
     if any(settings.personal_data.kinds):
-        texts, masked = mask_private(batch.texts, settings.personal_data)
+        languages = judged_languages(batch.columns["language"], settings.language)
+        texts, masked = mask_private(batch.texts, settings.personal_data, languages)
         batch.figures.update({f"masked: {kind}": count for kind, count in masked.items()})
         batch.edit("personal data", texts)
 

@@ -81,7 +81,8 @@ def _of_text(step: Callable[[str], object], tokens: tuple[bytes, ...] = ()) -> S
 
 def _rules(texts: pa.Array) -> None:
     counts = count(texts)
-    details_of(counts, reasons_of(counts, RulesSettings()))
+    languages = ["en"] * len(counts.words)
+    details_of(counts, reasons_of(counts, RulesSettings(), languages), languages)
 
 
 def _lines(texts: pa.Array) -> None:

@@ -5,6 +5,7 @@ the answer depends on the text and the settings alone. Cost: CLD2 reads about 30
 `sample_bytes` of a document.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -104,3 +105,14 @@ def _kept(language: str, settings: LanguageSettings) -> bool:
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep
+
+
+def judged_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
+    """By whose measure rules judge documents of these languages: an unknown one counts as English or else the
+    first one, if only some are kept.
+
+    >>> judged_languages(["de", UNKNOWN], LanguageSettings()), judged_languages([UNKNOWN], LanguageSettings(keep=()))
+    (['de', 'en'], ['un'])
+    """
+    unknown = "en" if "en" in settings.keep else (*settings.keep, UNKNOWN)[0]
+    return [unknown if code == UNKNOWN else str(code) for code in codes]

@@ -17,6 +17,7 @@ Cost: 470 MB a second on books; lines that hold such things run at the patterns'
 address is follows the tables of Python's `ipaddress`, which newer versions of Python correct.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,23 +62,23 @@ class PersonalDataSettings:
         return self.email_replacement, self.ip_replacement, self.phone_replacement
 
 
-def mask_text(text: str, settings: PersonalDataSettings) -> tuple[str, dict[str, int]]:
+def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -> tuple[str, dict[str, int]]:
     """The definition: one text with all that is private replaced, and how often each kind was.
 
     >>> mask_text("Write to ann.lee@uni.edu.", PersonalDataSettings(email=True))
     ('Write to email@example.com.', {'email': 1})
     """
     counts: dict[str, int] = {}
-    lines = [_mask_line(line, settings, settings.kinds, counts) for line in text.split("\n")]
+    lines = [_mask_line(line, settings, settings.kinds, counts, language) for line in text.split("\n")]
     return "\n".join(lines), _in_order(counts)
 
 
 def _mask_line(
-    line: str, settings: PersonalDataSettings, kinds: tuple[bool, bool, bool], counts: dict[str, int]
+    line: str, settings: PersonalDataSettings, kinds: tuple[bool, bool, bool], counts: dict[str, int], language: str
 ) -> str:
     """One line masked; what was replaced is added to the counts."""
     pieces, copied = [], 0
-    for start, end, kind in private_spans(line, kinds):
+    for start, end, kind in private_spans(line, kinds, language):
         pieces += [line[copied:start], settings.replacements[kind]]
         copied = end
         counts[KINDS[kind]] = counts.get(KINDS[kind], 0) + 1
@@ -89,8 +90,12 @@ def _in_order(counts: dict[str, int]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS if kind in counts}
 
 
-def mask_private(texts: pa.Array, settings: PersonalDataSettings) -> tuple[pa.Array, dict[str, int]]:
+def mask_private(
+    texts: pa.Array, settings: PersonalDataSettings, languages: Sequence[str] | None = None
+) -> tuple[pa.Array, dict[str, int]]:
     """A large_string column without nulls masked, `mask_text` of every row, and how often each kind was replaced.
+
+    languages: of the rows; None: all are in English
 
     Raises InputError for another type of column or for nulls.
     """
@@ -102,7 +107,8 @@ def mask_private(texts: pa.Array, settings: PersonalDataSettings) -> tuple[pa.Ar
     copied = int(offsets[0])
     for row, start, end, bits in lines:
         kinds = (bool(bits & EMAIL), bool(bits & IP), bool(bits & PHONE))
-        masked = _mask_line(str(data.data[start:end], "utf-8"), settings, kinds, counts).encode()
+        language = languages[row] if languages else "en"
+        masked = _mask_line(str(data.data[start:end], "utf-8"), settings, kinds, counts, language).encode()
         pieces += (data.data[copied:start], masked)
         grown[row + 1] += len(masked) - (end - start)
         copied = end

@@ -12,7 +12,8 @@ above 99.
 
 A telephone number is one of: `+` or `00` and a country code that exists; the forms of North America; of
 Britain, France and Germany with their leading 0; or seven digits and more after "tel", "phone", "fax" and
-such. Seven digits or bare groups of digits without any of these are not taken for one: in books and articles
+such. In a document of another language than English the forms of `_OF_LANGUAGE` are added, and its words for a
+telephone. Seven digits or bare groups of digits without any of these are not taken for one: in books and articles
 they are something else.
 
 Cost: 2 MB a second, so `corpora.judging.steps.private_kernels` finds the lines that are worth it.
@@ -34,15 +35,19 @@ class Span(NamedTuple):
     kind: int
 
 
-def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True)) -> list[Span]:
-    """Return what is to be masked in one line (without line breaks), in order. kinds: which are looked for.
+def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True), language: str = "en") -> list[Span]:
+    """Return what is to be masked in one line (without line breaks), in order.
+
+    kinds:    which are looked for
+    language: of the document
 
     >>> [line[start:end] for line in ("Ask ann@uni.edu or (212) 736-5000.",) for start, end, _ in private_spans(line)]
     ['ann@uni.edu', '(212) 736-5000']
     """
     spans: list[Span] = []
     taken = bytearray(len(line))
-    for kind, (wanted, spans_of) in enumerate(zip(kinds, (_emails, _addresses, _phones), strict=True)):
+    kinds_of = (_emails, _addresses, lambda line: _phones(line, language))
+    for kind, (wanted, spans_of) in enumerate(zip(kinds, kinds_of, strict=True)):
         for start, end in spans_of(line) if wanted else ():
             if taken.find(1, start, end) < 0:
                 taken[start:end] = b"\1" * (end - start)
@@ -138,19 +143,46 @@ _NUMBERS = [
     re.compile(rf"{_BEFORE}00[{_SPACE}]?{_COUNTRY}(?=[{_SPACE}.{_DASH}/(])(?:{_GAP}[0-9]){{7,12}}{_AFTER}"),
     *(re.compile(f"{_BEFORE}{form}{_AFTER}") for form in (*_AMERICAN, *_EUROPEAN)),
 ]
+# Forms that no other number has where the language is written; bare groups of three digits are not among them.
+_OF_LANGUAGE = {
+    language: [re.compile(f"{_BEFORE}{form}{_AFTER}", re.ASCII if language in ("ja", "zh") else 0) for form in forms]
+    for language, forms in {
+        "ru": [
+            rf"8[{_SPACE}{_DASH}]?\([0-9]{{3,4}}\)[{_SPACE}]?[0-9]{{2,3}}(?:[{_SPACE}{_DASH}][0-9]{{2}}){{2}}",
+            rf"8(?:[{_SPACE}{_DASH}][0-9]{{3}}){{2}}(?:[{_SPACE}{_DASH}][0-9]{{2}}){{2}}",
+        ],
+        "ja": [r"0[1-9]-[0-9]{4}-[0-9]{4}", r"0[1-9][0-9]{1,2}-[0-9]{2,4}-[0-9]{3,4}", r"0[1-9]\([0-9]{4}\)[0-9]{4}"],
+        "zh": [r"1[3-9][0-9](?:[0-9]{8}|[- ][0-9]{4}[- ][0-9]{4})", r"\(0[1-9][0-9]{1,2}\)[ ]?[0-9]{7,8}"],
+        "pl": [r"\(?[1-9][0-9]\)?[ ][0-9]{3}[ -][0-9]{2}[ -][0-9]{2}"],
+        "es": [r"[6-9][0-9]{2}[ ][0-9]{2}[ ][0-9]{2}[ ][0-9]{2}"],
+        "it": [r"3[2-9][0-9][ ./-][0-9]{6,7}", r"3[2-9][0-9][ ][0-9]{3}[ ][0-9]{4}"],
+        "nl": [r"0[1-9][0-9]{0,2}[ -][0-9]{3}[ ][0-9]{2}[ ][0-9]{2}", r"06[ -][0-9]{8}"],
+        "pt": [r"\([1-9][0-9]\)[ ]?9?[0-9]{4}-[0-9]{4}"],
+        "ro": [r"0[237][0-9]{2}([ .-])[0-9]{3}\1[0-9]{3}"],
+        "sv": [r"0[1-9][0-9]{0,2}[ ]?-[ ]?[0-9]{2,3}(?:[ ][0-9]{2,3}){1,2}"],
+    }.items()
+}  # fmt: skip
 _CALLED = re.compile(
     r"(?<![^\W_])(?:tele(?:phone|fon[eo]?|fax|copy|copier)|t[ée]l[ée]phone|tel[ée]fono|t[ée]l|phone|fax|facsimile|mobile|cell|pager|whatsapp)"
     rf"(?:[{_SPACE}](?:number|no|nr))?\.?[{_SPACE}]?:?[{_SPACE}]{{0,20}}"
     rf"(?P<number>[+(]?[0-9](?:{_GAP}[0-9]){{6,14}})(?![0-9@%])",
     re.IGNORECASE,
 )
+_CALLED_IN = re.compile(
+    r"(?:(?<![^\W_])(?:telefonnummer|telefoonnummer|mobilnummer|numer|telefoon|telefonie|mobiel|mobilt?|gsm|handy|fon|tfn"
+    r"|kom|cellulare|cell|celular|m[óo]vil|telem[óo]vel|fone|portable|komórka|телефон|тел|моб|факс|сот)|電話(?:番号)?|携帯|電話号碼|电话(?:号码)?"
+    r"|電話號碼|手机(?:号)?|手機(?:號碼)?|传真|傳真|ファックス|ファクス)"
+    rf"\.?[{_SPACE}]?[:\uff1a]?[{_SPACE}]{{0,20}}(?P<number>[+(]?[0-9](?:{_GAP}[0-9]){{6,14}})(?![0-9@%])",
+    re.IGNORECASE,
+)
 _FICTION = re.compile(r"1?[2-9][0-9]{2}55501[0-9]{2}")
 _YEARS = re.compile(r"(?:(?:1[4-9]|20)[0-9]{2}){2,4}")
 
 
-def _phones(line: str) -> _Spans:
+def _phones(line: str, language: str) -> _Spans:
     """Telephone numbers; of two that overlap the first counts."""
-    for pattern in (*_NUMBERS, _CALLED):
+    own = () if language == "en" else (*_OF_LANGUAGE.get(language, ()), _CALLED_IN)
+    for pattern in (*_NUMBERS, _CALLED, *own):
         group = pattern.groupindex.get("number", 0)
         for match in pattern.finditer(line):
             digits = re.sub("[^0-9]", "", match[group])

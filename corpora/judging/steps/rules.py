@@ -1,5 +1,10 @@
 """Quality rules: which documents are dropped for what they look like, each rule named and with its threshold.
 
+Thresholds are set for English, and hold for a document in another language as its table says
+(`corpora.text.counts.languages`): stop words are its own, the mean length of words is measured by its own, words of
+scripts without spaces are runs of characters. What a language has no table for is not judged in it. Shares of lines of
+bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in dots.
+
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
 on the order of additions. What is counted, and where the papers leave a choice, is defined in
@@ -15,8 +20,9 @@ Sources: Rae et al. 2021 (Gopher), appendix A.1.1 and Table A1; Raffel et al. 20
 (mC4), section 3.1; Penedo et al. 2024 (FineWeb), section 3.6.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +30,9 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int16s, Int32s
 from corpora.store.settings import added, check_range
-from corpora.text.counts.definition import STOP_WORDS, Counts, measure
+from corpora.text.counts.definition import STOP_WORDS, Counts
 from corpora.text.counts.kernels import count
+from corpora.text.counts.languages import ENGLISH, Terms, count_in, measure_in, terms_for, terms_of
 
 Verdict = bool | Bools
 
@@ -53,7 +60,7 @@ def _check_bounds(group: str, name: str, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GopherRules:
-    """The quality rules of Gopher. min_stop_words is for English: set it to 0 for other languages."""
+    """The quality rules of Gopher, for English; in other languages stop words and mean lengths are their own."""
 
     enabled: bool = True
     min_words: int = 50
@@ -73,7 +80,10 @@ class GopherRules:
         for name in ("max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"):
             _check_share(f"rules.gopher.{name}", getattr(self, name))
         most = len(STOP_WORDS)
-        remedy = f": it counts different words among {', '.join(STOP_WORDS)}, so it goes from 0 (rule off) to {most}."
+        remedy = (
+            f": it counts different words among {', '.join(STOP_WORDS)}, or those of another language, so it goes "
+            f"from 0 (rule off) to {most}."
+        )
         check_range("rules.gopher.min_stop_words", self.min_stop_words, 0, most, remedy)
 
 
@@ -189,6 +199,7 @@ DETAILS = {
     "fineweb.max_newlines": "{newlines} newlines for {words} words",
 }
 REASONS = ("", *DETAILS)
+OF_LANGUAGE = ("gopher.min_mean_word_length", "gopher.max_mean_word_length", "gopher.min_stop_words")
 KEYS = {  # the settings of the rules that are not called like theirs; a document without a word has none
     "document.empty": "",
     "gopher.max_hash_marks": "gopher.max_symbol_ratio",
@@ -199,11 +210,11 @@ KEYS = {  # the settings of the rules that are not called like theirs; a documen
 OFF = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 1_000}  # no share is over 1
 
 
-def _verdicts(counts: Counts, settings: RulesSettings) -> Iterator[tuple[str, Verdict]]:
+def _verdicts(counts: Counts, settings: RulesSettings, terms: Terms) -> Iterator[tuple[str, Verdict]]:
     """Every enabled rule in order, and whether it is failed."""
     yield "document.empty", counts.words == 0
     if settings.gopher.enabled:
-        yield from _gopher(counts, settings.gopher)
+        yield from _gopher(counts, settings.gopher, terms)
     if settings.repetition.enabled:
         yield from _repetition(counts, settings.repetition)
     if settings.c4.enabled:
@@ -211,25 +222,27 @@ def _verdicts(counts: Counts, settings: RulesSettings) -> Iterator[tuple[str, Ve
             yield "c4.lorem_ipsum", counts.lorem_ipsum > 0
         if settings.c4.drop_curly_braces:
             yield "c4.curly_braces", counts.curly_braces > 0
-        yield "c4.min_sentences", counts.sentences < settings.c4.min_sentences
+        yield "c4.min_sentences", terms.ends & (counts.sentences < settings.c4.min_sentences)
         yield "c4.min_long_lines", counts.long_lines < settings.c4.min_long_lines
     if settings.fineweb.enabled:
-        yield from _fineweb(counts, settings.fineweb)
+        yield from _fineweb(counts, settings.fineweb, terms)
 
 
-def _gopher(counts: Counts, rules: GopherRules) -> Iterator[tuple[str, Verdict]]:
+def _gopher(counts: Counts, rules: GopherRules, terms: Terms) -> Iterator[tuple[str, Verdict]]:
     """Rae et al. 2021, appendix A.1.1, quality filtering."""
     words, lines = counts.words, counts.lines
+    shortest, longest = rules.min_mean_word_length * terms.shortest, rules.max_mean_word_length * terms.longest
+    enough = lines >= terms.least_lines
     yield "gopher.min_words", words < rules.min_words
     yield "gopher.max_words", words > rules.max_words
-    yield "gopher.min_mean_word_length", counts.word_characters < rules.min_mean_word_length * words
-    yield "gopher.max_mean_word_length", counts.word_characters > rules.max_mean_word_length * words
+    yield "gopher.min_mean_word_length", counts.word_characters < shortest * words
+    yield "gopher.max_mean_word_length", counts.word_characters > longest * words
     yield "gopher.max_hash_marks", counts.hash_marks > rules.max_symbol_ratio * words
     yield "gopher.max_ellipses", counts.ellipses > rules.max_symbol_ratio * words
-    yield "gopher.max_bullet_lines", counts.bullet_lines > rules.max_bullet_lines * lines
-    yield "gopher.max_ellipsis_lines", counts.ellipsis_lines > rules.max_ellipsis_lines * lines
+    yield "gopher.max_bullet_lines", enough & (counts.bullet_lines > rules.max_bullet_lines * lines)
+    yield "gopher.max_ellipsis_lines", enough & (counts.ellipsis_lines > rules.max_ellipsis_lines * lines)
     yield "gopher.min_alphabetic_words", counts.alphabetic_words < rules.min_alphabetic_words * words
-    yield "gopher.min_stop_words", counts.stop_words < rules.min_stop_words
+    yield "gopher.min_stop_words", terms.stop_words & (counts.stop_words < rules.min_stop_words)
 
 
 def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
@@ -245,70 +258,81 @@ def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, V
         yield f"repetition.max_{name}", getattr(counts, name) > limit * counts.word_characters
 
 
-def _fineweb(counts: Counts, rules: FineWebRules) -> Iterator[tuple[str, Verdict]]:
+def _fineweb(counts: Counts, rules: FineWebRules, terms: Terms) -> Iterator[tuple[str, Verdict]]:
     """Penedo et al. 2024, section 3.6, and the rule against lists of their code."""
-    yield "fineweb.min_ended_lines", counts.ended_lines < rules.min_ended_lines * counts.lines
+    yield "fineweb.min_ended_lines", terms.ends & (counts.ended_lines < rules.min_ended_lines * counts.lines)
     yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
     repeated, limit = counts.repeated_line_characters, rules.max_repeated_line_characters
     yield "fineweb.max_repeated_line_characters", repeated > limit * counts.line_characters
     yield "fineweb.max_newlines", counts.newlines > rules.max_newlines * counts.words
 
 
-def judge(text: str, settings: RulesSettings) -> str | None:
+def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
     """The first rule a document fails, or None to keep it.
 
     >>> judge("Too short.", RulesSettings())
     'gopher.min_words'
     """
-    return next((name for name, fails in _verdicts(measure(text), settings) if fails), None)
+    return next((name for name, _, fails in explain(text, settings, language) if fails), None)
 
 
-def judge_details(text: str, settings: RulesSettings) -> str | None:
+def judge_details(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
     """The numbers that decided: what goes with the reason in the record of a dropped document.
 
     >>> judge_details("Too short.", RulesSettings())
     '2 words'
     """
-    reason = judge(text, settings)
-    return None if reason is None else DETAILS[reason].format_map(measure(text)._asdict())
+    return next((detail for _, detail, fails in explain(text, settings, language) if fails), None)
 
 
-def explain(text: str, settings: RulesSettings) -> list[tuple[str, str, bool]]:
+def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
     """Every enabled rule in order: its name, what was measured, and whether the document fails it.
 
     >>> explain("Too short.", RulesSettings())[1]
     ('gopher.min_words', '2 words', True)
     """
-    counts = measure(text)
+    counts = measure_in(text, language)
     measured = counts._asdict()
-    return [(name, DETAILS[name].format_map(measured), bool(fails)) for name, fails in _verdicts(counts, settings)]
+    verdicts = _verdicts(counts, settings, terms_of(language))
+    return [(name, _detail(name, measured, language), bool(fails)) for name, fails in verdicts]
 
 
-def reasons(texts: pa.Array, settings: RulesSettings) -> Int16s:
-    """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it."""
-    return reasons_of(count(texts, runs=settings.repetition.enabled), settings)
+def _detail(reason: str, measured: dict[str, Any], language: str) -> str:
+    """The numbers that decide a rule, and for its words a language other than English."""
+    detail = DETAILS[reason].format_map(measured)
+    return f"{detail} ({language})" if language != ENGLISH and reason in OF_LANGUAGE else detail
 
 
-def reasons_of(counts: Counts, settings: RulesSettings) -> Int16s:
-    """The reasons of rows that were counted before."""
+def reasons(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
+    """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it.
+
+    languages: of the rows; None: all are in English
+    """
+    languages = languages or [ENGLISH] * len(texts)
+    return reasons_of(count_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
+
+
+def reasons_of(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
+    """The reasons of rows in some languages that were counted before."""
     codes = np.zeros(np.size(counts.words), np.int16)
-    for name, fails in _verdicts(counts, settings):
+    for name, fails in _verdicts(counts, settings, terms_for(languages)):
         codes[(codes == 0) & fails] = REASONS.index(name)
     return codes
 
 
-def details_of(counts: Counts, codes: Int16s) -> list[str]:
+def details_of(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
     """The numbers that decided, for every row that fails a rule: `judge_details`; "" for the others."""
     columns = counts._asdict()
     return [
-        DETAILS[REASONS[code]].format_map({name: column[row] for name, column in columns.items()}) if code else ""
+        _detail(REASONS[code], {name: column[row] for name, column in columns.items()}, languages[row]) if code else ""
         for row, code in enumerate(codes.tolist())
     ]
 
 
-def failures(texts: pa.Array, settings: RulesSettings) -> dict[str, Bools]:
+def failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
     """By rule, which rows of a large_string column without nulls fail it, whatever other rules say of them."""
-    verdicts = _verdicts(count(texts, runs=settings.repetition.enabled), settings)
+    counts = count_in(texts, languages, runs=settings.repetition.enabled)
+    verdicts = _verdicts(counts, settings, terms_for(languages))
     return {name: np.asarray(fails, np.bool_) for name, fails in verdicts}
 
 

@@ -34,10 +34,10 @@ OPENING = re.compile(
     r"leave a|copyright|all rights|©|posted|published|updated|last (?:updated|modified)|by\b|from\b|tags?\b|topics?|"
     r"categor\w*|source|print|email|tweet|facebook|newsletter|get (?:the|our)|join|download|contact|about|view|"
     r"continue|reporting by|editing by|also\b|mehr|lesen|weiter|czytaj|więcej|zobacz|leggi|mire|lee\b|lees|"
-    r"ver m[aá]s|veja|voir|articles?\b|artikel|teilen|drucken|kommentare?|kontakt|impressum|datenschutz|quelle|autor|von\b|par\b|"
-    r"por\b|auch interessant|anzeige|foto|bild|lire|à lire|photos?|partager|leia|lea|fotos?|log ?in|register|sponsored|"
-    r"don't miss|trending|popular|top stories|next|previous|this (?:article|story|content)|we use|cookie|support|"
-    r"donate|story continues|skip|back to|follow us|read:|more:)\b",
+    r"ver m[aá]s|veja|voir|articles?\b|artikel|teilen|drucken|kommentare?|kontakt|impressum|datenschutz|quelle|autor|"
+    r"von\b|par\b|por\b|auch interessant|anzeige|foto|bild|lire|à lire|photos?|partager|leia|lea|fotos?|log ?in|"
+    r"register|sponsored|don't miss|trending|popular|top stories|next|previous|this (?:article|story|content)|we use|"
+    r"cookie|support|donate|story continues|skip|back to|follow us|read:|more:)\b",
     re.IGNORECASE,
 )
 TERMINAL = frozenset(".!?\u2026\u3002\uff01\uff1f:;,\"\u201d\u00bb\u2019')]")

@@ -70,6 +70,14 @@ class SiteInfo:
         """Names, in lower case, of the namespaces whose links show nothing."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
+    @property
+    def wiki(self) -> str:
+        """The language's code in the wiki's address: "fr" of fr.wikipedia.org; "en" where it names none."""
+        host = re.match(
+            r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
+        )
+        return host[1].lower() if host else "en"
+
     def namespace_of(self, title: str) -> int:
         """Namespace by the prefix of a title, for exports that do not give its number."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0

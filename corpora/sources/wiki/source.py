@@ -85,6 +85,14 @@ BY_SA_HOSTS = (
     "wikiversity.org",
     "wikivoyage.org",
 )
+NO_ARTICLES = {
+    "wiktionary": "entries of a dictionary",
+    "wikidata": "records of data",
+    "commons.wikimedia": "descriptions of files",
+    "species.wikimedia": "records of species",
+    "wikifunctions": "functions",
+}
+OTHER_PROJECTS = re.compile(rf"[\w.-]*?\b({'|'.join(map(re.escape, NO_ARTICLES))})\.org", re.IGNORECASE)
 LICENSES = (("2023-06-07", "CC BY-SA 4.0"), ("2009-06-15", "CC BY-SA 3.0"), ("", "GFDL"))
 ADDRESS = re.compile(r"(?:https?:)?//([\w.-]+)", re.IGNORECASE)
 URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a page
@@ -174,7 +182,9 @@ class WikipediaSource:
 
     def wikitext(self, site: SiteInfo) -> WikitextSettings:
         """Return the settings by which the pages of a wiki are read."""
-        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden)
+        return WikitextSettings(
+            math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=site.wiki
+        )
 
     def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
         """Turn a page's bytes into an article's prose, or a drop."""
@@ -194,7 +204,7 @@ class WikipediaSource:
             parsed = parse_page(page.data)
         except BadRecord as error:
             return damaged(locator, page.data, error)
-        kind = page_kind(parsed)
+        kind = page_kind(parsed, site.wiki)
         drop_reason = self._judge(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * EXCERPT_CHARACTERS], None
         if drop_reason is None:
@@ -328,6 +338,12 @@ def read_site(path: str, sha256: str) -> SiteInfo:
             f"{path} is no MediaWiki dump: its first {len(head)} bytes hold neither <mediawiki nor <page>. "
             "Set `path` to a file of pages-articles XML."
         )
+    if project := OTHER_PROJECTS.search(site.base or ""):
+        raise InputError(
+            f"{path} is a dump of {project[0]}, whose pages are {NO_ARTICLES[project[1].lower()]}, not articles: "
+            "read as such, they would leave scraps of templates. Set `path` to a dump of a Wikipedia, or write the "
+            'texts to files and read them with a source of kind "files".'
+        )
     return replace(site, utf16=utf16)
 
 
@@ -362,11 +378,11 @@ def _streams(path: str, sha256: str) -> tuple[int, ...]:
     return tuple(find_streams(raw_path(path)))
 
 
-def page_kind(page: WikiPage) -> str:
+def page_kind(page: WikiPage, wiki: str = "en") -> str:
     """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
-    if is_disambiguation(page.wikitext, page.title):
+    if is_disambiguation(page.wikitext, page.title, wiki):
         return "disambiguation"
     if is_list(page.title):
         return "list"

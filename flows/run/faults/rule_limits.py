@@ -23,6 +23,7 @@ from corpora.judging.documents import RuleOverLimit, check_damage, rules_over_li
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
+from corpora.judging.steps.language import detect, judged_languages
 from corpora.judging.steps.rules import failures, switched_off
 from corpora.schema import DROPPED, dropped_rows
 from corpora.sources.contract import RawFile, Record
@@ -151,7 +152,9 @@ def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[Ru
     """Find the rules that drop little only because those before them drop much, by a look at some documents."""
     texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
-    failed = failures(texts, source.entry.documents.rules) if len(texts) else {}
+    settings = source.entry.documents
+    languages = judged_languages(detect(texts, settings.language), settings.language)
+    failed = failures(texts, settings.rules, languages) if len(texts) else {}
     counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in reported}
     return [
         RuleOverLimit(

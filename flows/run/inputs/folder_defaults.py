@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
 from corpora.judging.steps.rules import failures, switched_off
 from corpora.sources.contract import RawFile, Record, Source, readable, unhashed_files
 from flows.recipes.guesses.fields import guess_new, with_names, without_text
@@ -142,10 +142,11 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     whole = replace(settings, language=replace(settings.language, keep=()))
     texts = texts_before_rules(records, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
-    if others := _other_languages(texts, settings.language):
+    codes = detect(texts, settings.language)
+    if others := _other_languages(codes, settings.language):
         tables = merged_tables(tables, {"language": {"keep": []}})
         why.append(f"languages: {others}: all languages are kept")
-    off = _too_strict(texts, settings)
+    off = _too_strict(texts, judged_languages(codes, (whole if others else settings).language), settings)
     for key, (value, _) in off.items():
         tables = merged_tables(tables, {"rules": _nested(key, value)})
     if off:
@@ -156,20 +157,20 @@ def _by_judging(records: Sequence[Record], settings: DocumentsSettings, fitted: 
     return replace(fitted, why=tuple(why), tables=tables)
 
 
-def _other_languages(texts: pa.Array, settings: LanguageSettings) -> str:
+def _other_languages(codes: Sequence[str], settings: LanguageSettings) -> str:
     """Name the languages of texts, if more than a few texts are in languages that are not kept; else ""."""
-    counts = Counter(detect(texts, settings)) if settings.keep else Counter[str]()
+    counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
-    if dropped <= OTHER_LANGUAGES * len(texts):
+    if dropped <= OTHER_LANGUAGES * len(codes):
         return ""
     named = [(code, count) for code, count in counts.most_common() if code != UNKNOWN]
-    return ", ".join(f"{code} {count / len(texts):.0%}" for code, count in named[:3])
+    return ", ".join(f"{code} {count / len(codes):.0%}" for code, count in named[:3])
 
 
-def _too_strict(texts: pa.Array, settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
+def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
     """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
     off_values: dict[str, tuple[Any, float]] = {}
-    for reason, rows in (failures(texts, settings.rules) if len(texts) else {}).items():
+    for reason, rows in (failures(texts, settings.rules, languages) if len(texts) else {}).items():
         share, off = float(rows.mean()), switched_off(reason)
         if share > MOST_DROPPED and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))

@@ -30,7 +30,7 @@ from corpora.judging.steps.rules import (
 )
 from corpora.store.settings import settings_json
 from corpora.text.counts.definition import measure
-from corpora.text.counts.kernels import count
+from corpora.text.counts.languages import count_in
 
 OFF = RulesSettings(
     gopher=GopherRules(enabled=False), repetition=RepetitionRules(enabled=False), c4=C4Rules(enabled=False)
@@ -44,14 +44,37 @@ PROSE = (
     "was not to be trusted after dark."
 )
 WORDS = ["the", "The", "of,", "(and)", "lorem", "Lorem", "ipsum", "ipsum.", "7", "é", "日本。", "！", "x" * 9]
-MARKS = ["#", "##", "...", "..", "....", "…", ".", "?”", "'", '"', ")", "{", "}", "-", "•", "*", "\x01"]
+MARKS = [
+    "।",
+    "の",
+    "กข",
+    "……",
+    "#",
+    "##",
+    "...",
+    "..",
+    "....",
+    "…",
+    ".",
+    "?”",
+    "'",
+    '"',
+    ")",
+    "{",
+    "}",
+    "-",
+    "•",
+    "*",
+    "\x01",
+]
 PIECES = st.sampled_from([*WORDS, *MARKS, " ", "  ", "\n", "\n\n", "\n \n", "\t"])
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join), st.lists(PIECES, max_size=40).map(" ".join))
+LANGUAGES = st.sampled_from(["en", "de", "ja", "th", "hi", "un"])
 
 
 @settings(deadline=None)
-@given(st.lists(TEXTS, max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
-def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, share: float, on: bool) -> None:
+@given(st.lists(st.tuples(TEXTS, LANGUAGES), max_size=4), st.integers(0, 20), st.floats(0, 1), st.booleans())
+def test_the_column_of_reasons_is_the_definition(rows: list[tuple[str, str]], few: int, share: float, on: bool) -> None:
     rules = RulesSettings(
         gopher=GopherRules(enabled=on, min_words=few, max_words=20, max_symbol_ratio=share, min_stop_words=few % 3),
         repetition=RepetitionRules(
@@ -60,10 +83,12 @@ def test_the_column_of_reasons_is_the_definition(texts: list[str], few: int, sha
         c4=C4Rules(min_sentences=few % 3, drop_curly_braces=on, min_long_lines=few % 2),
         fineweb=FineWebRules(enabled=on, max_short_lines=share),
     )
-    expected = [judge(text, rules) for text in texts]
-    assert [REASONS[code] or None for code in reasons(column(texts), rules)] == expected
-    counts = count(column(texts))
-    assert details_of(counts, reasons_of(counts, rules)) == [judge_details(text, rules) or "" for text in texts]
+    expected = [judge(text, rules, language) for text, language in rows]
+    texts, languages = column([text for text, _ in rows]), [language for _, language in rows]
+    assert [REASONS[code] or None for code in reasons(texts, rules, languages)] == expected
+    counts = count_in(texts, languages)
+    details = details_of(counts, reasons_of(counts, rules, languages), languages)
+    assert details == [judge_details(text, rules, language) or "" for text, language in rows]
 
 
 SPOILT = {

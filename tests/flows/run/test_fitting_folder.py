@@ -50,7 +50,7 @@ def run(recipe: Recipe) -> int:
     [
         (TICKETS, "short texts (half of them have 14 words or fewer): rules of the template `tickets`"),
         (GERMAN, "languages: de 100%: all languages are kept"),
-        (JAPANESE, "gopher.max_mean_word_length"),
+        (JAPANESE, "languages: ja 100%"),
         (HINDI, "languages: hi 100%"),
         (LOG_LINES, "rules switched off that would drop much: gopher.min_stop_words (100% of them)"),
         (LISTS, "gopher.max_bullet_lines (100% of them)"),

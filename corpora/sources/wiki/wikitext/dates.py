@@ -14,6 +14,50 @@ _ISO_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
+_MONTHS_OF = {
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+    "pl": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
+    "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+    "ro": "ianuarie februarie martie aprilie mai iunie iulie august septembrie octombrie noiembrie decembrie",
+    "sv": "januari februari mars april maj juni juli augusti september oktober november december",
+}
+_OF = {"es": " de ", "pt": " de "}  # between day, month and year
+_AFTER_DAY = {"de": "."}
+_ENGLISH = re.compile(
+    rf"(?:(?P<day>[0-9]{{1,2}}) )?(?P<month>{'|'.join(_MONTHS)})(?: (?P<later>[0-9]{{1,2}}),)? (?P<year>[0-9]{{1,4}})"
+)
+_AGE = re.compile(r" \(aged [0-9]+\)|^As of |^as of ")
+
+
+def in_language(text: str, wiki: str) -> str:
+    """A text with its English dates in the words of a wiki.
+
+    >>> in_language("January 2, 1950", "es"), in_language("May 1950", "de"), in_language("2 May 1950", "ja")
+    ('2 de enero de 1950', 'Mai 1950', '1950年5月2日')
+    """
+
+    def local(match: re.Match[str]) -> str:
+        day, month = match["day"] or match["later"] or "", _MONTHS.index(match["month"])
+        if wiki in ("ja", "zh"):
+            return f"{match['year']}年{month + 1}月" + (f"{day}日" if day else "")
+        if wiki not in _MONTHS_OF:
+            return match[0]
+        parts = [day and day + _AFTER_DAY.get(wiki, ""), _MONTHS_OF[wiki].split()[month], match["year"]]
+        return _OF.get(wiki, " ").join(part for part in parts if part)
+
+    return _ENGLISH.sub(local, _AGE.sub("", text))
+
+
+def day_first(arguments: list[str], named: Named) -> str:
+    """`{{JULGREGDATUM|10|4|1586}}` of the German Wikipedia, in figures: 10.4.1586."""
+    return ".".join(map(str, _numbers(arguments[:3])))
+
+
 def _is_yes(word: str | None) -> bool:
     return word is not None and word.lower() in ("y", "yes", "1", "true", "on", "dmy")
 

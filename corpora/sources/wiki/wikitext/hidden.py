@@ -26,6 +26,12 @@ DROPPED_SECTIONS = frozenset(
         "|литература|см. также|источники|бележки|външни препратки|вижте също|bronnen|externe links|zie ook"
         "|verwysings|eksterne skakels|bronne|przypisy|linki zewnętrzne|zobacz też|脚注|関連項目|外部リンク"
         "|参考文献|参考资料|外部链接|参见"
+        "|fonti|riferimenti|referenties|noten|voetnoten|literatuur|externe link"
+        "|bronnen, noten en/of referenties|uwagi|źródła|notas e referências|fontes|leitura adicional"
+        "|bibliografie|referințe|legături externe|vezi și|note bibliografice|lectură suplimentară"
+        "|комментарии|библиография|referenser|källor|noter|externa länkar|se även|litteratur|fotnoter"
+        "|vidare läsning|anmärkningar|注釈|出典|注|參考文獻|參考資料|外部連結|參見|注释|註釋|延伸阅读"
+        "|延伸閱讀|相关条目|相關條目|腳註|fußnoten|nachweise|notes|liens internes|notas y referencias"
     ).split("|")
 )
 

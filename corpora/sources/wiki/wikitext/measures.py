@@ -1,88 +1,161 @@
-"""Templates that write measures: `{{convert|12|km|mi}}` and `{{height|ft=6|in=2}}`.
+"""Templates that write measures: `{{convert|12|km|mi}}`, `{{height|ft=6|in=2}}` and `{{pop density|500|2|km2}}`.
 
 Promise: the measure as given is always kept; the converted one is next to it where both units are known,
-rounded as the template rounds it. What is not a number, or a unit not in the table, converts nothing.
+rounded as the template rounds it. Units may have prefixes of SI ("GW"), powers of ten ("e6km2") and rates ("m3/s").
+What is not a number, or a unit not known here, converts nothing.
 
 Source: the documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
 """
-# ruff: noqa: RUF001 - the tables hold dashes and signs that resemble ASCII
+# ruff: noqa: RUF001, RUF002 - the tables hold dashes and signs that resemble ASCII
 
 import math
 import re
+from fractions import Fraction
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import Named, first, grouped
+from corpora.sources.wiki.wikitext.arguments import Named, first, grouped, raised
 
-_NUMBER = re.compile(r"([-−+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})(?:\.([0-9]{1,10}))?")
-_FRACTION = re.compile(r"([-−]?)(?:([0-9]{1,9})[ +])?([0-9]{1,9})[/⁄]([1-9][0-9]{0,8})")
-_RANGE = re.compile(r"([-−]?[0-9][0-9,.]*)\s*(-|–|to|and)\s*([-−]?[0-9][0-9,.]*)")
-# symbol, dimension, size in the dimension's own measure, unit converted to by default
-_UNIT_TABLE = """
-km|km|length|1000|mi; m|m|length|1|ft; cm|cm|length|.01|in; mm|mm|length|.001|in; mi|mi|length|1609.344|km
-ft|ft|length|.3048|m; in|in|length|.0254|mm; yd|yd|length|.9144|m
-nmi|nmi|length|1852|km; um|μm|length|1e-6|in; fathom|fathoms|length|1.8288|m
-furlong|furlongs|length|201.168|m; ly|ly|length|9.4607304725808e15|pc; pc|pc|length|3.0856775814914e16|ly
-au|AU|length|149597870700|km; km2|km²|area|1e6|sqmi; sqkm|km²|area|1e6|sqmi; m2|m²|area|1|sqft
-cm2|cm²|area|1e-4|sqin; ha|ha|area|1e4|acre; acre|acres|area|4046.8564224|ha
-acres|acres|area|4046.8564224|ha; sqmi|sq mi|area|2589988.110336|km2; sqft|sq ft|area|.09290304|m2
-sqyd|sq yd|area|.83612736|m2; sqin|sq in|area|.00064516|cm2; kg|kg|mass|1|lb; g|g|mass|.001|oz
-mg|mg|mass|1e-6|gr; lb|lb|mass|.45359237|kg; oz|oz|mass|.028349523125|g
-t|t|mass|1000|LT; tonne|t|mass|1000|LT; MT|t|mass|1000|LT; gr|gr|mass|6.479891e-5|g
-LT|long tons|mass|1016.0469088|t; ST|short tons|mass|907.18474|t; st|st|mass|6.35029318|kg
-L|L|volume|.001|USgal; l|L|volume|.001|USgal; ml|ml|volume|1e-6|USoz; mL|ml|volume|1e-6|USoz
-m3|m³|volume|1|cuft; km3|km³|volume|1e9|cumi; cm3|cm³|volume|1e-6|cuin; cc|cc|volume|1e-6|cuin
-cuft|cu ft|volume|.028316846592|m3; cuyd|cu yd|volume|.764554857984|m3; cuin|cu in|volume|1.6387064e-5|cm3
-cumi|cu mi|volume|4168181825.44058|km3; acre.ft|acre⋅ft|volume|1233.48183754752|m3
-USgal|US gal|volume|.003785411784|L; usgal|US gal|volume|.003785411784|L; impgal|imp gal|volume|.00454609|L
-USoz|US fl oz|volume|2.95735295625e-5|ml; oilbbl|bbl|volume|.158987294928|m3
-bbl|bbl|volume|.158987294928|m3; km/h|km/h|speed|.277777777777778|mph
-mph|mph|speed|.44704|km/h; m/s|m/s|speed|1|ft/s; ft/s|ft/s|speed|.3048|m/s
-kn|kn|speed|.514444444444444|km/h; knot|kn|speed|.514444444444444|km/h; km/s|km/s|speed|1000|mi/s
-mi/s|mi/s|speed|1609.344|km/s; kW|kW|power|1000|hp; W|W|power|1|hp; MW|MW|power|1e6|hp
-hp|hp|power|745.69987158227|kW; bhp|bhp|power|745.69987158227|kW; PS|PS|power|735.49875|kW
-shp|shp|power|745.69987158227|kW; kPa|kPa|pressure|1000|psi; MPa|MPa|pressure|1e6|psi
-hPa|hPa|pressure|100|inHg; Pa|Pa|pressure|1|psi; psi|psi|pressure|6894.757293168|kPa
-bar|bar|pressure|1e5|psi; atm|atm|pressure|101325|kPa; mbar|mbar|pressure|100|inHg
-inHg|inHg|pressure|3386.389|hPa; mmHg|mmHg|pressure|133.322387415|kPa; J|J|energy|1|cal
-kJ|kJ|energy|1000|kcal; cal|cal|energy|4.184|J; kcal|kcal|energy|4184|kJ; MJ|MJ|energy|1e6|kWh
-kWh|kWh|energy|3.6e6|MJ; Nm|N⋅m|torque|1|lbft; N.m|N⋅m|torque|1|lbft; lbft|lb⋅ft|torque|1.3558179483314|Nm
-/km2|/km²|density|1e-6|/sqmi; /sqmi|/sq mi|density|3.8610215854245e-7|/km2
-PD/sqmi|/sq mi|density|3.8610215854245e-7|/km2; PD/km2|/km²|density|1e-6|/sqmi; kN|kN|force|1000|lbf
-N|N|force|1|lbf; lbf|lbf|force|4.4482216152605|N; C|°C|temperature|1|F; F|°F|temperature|.555555555555556|C
-K|K|temperature|1|C
-"""
-_OTHER_NAMES = "°C=C °F=F NM=nmi mile=mi miles=mi foot=ft feet=ft inch=in metre=m metres=m lbs=lb kph=km/h"
-UNITS = {
-    row[0].strip(): (row[1], row[2], float(row[3]), row[4].strip())
-    for row in (unit.split("|") for line in _UNIT_TABLE.split("\n") if line for unit in line.split(";"))
-}
-UNITS |= {name: UNITS[unit] for name, unit in (pair.split("=") for pair in _OTHER_NAMES.split())}
-_ZERO = {"C": 273.15, "°C": 273.15, "F": 459.67 * 5 / 9, "°F": 459.67 * 5 / 9}  # zero of the scale, in K
+_NUMBER = re.compile(
+    r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?"
+)
+_FRACTION = re.compile(r"([-−]?)(?:([0-9]{1,9})(?:[ +]|(?=½)))?(?:([0-9]{1,9})(?:/{1,2}|⁄)([1-9][0-9]{0,8}))")
+_RANGE = re.compile(r"([-−]?[0-9][0-9,.]*)\s*(-|–|to|and|x|×)\s*([-−]?[0-9][0-9,.]*)")
+_PREFIXES = {
+    "Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3, "h": 2, "da": 1, "d": -1, "c": -2, "m": -3,
+    "u": -6, "µ": -6, "μ": -6, "n": -9, "p": -12, "f": -15,
+}  # fmt: skip
+_PREFIXABLE = frozenset(
+    "m g t ly L l W J eV Hz Pa bar N cal Wh oilbbl bbl m2 m3 byte bit s K N.m pc BTU tTNT yr".split()
+)
+_MULTIPLES = {"3": "thousand", "6": "million", "9": "billion", "12": "trillion", "15": "quadrillion"}
+_OWN_RATES = {"g/cm3": "lb/cuin", "kg/m3": "lb/cuyd", "kg/L": "lb/USgal", "kg/dm3": "lb/cuin", "kg/cm3": "lb/cuin"}
+_CURRENCY = "$£€¥"
+
+
+class MeasureUnit(NamedTuple):
+    """A unit of measure. default: the units it is converted to; multiple: before its symbol, such as "million "."""
+
+    symbol: str
+    dimension: str
+    size: float
+    default: str
+    multiple: str = ""
+
+
+def _read_units() -> dict[str, MeasureUnit]:
+    """The units of `units.txt`, by all their names."""
+    text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
+    table, _, names = text.partition("---\n")
+    units = dict[str, MeasureUnit]()
+    for dimension, _, rows in (line.partition(": ") for line in table.splitlines() if line[0] != "#"):
+        for name, symbol, size, default in (row.split("|") for row in rows.split("; ")):
+            units[name] = MeasureUnit(symbol, dimension, float(size), default)
+    return units | {name: units[unit] for name, unit in (pair.split("=") for pair in names.split())}
+
+
+UNITS = _read_units()
+_ZERO = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
 _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
     "by": " × ", "+/-": " ± ", "±": " ± ", "to(-)": " to ", "and(-)": " and ", "xx": " × ", "&": " and ",
+    "+": " + ", ",": ", ", ", and": ", and ", ", or": ", or ", "to about": " to about ", "through": " through ",
+    "till": " till ", "until": " until ", "and(–)": " and ", "to(–)": " to ", "or(-)": " or ", "/": "/",
+    "between": " and ", ";": "; ", "&ndash;": "–", "&minus;": "−", "and to": " and to ", ", to": ", to ", "x(-)": " × ",
 }  # fmt: skip
+LONGEST_NAME = 40  # of a unit
+_COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
+
+
+@lru_cache(maxsize=1024)
+def unit_of(name: str) -> MeasureUnit | None:
+    """The unit of a name, composed where it has to be; None where it is not known.
+
+    >>> [unit_of(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], unit_of("parsnip")
+    (['GW', 'kbbl/d', 'kg/m³'], None)
+    """
+    name = name.replace(" ", "_")
+    if name in UNITS or len(name) > LONGEST_NAME:
+        return UNITS.get(name)
+    if match := re.fullmatch("e(3|6|9|12|15)(.+)", name):
+        base = unit_of(match[2])
+        return base and base._replace(
+            size=base.size * 10.0 ** int(match[1]),
+            default=" ".join(f"e{match[1]}{unit}" for unit in base.default.split()),
+            multiple=f"{_MULTIPLES[match[1]]} ",
+        )
+    return _rate(name) if "/" in name else _prefixed(name)
+
+
+def _prefixed(name: str) -> MeasureUnit | None:
+    """A unit with a prefix of SI: "MW", "koilbbl"."""
+    for length in (2, 1):
+        prefix, base = name[:length], name[length:]
+        if prefix in _PREFIXES and base in _PREFIXABLE:
+            unit, power = UNITS[base], int(base[-1]) if base[-1] in "23" else 1
+            size = unit.size * 10.0 ** (_PREFIXES[prefix] * power)
+            return unit._replace(symbol=("μ" if prefix in "uµ" else prefix) + unit.symbol, size=size)
+    return None
+
+
+def _rate(name: str) -> MeasureUnit | None:
+    """A unit for each of another: "m3/s", "oilbbl/d", "$/acre"."""
+    if name in ("L/100km", "l/100km"):
+        return MeasureUnit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
+    above, _, below = name.partition("/")
+    over = unit_of(below)
+    if over is None:
+        return None
+    if above in ("", "PD", *_CURRENCY):
+        top: MeasureUnit | None = MeasureUnit("" if above == "PD" else above, "count", 1.0, above)
+    else:
+        top = unit_of(above)
+    if top is None:
+        return None
+    each = below if over.dimension == "time" else over.default.partition(" ")[0]
+    default = _OWN_RATES.get(name) or f"{top.default.partition(' ')[0]}/{each}"
+    dimension = f"{top.dimension}/{over.dimension}"
+    return MeasureUnit(f"{top.symbol}/{_one(over.symbol)}", dimension, top.size / over.size, default, top.multiple)
 
 
 def _parse(text: str) -> tuple[float, int] | None:
     """The number a text writes and its precision (decimals; negative for trailing zeros), None if it is none.
 
-    >>> _parse("1,200"), _parse("3.50"), _parse("1+1/2")
-    ((1200.0, -2), (3.5, 2), (1.5, 1))
+    >>> _parse("1,200"), _parse("3.50"), _parse("1+1/2"), _parse("1.5e6")
+    ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
     """
     text = text.strip()
-    if match := _NUMBER.fullmatch(text):
+    if (match := _NUMBER.fullmatch(text)) and (match[2] or match[3]):
         sign, whole, decimals = match[1], match[2].replace(",", ""), match[3]
         precision = len(decimals) if decimals else len(whole.rstrip("0")) - len(whole)
-        value = float(f"{whole}.{decimals or 0}")
-        return (value if sign in ("", "+") else -value), precision
+        power = int((match[4] or "0").replace("−", "-"))
+        value = float(f"{whole or 0}.{decimals or 0}e{power}")
+        return (value if sign in ("", "+") else -value), precision - power
     if match := _FRACTION.fullmatch(text):
         value = int(match[2] or 0) + int(match[3]) / int(match[4])
         return (-value if match[1] else value), max(1, math.ceil(math.log10(int(match[4]) + 1)))
     return None
 
 
+def shown_number(text: str) -> str:
+    """A number as a template shows it: commas between thousands, a power of ten raised, a space before a fraction.
+
+    >>> shown_number("12345"), shown_number("1.5e6"), shown_number("1+1/2")
+    ('12,345', '1.5×10⁶', '1 1/2')
+    """
+    if match := re.fullmatch(r"([^eE]*[0-9.])[eE]([-−+]?[0-9]{1,2})", text):
+        return f"{grouped(match[1])}×10{raised(match[2].removeprefix('+'))}"
+    text = re.sub(r"(?<=[0-9])\+", " ", text.replace("//", "/")).strip()
+    return grouped(f"0{text}" if text.startswith(".") else text)
+
+
 def _rounded(value: float, precision: int) -> str:
     """`value` rounded half up to `precision` decimals (negative: tens, hundreds), with commas."""
+    if value and precision > 9:
+        power = math.floor(math.log10(abs(value)))
+        places = min(9, max(0, precision + power))
+        return _rounded(value / 10.0**power, places) + (f"×10{raised(str(power))}" if power else "")
     scale = 10.0**precision
     rounded = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
     return f"{rounded + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
@@ -103,19 +176,58 @@ def _output_precision(value: float, precision: int, result: float, kelvin: float
     return max(moved, 1 - math.floor(math.log10(abs(result)) + 1e-9))
 
 
-def _in_unit(text: str, unit: str, target: str, precision: int | None) -> str:
-    """The number `text` of `unit` as a number of `target`, both known and of one dimension."""
+def _converted(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
+    """A number of a unit as a number of another of its dimension. Consumption by length is the inverse of reach."""
+    if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
+        return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
+    return (value * unit.size + _ZERO.get(unit.symbol, 0.0) - _ZERO.get(target.symbol, 0.0)) / target.size
+
+
+def _in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, wanted: "_Wanted") -> str:
+    """The number `text` of a unit as a number of another."""
     value, given = _parse(text) or (0.0, 0)
-    size = value * UNITS[unit][2] + _ZERO.get(unit, 0.0)
-    result = (size - _ZERO.get(target, 0.0)) / UNITS[target][2]
-    kelvin = abs(size) if UNITS[unit][1] == "temperature" else None
-    places = _output_precision(value, given, result, kelvin) if precision is None else precision
-    return _rounded(result, places)
+    if unit.dimension == "change":
+        result = value * unit.size / target.size
+    else:
+        result = _converted(value, unit, target)
+    kelvin = abs(value * unit.size + _ZERO.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
+    if wanted.denominator:
+        return _as_fraction(result, wanted.denominator)
+    if wanted.step:
+        return f"{math.floor(result / wanted.step + 0.5) * wanted.step:,.10g}".replace("-", "−")
+    if wanted.figures:
+        return _rounded(result, wanted.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
+    return _rounded(result, _output_precision(value, given, result, kelvin) if wanted.digits is None else wanted.digits)
 
 
-def _feet_and_inches(metres: float) -> str:
-    inches = math.floor(metres / 0.0254 + 0.5)
-    return f"{inches // 12} ft {inches % 12} in"
+def _as_fraction(value: float, denominator: int) -> str:
+    """A number in fractions of a denominator: 2 3/8."""
+    whole, rest = divmod(math.floor(abs(value) * denominator + 0.5), denominator)
+    part = Fraction(rest, denominator)
+    parts = [str(whole)] if whole or not rest else []
+    sign = "−" if value < 0 else ""
+    return sign + " ".join([*parts, f"{part.numerator}/{part.denominator}"] if rest else parts)
+
+
+class _Wanted(NamedTuple):
+    """How results are rounded: to decimals, figures, a step, or fractions; None or 0 by the input's precision."""
+
+    digits: int | None
+    figures: int
+    step: float
+    denominator: int
+
+
+def _wanted(rest: list[str], named: Named) -> _Wanted:
+    digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
+    figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
+    step = _parse(named.get("round", ""))
+    return _Wanted(
+        digits,
+        int(figures) if re.fullmatch("[1-9]|1[0-5]", figures) else 0,
+        step[0] if step and step[0] > 0 else 0.0,
+        int(denominator) if re.fullmatch("[1-9][0-9]{0,2}", denominator) else 0,
+    )
 
 
 def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -134,61 +246,203 @@ def _in_row(numbers: list[str], between: list[str]) -> str:
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
-def _compound(number: str, rest: list[str]) -> str | None:
-    """`{{convert|5|ft|10|in|cm}}`: two units of one measure, None where it is not such a pair."""
-    if len(rest) < 3 or rest[0] not in UNITS or rest[2] not in UNITS:
+def _measure(numbers: str, unit: MeasureUnit) -> str:
+    """Numbers and their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
+    symbol = unit.symbol
+    if symbol.startswith(tuple(_CURRENCY)):
+        return f"{symbol[0]}{numbers}{symbol[1:]}"
+    if numbers == "1" and not unit.multiple:
+        symbol = _one(symbol)
+    return f"{numbers} {unit.multiple}{symbol}".replace(" /", "/").strip()
+
+
+def _one(symbol: str) -> str:
+    """The name of one of a unit: acre, long ton."""
+    return symbol[:-1] if len(symbol) > 3 and symbol[-4:].isalpha() and symbol[-1] == "s" else symbol
+
+
+def _compound(number: str, rest: list[str], named: Named) -> str | None:
+    """`{{convert|5|ft|10|in|cm}}`: units of one measure, each in those before it; None where they are none."""
+    parts, at = [(number, rest[0])], 1
+    while at + 1 < len(rest) and _parse(rest[at]) and rest[at + 1] in UNITS:
+        parts.append((rest[at], rest[at + 1]))
+        at += 2
+    units, values = [unit_of(name) for _, name in parts], [_parse(text) for text, _ in parts]
+    if len(parts) < 2 or None in units or None in values or len({unit.dimension for unit in units if unit}) > 1:
         return None
-    parts = _parse(number), _parse(rest[1])
-    (symbol, dimension, size, default), (symbol2, dimension2, size2, _) = UNITS[rest[0]], UNITS[rest[2]]
-    if parts[0] is None or parts[1] is None or dimension != dimension2:
-        return None
-    total = parts[0][0] * size + parts[1][0] * size2
-    target = rest[3] if len(rest) > 3 and UNITS.get(rest[3], ("", ""))[1] == dimension else default
-    result = total / UNITS[target][2]
-    # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
-    places = _output_precision(total / size2, parts[1][1], result, None) + 1
-    return f"{number} {symbol} {rest[1]} {symbol2} ({_rounded(result, places)} {UNITS[target][0]})"
+    total = sum(value[0] * unit.size for value, unit in zip(values, units, strict=True) if value and unit)
+    first_unit, last_unit = units[0], units[-1]
+    assert first_unit is not None and last_unit is not None and values[-1] is not None
+    wanted = _wanted(rest[at:], named)
+    asked = [unit for name in " ".join(rest[at : at + 1]).split() if (unit := unit_of(name)) is not None]
+    targets = [unit for unit in asked if unit.dimension == first_unit.dimension] or _defaults(first_unit)
+    shown = []
+    for target in targets:
+        result = total / target.size
+        # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
+        places = _output_precision(total / last_unit.size, values[-1][1], result, None) + 1
+        shown.append(_measure(_rounded(result, places if wanted.digits is None else wanted.digits), target))
+    given = " ".join(
+        f"{shown_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit
+    )
+    return _arranged(given, shown, rest[at + 1 :], named)
+
+
+def _defaults(unit: MeasureUnit) -> list[MeasureUnit]:
+    return [target for name in unit.default.split() if (target := unit_of(name)) is not None]
+
+
+def _in_two(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
+    """Numbers of a unit in two others: 6 ft 2 in, 10 st 5 lb."""
+    large, small = UNITS[pair[0]], UNITS[pair[1]]
+    ratio, texts = round(large.size / small.size), list[str]()
+    for number in numbers:
+        smalls = math.floor((_parse(number) or (0.0, 0))[0] * unit.size / small.size + 0.5)
+        wholes, rest = divmod(smalls, ratio)
+        texts.append(" ".join(f"{n:,} {u.symbol}" for n, u in ((wholes, large), (rest, small)) if n or u is small))
+    return _in_row(texts, between)
 
 
 def convert(arguments: list[str], named: Named) -> str:
     """`{{convert|12|km|mi}}` is 12 km (7.5 mi): the measure as given and converted, by the units' symbols."""
     if len(arguments) < 2 or not arguments[0]:
         return first(arguments, named)
-    if (compound := _compound(arguments[0], arguments[1:])) is not None:
-        return compound
     numbers, between, rest = _split_range(arguments)
-    unit = rest[0] if rest else ""
-    symbol, dimension, size, default = UNITS.get(unit, (unit, "", 0.0, ""))
-    given = f"{_in_row([grouped(number.replace('+', ' ')) for number in numbers], between)} {symbol}".strip()
-    given = given.replace(" /", "/")
-    parsed = [_parse(number) for number in numbers]
-    if not dimension or None in parsed:
+    name = rest[0] if rest else ""
+    if len(numbers) == 1 and len(rest) > 2 and (compound := _compound(arguments[0], rest, named)) is not None:
+        return compound
+    unit = unit_of(name)
+    row = _in_row([shown_number(number) for number in numbers], between)
+    given = _measure(row, unit or MeasureUnit(name, "", 0.0, ""))
+    if unit is None or None in map(_parse, numbers):
         return given
-    asked = rest[1].split() if len(rest) > 1 else []
-    if dimension == "length" and asked[:1] == ["ftin"]:
-        return f"{given} ({_feet_and_inches((_parse(numbers[-1]) or (0.0, 0))[0] * size)})"
-    target = next((name for name in asked if UNITS.get(name, ("", ""))[1] == dimension), default)
-    digits = next((int(word) for word in rest[1:3] if re.fullmatch("-?[0-9]", word)), None)
-    results = [_in_unit(number, unit, target, digits) for number in numbers]
-    converted = f"{_in_row(results, between)} {UNITS[target][0]}".replace(" /", "/")
-    return _arranged(given, converted, named)
+    given = _qualified(given, row, unit, rest, named)
+    shown = _results(numbers, between, unit, rest[1] if len(rest) > 1 else "", _wanted(rest[1:], named))
+    after = rest[2:] if len(rest) > 1 and not re.fullmatch("-?[0-9]", rest[1]) else rest[1:]
+    return _arranged(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
 
 
-def _arranged(given: str, converted: str, named: Named) -> str:
-    match (named.get("order") or named.get("disp") or "").lower():
-        case "flip":
-            return f"{converted} ({given})"
-        case "or":
+def _qualified(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
+    """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
+    kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
+    words = [
+        word for word in rest[1:] if word.strip("-+").isalpha() and unit_of(word) is None and word not in _COMPOUND
+    ]
+    if kind not in ("mid", "pre") or not words:
+        return given
+    word = words[-1 if kind == "mid" else 0].replace("+", " ").strip()
+    return given + ("" if word.startswith("-") else " ") + word if kind == "mid" else f"{row} {word} {unit.symbol}"
+
+
+def _results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, wanted: _Wanted) -> list[str]:
+    """The measure in the units that are asked for, or in the default ones."""
+    if asked in _COMPOUND and UNITS[_COMPOUND[asked][0]].dimension == unit.dimension:
+        return [_in_two(numbers, between, unit, _COMPOUND[asked])]
+    shown = []
+    for name in asked.split():
+        if name in _COMPOUND and UNITS[_COMPOUND[name][0]].dimension == unit.dimension:
+            shown.append(_in_two(numbers, between, unit, _COMPOUND[name]))
+        elif (target := unit_of(name)) is not None and target.dimension == unit.dimension:
+            shown.append(_measure(_in_row([_in_unit(n, unit, target, wanted) for n in numbers], between), target))
+    targets = [] if shown else _defaults(unit)
+    return shown + [
+        _measure(_in_row([_in_unit(n, unit, target, wanted) for n in numbers], between), target)
+        for target in targets
+        if target.dimension == unit.dimension
+    ]
+
+
+def _arranged(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
+    """The measure and its conversions, in the order and between the marks that are asked for."""
+    converted, order = "; ".join(shown), named.get("order", "").lower()
+    if not shown:
+        return given
+    if order == "flip" or named.get("disp") == "flip":
+        given, converted, row = shown[0], "; ".join([given, *shown[1:]]), ""
+    match named.get("disp", "").lower():
+        case "or" | "slash" | "/":
             return f"{given} or {converted}"
-        case "out" | "output only" | "number" | "output number only":
+        case "out" | "output only":
             return converted
+        case "number" | "output number only":
+            return _bare(converted)
+        case "comma":
+            return f"{given}, {converted}"
+        case "sqbr":
+            return f"{given} &#91;{converted}&#93;"
+        case "x" if after:
+            gap = " " if after[0][-1:].isalnum() else ""
+            return f"{given} {after[0]}{gap}{converted}{after[1] if len(after) > 1 else ''}"
+    if order == "out":
+        return f"{shown[0]} ({'; '.join(shown[1:])})" if len(shown) > 1 else converted
+    if named.get("abbr") == "values":
+        return f"{row} ({_bare(converted)})" if row else converted
     return f"{given} ({converted})"
+
+
+def _bare(measure: str) -> str:
+    """The numbers of a measure without its unit."""
+    match = re.match(r"(?:[−0-9.,/×⁰¹²³⁴-⁹⁻–]+|(?: (?:to|and|or|×|±) ))+", measure)
+    return match[0].strip() if match else measure
+
+
+_UNIT_SIGNS = {"degC": "°C", "degF": "°F", "deg": "°", "Solar mass": "M☉", "arcsec": "″", "arcmin": "′"}
+_POWER = re.compile(r"(?<=[A-Za-zΩ)])(-?[0-9]{1,2})(?![0-9A-Za-z])")
+
+
+def _unit_sign(code: str) -> str:
+    """The sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
+
+    >>> [_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
+    ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
+    """
+    if code in _UNIT_SIGNS or (unit := unit_of(code)) is None or "temperature" in unit.dimension:
+        sign = _UNIT_SIGNS.get(code) or _POWER.sub(lambda match: raised(match[1]), code)
+        return re.sub(r"\bohm\b", "Ω", re.sub(r"(?<=[A-Za-z0-9⁰-⁹¹²³])\.(?=[A-Za-z])", "⋅", sign))
+    return f"{unit.multiple}{unit.symbol}"
+
+
+def value(arguments: list[str], named: Named) -> str:
+    """`{{val|1.5|0.2|e=6|u=m}}` is (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
+    numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
+    text = _in_row([shown_number(number) for number in numbers], between)
+    errors = [error for error in [*rest[:2], named.get("err", "")] if error]
+    if errors[:1] and errors[0].startswith("("):
+        text += errors[0]
+    elif len(errors) == 2:
+        text += " ".join(["", *(error.replace("-", "−") for error in errors)])
+    elif errors:
+        text += f" ± {errors[0].lstrip('±')}"
+    if power := named.get("e"):
+        text = f"({text})" if " " in text else text
+        text += f"{'×' if text else ''}10{raised(power.removeprefix('+'))}"
+    sign, below = (_unit_sign(named.get(k) or named.get(f"{k}l") or "") for k in ("u", "up"))
+    sign += f"/{below}" if below else ""
+    gap = "" if not text or not sign or sign[0] in "%/′″" or sign == "°" else " "
+    before, after = (
+        named.get("p") or named.get("pre") or "",
+        named.get("s") or named.get("suf") or named.get("end") or "",
+    )
+    after = f" {after}" if after[:2].isalpha() and len(after) > 1 else after
+    return (before + text + (gap + sign if text else sign) + after).strip()
 
 
 def height(arguments: list[str], named: Named) -> str:
     """`{{height|ft=6|in=2}}` or `{{height|m=1.88}}`."""
     if "ft" in named:
         inches = named.get("in") or "0"
-        return _compound(named["ft"], ["ft", inches, "in", "m"]) or f"{named['ft']} ft {inches} in"
+        return convert([named["ft"], "ft", inches, "in", "m"], {})
     unit = "m" if "m" in named else "cm"
     return convert([named.get(unit, ""), unit, "ftin"], {}) if unit in named else ""
+
+
+def people_by_area(arguments: list[str], named: Named) -> str:
+    """`{{pop density|5000|20|km2|sqmi}}`: 250/km² (650/sq mi). Without two numbers it shows nothing."""
+    people, area, name, *_ = [*arguments, "", "", ""]
+    number, size = _parse(people), _parse(area)
+    if number is None or size is None or not size[0] or unit_of(f"/{name or 'km2'}") is None:
+        return ""
+    digits = named.get("prec", "")
+    prec = [digits] if re.fullmatch("-?[0-9]", digits) else []
+    density = number[0] / size[0]
+    return convert([_rounded(density, int(digits) if prec else int(density < 100)), f"/{name or 'km2'}", *prec], {})

@@ -49,11 +49,13 @@ class WikitextSettings:
     math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
     lists:  items of six words and more are "sentences"; or "drop" all items
     hidden: names (in lower case) of the namespaces whose links show nothing: files and categories
+    wiki:   code of the wiki's language, by which its templates, numbers and dates are read
     """
 
     math: str = "placeholder"
     lists: str = "sentences"
     hidden: frozenset[str] = DROPPED_NAMESPACES
+    wiki: str = "en"
 
     def __post_init__(self) -> None:
         check_choice("math", self.math, tuple(MATH))
@@ -91,7 +93,9 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     text = drop_sections(drop_hidden(text, settings.math))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
-    text = _resolve(text, settings.hidden)
+    if "-{" in text and settings.wiki == "zh":
+        text = _VARIANTS.sub(_variant, text)
+    text = _resolve(text, settings.hidden, settings.wiki)
     if "\n|" in text or "\n{|" in text:
         text = drop_tables(text, MAX_DEPTH)
     if "<" in text or "-->" in text:
@@ -115,7 +119,20 @@ def _without_marks(block: str) -> str:
     return collapse_spaces(RESIDUE.sub(" ", block.replace(MARK, ""))).strip()
 
 
-def _resolve(text: str, hidden: frozenset[str]) -> str:
+_VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
+_VARIANT = re.compile(r"(?:^|[;|])\s*(zh(?:-[a-z]+)?)\s*:([^;|]*)")
+
+
+def _variant(match: re.Match[str]) -> str:
+    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of its variants, mainland's first."""
+    flag, bar, rule = match[1].rpartition("|")
+    if bar and flag.strip() and set(flag.upper()) & set("HT-"):
+        return ""
+    variants = dict(_VARIANT.findall(rule))
+    return next((variants[code].strip() for code in ("zh-hans", "zh-cn", *variants) if code in variants), rule.strip())
+
+
+def _resolve(text: str, hidden: frozenset[str], wiki: str) -> str:
     """`text` with its links and templates replaced by what they show, from the innermost out."""
     if "[" in text:
         text = show_external_links(text)
@@ -124,9 +141,9 @@ def _resolve(text: str, hidden: frozenset[str]) -> str:
         if "[[" in text:
             text = show_links(text, hidden)
         if "{{" in text:
-            text = show_templates(text)
+            text = show_templates(text, wiki)
         if text == previous:
-            text = show_loose_links(show_loose_templates(text), hidden)
+            text = show_loose_links(show_loose_templates(text, wiki), hidden)
             if text == previous:
                 break
     # Those whose labels held links.
@@ -137,7 +154,7 @@ _REDIRECT = re.compile(
     r"\s*#\s*(?:redirect|redirection|redirecci[oó]n|weiterleitung|redirecionamento|rinvia|rinvio|doorverwijzing"
     r"|aanstuur|patrz|przekieruj|tam|перенаправление|перенапр|перенаправлення|виж|пренасочване|преусмери"
     r"|преусмјери|転送|リダイレクト|重定向|넘겨주기|تحويل|הפניה|تغییر_?مسیر|omdirigering|omdiriger|ohjaus|uudelleenohjaus"
-    r"|yönlendirme|alih|đổi|přesměruj|átirányítás|redirectare|ανακατευθυνση|birzuzendu|redirecció)\s*:?\s*\[\[",
+    r"|yönlendirme|alih|đổi|přesměruj|átirányítás|redirectare|ανακατευθυνση|birzuzendu|redirecció|redirecteaza|重新導向|重新导向)\s*:?\s*\[\[",
     re.IGNORECASE,
 )
 _DISAMBIGUATION = re.compile(
@@ -147,12 +164,24 @@ _DISAMBIGUATION = re.compile(
     r"|military unit|music|number|place name|road|school|species latin name|station|taxonomy) disambiguation"
     r"|begriffsklärung|homonymie|desambiguación|desambiguação|desambig|disambigua|неоднозначность|пояснение"
     r"|багатозначність|doorverwijspagina|dubbelsinnig|ujednoznacznienie|förgrening|flertydig|täsmennyssivu"
-    r"|rozcestník|egyért|anlam ayrımı|aimai|曖昧さ回避|消歧义|消歧義|동음이의|توضيح|פירושונים)\s*(?:\||\}\})",
+    r"|rozcestník|egyért|anlam ayrımı|aimai|동음이의|توضيح|פירושונים|dezambiguizare|dezambig|grensida"
+    r"|многозначность|patronymie|toponymie|paronymie|homonymie[ _]de[^{}|\n]{1,40}"
+    r"|[^{}|\n]{0,12}(?:曖昧さ回避|消歧义|消歧義|同名))\s*(?:\||\}\})",
     re.IGNORECASE,
 )
+_DISAMBIGUATION_OF = {  # short names that mean something else elsewhere
+    wiki: re.compile(rf"\{{\{{\s*(?:{names})\s*(?:\||\}}\}})", re.IGNORECASE)
+    for wiki, names in {
+        "nl": "dp",
+        "es": "des",
+        "sv": "gren|robotskapad förgrening",
+        "fr": "homonyme",
+        "ro": "dez",
+    }.items()
+}
 _DISAMBIGUATION_TITLE = re.compile(
     r"\((?:disambiguation|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|значения|"
-    r"doorverwijspagina|ujednoznacznienie|曖昧さ回避|消歧义|消歧義)\)\s*$",
+    r"doorverwijspagina|ujednoznacznienie|dezambiguizare|olika betydelser|曖昧さ回避|消歧义|消歧義)\)\s*$",
     re.IGNORECASE,
 )
 # The template is in the article's last part; one of a section ("section stub") does not make the page a stub.
@@ -164,7 +193,7 @@ _STUB = re.compile(
 _STUB_CHARACTERS = 4_000
 _LIST_TITLE = re.compile(
     r"(?:lists?|outline|index) of\b|liste (?:der|von|des|de|d['’])|lista (?:de|di|över|delle|dei)\b|список "
-    r"|lijst van\b|lys van\b",
+    r"|lijst van\b|lys van\b|lista (?:ale|a|lui)\b|listă de\b|anexo:|.{1,80}(?:一覧|列表)$",
     re.IGNORECASE,
 )
 
@@ -174,9 +203,11 @@ def is_redirect(wikitext: str) -> bool:
     return _REDIRECT.match(wikitext) is not None
 
 
-def is_disambiguation(wikitext: str, title: str) -> bool:
+def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
     """Return True if the page lists the meanings of its title: it says so in the title or by its template."""
-    return bool(_DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(wikitext.replace("_", " ")))
+    patterns = (pattern for pattern in (_DISAMBIGUATION, _DISAMBIGUATION_OF.get(wiki)) if pattern)
+    text = wikitext.replace("_", " ")
+    return bool(_DISAMBIGUATION_TITLE.search(title) or any(pattern.search(text) for pattern in patterns))
 
 
 def is_stub(wikitext: str) -> bool:

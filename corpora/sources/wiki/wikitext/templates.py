@@ -1,16 +1,30 @@
 """Wikitext, step 3: templates that carry text, by name.
 
 Promise: a template shows what its expansion or its symbol says, and nothing where the name is not known here.
-The patterns match templates without templates inside, so that the innermost fall first.
+The patterns match templates without templates inside, so that the innermost fall first. Names mean what they mean in
+the page's wiki, whose numbers and dates are written as it writes them: a wiki is named by its code, such as "de".
 
 Source: the documentation of the templates of the English Wikipedia, and mediawiki.org/wiki/Help:Magic_words.
 """
 # ruff: noqa: RUF001 - the tables hold dashes and signs that resemble ASCII
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.resources import files
 
 from corpora.sources.wiki.wikitext import dates, measures, words
-from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, first, grouped, read_arguments
+from corpora.sources.wiki.wikitext.arguments import (
+    HOLE,
+    Expansion,
+    Named,
+    first,
+    grouped,
+    in_english,
+    in_form,
+    in_quotes,
+    read_arguments,
+)
 from corpora.sources.wiki.wikitext.unknown import unknown_template
 
 _TEMPLATE = re.compile(r"\{\{([^{}]*+)\}\}")
@@ -97,7 +111,7 @@ _EXPANSIONS: dict[str, Expansion] = (
     | _named(words.reign, "reign|r.")
     | _named(words.floruit, "floruit|fl.")
     | _named(words.fraction, "frac|fraction|sfrac|tfrac")
-    | _named(words.value, "val")
+    | _named(measures.value, "val")
     | _named(words.power_of_ten, "e|x10^|10^|esp")
     | _named(words.ordinal, "ordinal|ord")
     | _named(words.superscript, "sup|superscript|exp")
@@ -114,6 +128,7 @@ _EXPANSIONS: dict[str, Expansion] = (
     | _named(dates.day_month_year, "dtext|dtlink|fecha|dni")
     | _named(measures.convert, "convert|cvt|conv|convertir|converter|convers")
     | _named(measures.height, "height")
+    | _named(measures.people_by_area, "pop density|population density|popdens")
     | _named(words.currency, "currency")
     | {prefix.lower(): words.prefixed(f"{prefix} ") for prefix in _SHIPS}
     | {
@@ -134,13 +149,73 @@ _EXPANSIONS: dict[str, Expansion] = (
 )
 
 
-def _function(match: re.Match[str]) -> str:
+# Names of templates that mean something in one wiki alone, by what they show.
+_SHOWN_AS: dict[str, Expansion] = {
+    "first": first, "second": words.second, "last": words.last, "spaced": words.spaced, "measure": words.measured,
+    "number": words.formatted, "unknown": words.unknowable, "fraction": words.fraction, "quote": words.quote,
+    "quoted": words.quoted, "reading": words.reading, "date": dates.event, "days": dates.day_first,
+    "dates": words.life, "height": words.metres, "nothing": words.nothing, "bare": words.bare,
+}  # fmt: skip
+
+
+def _names_of_wikis() -> dict[str, dict[str, Expansion]]:
+    """The templates of `names.txt`, by wiki."""
+    text = files("corpora").joinpath("sources", "wiki", "wikitext", "names.txt").read_text(encoding="utf-8")
+    wikis: dict[str, dict[str, Expansion]] = {}
+    for wiki, kind, names in (line.split(" ", 2) for line in text.splitlines() if line[0] != "#"):
+        wikis.setdefault(wiki, {}).update(_named(_SHOWN_AS[kind], names))
+    return wikis
+
+
+_OF_WIKI = _names_of_wikis()
+
+
+_NUMBERS = (
+    words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
+    measures.people_by_area,
+)  # fmt: skip
+_DATES = (dates.event, dates.death, dates.free_date, dates.as_of)
+
+
+@lru_cache(maxsize=64)
+def _expansions_of(wiki: str) -> dict[str, Expansion]:
+    """The templates that are known in a wiki, and what they show there."""
+    if wiki == "en":
+        return _EXPANSIONS
+    expansions = {**_EXPANSIONS, "langx": words.bare, "lit": first, "literally": first, "lit.": first}
+    expansions |= _OF_WIKI.get(wiki, {})
+    return {name: _local(expansion, wiki) for name, expansion in expansions.items()}
+
+
+def _local(expansion: Expansion, wiki: str) -> Expansion:
+    """An expansion with the numbers and dates that it writes in the form of a wiki."""
+    if expansion in _NUMBERS:
+
+        def with_numbers(arguments: list[str], named: Named) -> str:
+            return in_form(expansion([in_english(argument, wiki) for argument in arguments], named), wiki)
+
+        return with_numbers
+    if expansion in _DATES:
+        return lambda arguments, named: dates.in_language(expansion(arguments, named), wiki)
+    if expansion is words.quoted:
+        return lambda arguments, named: in_quotes(expansion(arguments, named), wiki)
+    return expansion
+
+
+@lru_cache(maxsize=64)
+def _reader(wiki: str) -> Callable[[re.Match[str]], str]:
+    """`_shown` for a wiki: its table is looked up once, not with each template."""
+    expansions = _expansions_of(wiki)
+    return lambda match: _shown(match, expansions, wiki)
+
+
+def _function(match: re.Match[str], wiki: str) -> str:
     """Return what a parser function writes: `{{formatnum:12345}}`, `{{uc:text}}`."""
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
         case "formatnum":
-            return text.replace(",", "") if argument[2].strip().upper() == "R" else grouped(text)
+            return text.replace(",", "") if argument[2].strip().upper() == "R" else in_form(grouped(text), wiki)
         case "lc":
             return text.lower()
         case "uc":
@@ -150,22 +225,23 @@ def _function(match: re.Match[str]) -> str:
     return text
 
 
-def _shown(match: re.Match[str]) -> str:
+def _shown(match: re.Match[str], expansions: dict[str, Expansion], wiki: str) -> str:
     """Return what a template without inner templates shows: nothing, unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
         name = name.replace("_", " ")
-    expansion = _EXPANSIONS.get(name)
+    expansion = expansions.get(name)
     if expansion is not None and ("|" in body or name not in _SYMBOLS):
         return expansion(*read_arguments(body))
     if name in _SYMBOLS:
         return _SYMBOLS[name]
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
-        return words.language([name.removeprefix("lang-"), *arguments], named) if arguments else ""
+        shown = expansions["langx"]([name.removeprefix("lang-"), *arguments], named)
+        return shown if arguments else ""
     call = _FUNCTION.fullmatch(body) if ":" in name else None
-    return _function(call) if call else unknown_template(body, match.string, match.start())
+    return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki)
 
 
 def _default(match: re.Match[str]) -> str:
@@ -173,13 +249,13 @@ def _default(match: re.Match[str]) -> str:
     return match[1].partition("|")[2]
 
 
-def show_templates(text: str) -> str:
+def show_templates(text: str, wiki: str = "en") -> str:
     """`text` with its innermost templates replaced by what they show."""
     if "{{{" in text:
         text = _PARAMETER.sub(_default, text)
-    return _TEMPLATE.sub(_shown, text)
+    return _TEMPLATE.sub(_reader(wiki), text)
 
 
-def show_loose_templates(text: str) -> str:
+def show_loose_templates(text: str, wiki: str = "en") -> str:
     """The same where single braces are in the way."""
-    return _LOOSE_TEMPLATE.sub(_shown, text)
+    return _LOOSE_TEMPLATE.sub(_reader(wiki), text)

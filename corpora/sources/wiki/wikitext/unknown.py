@@ -27,6 +27,16 @@ _NEEDS_MORE = frozenset(
         " los las del unos unas hasta desde con por il lo gli di dal nel do da dos das no na em"
     ).split()
 )
+_NEEDS_MORE_OF = {
+    wiki: frozenset(words.split())
+    for wiki, words in {
+        "nl": "van het een op te met voor bij over tot uit aan tussen ongeveer circa naar",
+        "pl": "w we z ze na do od po za przez około między ok. ponad",
+        "ru": "в во на с со по из от до около между за к ко более свыше",
+        "ro": "de la în din cu pe pentru între circa aproximativ peste",
+        "sv": "i av på från till med mellan omkring cirka över en ett",
+    }.items()
+}
 _OPENINGS = " '\"“«("
 _CURRENCIES = "$£€¥"
 _SILENT = frozenset(
@@ -40,7 +50,9 @@ _SILENT = frozenset(
         "|cita requerida|référence nécessaire|réf. nécessaire|quand|qui|isbn|issn|doi|bnf|belege fehlen"
         "|actualizar|update inline|update after|nowrap begin|nowrap end|nobold|col-break|further|main|see"
         "|legend|tl|tlx|edit|icon|color box|increase|decrease|steady|loss|gain|hausse|baisse|augmentation"
-        "|diminution"
+        "|diminution|senza fonte|citazione necessaria|naz|feit|vlag|carece de fontes|nre|ntref|odn|fakt|fapt"
+        "|necesită citare|källa behövs|flagga|flaggbild|нет аи|источник|источник?|флаг"
+        "|флагификация|要出典|efn2|refnest|noteta|来源请求|來源請求"
     ).split("|")
 )
 _ORDINAL = re.compile(
@@ -52,11 +64,13 @@ _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
 _UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _HOLE = HOLE[-1]
 _HOLE_IN_BRACKETS = re.compile(rf" ?\([^()\n{_HOLE}]*+{_HOLE}[^()\n]*+\)")
-_SENTENCE_END = re.compile(r"(?<=[.!?…。])[\"”»)]{0,2}\s+(?=[\"“«(]{0,2}[^\W\d_a-zß-ÿ])")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?…。])[\"”»)]{0,2}\s+(?=[\"“«(]{0,2}[^\W\d_a-zß-ÿ])|(?<=[。！？])(?![。！？」』）”])"
+)
 
 
-def unknown_template(body: str, text: str, start: int) -> str:
-    """Return what `{{body}}` at `text[start]` shows if no table has its name."""
+def unknown_template(body: str, text: str, start: int, wiki: str) -> str:
+    """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name."""
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
@@ -69,17 +83,18 @@ def unknown_template(body: str, text: str, start: int) -> str:
         return HOLE  # the letter of a formula, before its index
     if name[:3].lower() == "ipa":
         return _sounds(body) if before[-2:-1].isalpha() and before[-1:] == " " else ""
-    if not _needs_more(before):
+    if not _needs_more(before, wiki):
         return ""
     return _in_need(name.lower().replace("_", " "), body)
 
 
-def _needs_more(before: str) -> bool:
+def _needs_more(before: str, wiki: str) -> bool:
     """Return True if the text breaks off where a word must follow: after a space and a preposition, or a currency."""
     if before[-1:] in _CURRENCIES:
         return before != ""
     bare = before.rstrip(_OPENINGS)
-    return " " in before[len(bare) :] and bare[bare.rfind(" ") + 1 :].lower() in _NEEDS_MORE
+    last = bare[bare.rfind(" ") + 1 :].lower()
+    return " " in before[len(bare) :] and (last in _NEEDS_MORE or last in _NEEDS_MORE_OF.get(wiki, ()))
 
 
 def _sounds(body: str) -> str:

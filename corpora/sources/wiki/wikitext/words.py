@@ -68,6 +68,32 @@ def language(arguments: list[str], named: Named) -> str:
     return (f"{name}: " if name else "") + text + (f", romanized: {roman}" if roman else "")
 
 
+def bare(arguments: list[str], named: Named) -> str:
+    """`{{lang-ru|Москва}}` in wikis other than the English one: the words without the language's name."""
+    return arguments[1] if len(arguments) > 1 else first(arguments, named)
+
+
+def nothing(arguments: list[str], named: Named) -> str:
+    return ""
+
+
+def reading(arguments: list[str], named: Named) -> str:
+    """`{{読み仮名|漢字|かんじ}}` of the Japanese Wikipedia: 漢字（かんじ）."""
+    shown, *rest = [*arguments, ""]
+    return f"{shown}（{rest[0]}）" if shown and rest[0] else shown
+
+
+def life(arguments: list[str], named: Named) -> str:
+    """`{{bd|1879年|3月14日|1955年|4月18日}}` of the Chinese Wikipedia: （1879年3月14日－1955年4月18日）."""
+    birth, death = ("".join(arguments[at : at + 2]) for at in (0, 2))
+    return f"（{birth}－{death}）" if birth or death else ""
+
+
+def metres(arguments: list[str], named: Named) -> str:
+    """`{{Höhe|1234|DE-NN}}` of the German Wikipedia: 1,234 m, in the form of the wiki."""
+    return f"{grouped(arguments[0])} m" if arguments and arguments[0] else ""
+
+
 def nihongo(arguments: list[str], named: Named) -> str:
     shown, *rest = [*arguments, ""]
     inside = ", ".join(part for part in rest[:2] if part)
@@ -92,8 +118,10 @@ def unknowable(arguments: list[str], named: Named) -> str:
 
 def measured(arguments: list[str], named: Named) -> str:
     """`{{unité|45|km}}`, `{{unité|3|m|2}}`, `{{M|45||km}}`: a number, its unit and the unit's exponent."""
-    number, *rest = [part for part in arguments if part] or [""]
+    number, *rest = [part for part in [*arguments, named.get("u") or named.get("ul") or ""] if part] or [""]
     text = grouped(number)
+    if power := named.get("e"):
+        text += f"×10{raised(power)}"
     for part in rest[:4]:
         text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {part}"
     return text
@@ -185,18 +213,6 @@ def fraction(arguments: list[str], named: Named) -> str:
         case [below]:
             return f"1/{below}"
     return "/"
-
-
-def value(arguments: list[str], named: Named) -> str:
-    """`{{val|1.5|0.2|e=6|u=m}}`: number, uncertainty, power of ten, unit."""
-    text = grouped(arguments[0]) if arguments else ""
-    if len(arguments) > 1 and arguments[1]:
-        text += f" ± {arguments[1]}"
-    if named.get("e"):
-        text += "×10" + raised(named["e"])
-    unit = named.get("u") or named.get("ul") or ""
-    below = named.get("up") or named.get("upl") or ""
-    return (text + (f" {unit}" if unit else "") + (f"/{below}" if below else "")).strip()
 
 
 def power_of_ten(arguments: list[str], named: Named) -> str:

@@ -353,6 +353,23 @@ def test_a_wrong_index_is_refused(tmp_path: Path, lines: bytes) -> None:
         read(WikipediaSource(path=str(dump)))
 
 
+def test_a_wiki_that_holds_no_articles_is_refused(tmp_path: Path) -> None:
+    head = HEAD.replace(b"en.wikipedia.org", b"en.wiktionary.org")
+    (tmp_path / "d.xml").write_bytes(head + page(1) + FOOT)
+    with pytest.raises(InputError, match=r"is a dump of en\.wiktionary\.org, whose pages are entries of a dict"):
+        read(WikipediaSource(path=str(tmp_path / "d.xml")))
+
+
+def test_a_page_is_read_by_its_wiki(tmp_path: Path) -> None:
+    """Fails where the wiki's address does not lead to its names of templates and its form of numbers."""
+    head = HEAD.replace(b"en.wikipedia.org", b"nl.wikipedia.org")
+    pages = [page(1, "Er zijn {{formatnum:12345.6}} huizen."), page(2, "Hier staat: {{dp}}")]
+    (tmp_path / "d.xml").write_bytes(head + b"".join(pages) + FOOT)
+    records = read(WikipediaSource(path=str(tmp_path / "d.xml")))
+    assert records[0].text == "Er zijn 12.345,6 huizen."
+    assert records[1].drop is not None and records[1].drop.reason == "disambiguation"
+
+
 def test_files_are_the_dumps_of_one_wiki(tmp_path: Path) -> None:
     write_multistream(tmp_path, [[page(1)]])
     assert [name for name, _ in WikipediaSource(path=str(tmp_path)).files()] == [
@@ -394,8 +411,9 @@ def test_the_sample_dump_by_other_counts(shared: Path) -> None:
 
 
 def test_all_dumps_of_the_samples_are_read(shared: Path) -> None:
-    dumps = sorted((shared / "data" / "wikipedia").rglob("*.xml.bz2"))
-    assert len(dumps) >= 10
+    dumps = sorted((shared / "data" / "wikipedia").rglob("*wiki*.xml.bz2"))
+    dumps = [dump for dump in dumps if "wiktionary" not in dump.name]
+    assert len(dumps) >= 9
     utf16 = 0
     for dump in a_few(dumps, 3):
         xml = bz2.decompress(dump.read_bytes())

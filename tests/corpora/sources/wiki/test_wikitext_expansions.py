@@ -3,31 +3,59 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled_cases import cases_of
 from tiers import examples
 
 from corpora.sources.wiki.wikitext import templates
-from corpora.sources.wiki.wikitext.arguments import HOLE
+from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion
 from corpora.sources.wiki.wikitext.prose import WikitextSettings, read_wikitext, wikitext_to_text
 from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, unknown_template, without_holes
 
-ARGUMENT = st.sampled_from(
-    ["", "1", "12", "1950", "2", "-3.5", "1,200", "km", "XIX", "a b", "en", "=", "²", "٣", "1/2", "0", "9" * 40, HOLE]
-) | st.text(max_size=3)
+WIKIS = cases_of(__file__, "wikis")
+NUMBERS = ["", "1", "12", "1950", "2", "-3.5", "1,200", "²", "٣", "1/2", "0", "9" * 40, "1e99", "1e-99", "0.0000000001"]
+UNITS = ["km", "e6km2", "koilbbl/d", "ftin", "/km2", "mpgus", "C", "to", "(21)", "/" * 5_000]
+ARGUMENT = st.sampled_from([*NUMBERS, *UNITS, "XIX", "a b", "en", "=", HOLE]) | st.text(max_size=3)
 
 
 @given(
-    st.sampled_from(sorted(templates._EXPANSIONS)),
+    st.sampled_from(["en", *templates._OF_WIKI]).flatmap(
+        lambda wiki: st.sampled_from([*templates._expansions_of(wiki).values()])
+    ),
     st.lists(ARGUMENT, max_size=8),
-    st.dictionaries(st.sampled_from(["lang", "texte", "text", "df", "u", "e", "order", "ft", "in", "m"]), ARGUMENT),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "lang",
+                "texte",
+                "text",
+                "df",
+                "u",
+                "e",
+                "order",
+                "disp",
+                "sigfig",
+                "frac",
+                "round",
+                "prec",
+                "ft",
+                "in",
+                "m",
+            ]
+        ),
+        ARGUMENT,
+    ),
 )
 @examples(500)
-def test_every_expansion_takes_any_arguments(name: str, arguments: list[str], named: dict[str, str]) -> None:
-    assert isinstance(templates._EXPANSIONS[name](arguments, named), str)
+def test_every_expansion_takes_any_arguments(expansion: Expansion, arguments: list[str], named: dict[str, str]) -> None:
+    assert isinstance(expansion(arguments, named), str)
 
 
 def test_names_are_written_as_they_are_looked_up() -> None:
     """Fails where a name could never be found."""
-    names = [*templates._EXPANSIONS, *templates._SYMBOLS]
+    names = [
+        *(name for wiki in ("en", *templates._OF_WIKI) for name in templates._expansions_of(wiki)),
+        *templates._SYMBOLS,
+    ]
     assert [name for name in names if name != name.lower() or "_" in name or name != name.strip()] == []
 
 
@@ -59,7 +87,7 @@ def test_names_are_written_as_they_are_looked_up() -> None:
 )
 def test_what_an_unknown_template_shows(before: str, body: str, shown: str) -> None:
     text = before + "{{" + body + "}} and on"
-    assert unknown_template(body, text, len(before)) == shown
+    assert unknown_template(body, text, len(before), "en") == shown
 
 
 @pytest.mark.parametrize(
@@ -96,3 +124,10 @@ def test_settings_say_what_they_mean() -> None:
     assert read_wikitext(page).text == "Let [formula] and a place be.\nOne item of at least six words."
     other = WikitextSettings(math="tex", lists="drop", hidden=frozenset({"ort"}))
     assert read_wikitext(page, other).text == "Let \\pi and be."
+
+
+@pytest.mark.parametrize("wiki", templates._OF_WIKI)
+def test_pages_of_every_wiki_are_read_with_its_own_names(wiki: str) -> None:
+    """Fails where a template, number, date or quote of a wiki is written as the English Wikipedia has it."""
+    case = WIKIS[wiki]
+    assert read_wikitext(case["input"], WikitextSettings(wiki=wiki)).text == case["expected"]

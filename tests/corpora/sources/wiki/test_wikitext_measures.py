@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labelled_cases import cases_of
 
 from corpora.sources.wiki.wikitext import measures as module
 from corpora.sources.wiki.wikitext.prose import wikitext_to_text
@@ -32,9 +33,17 @@ def test_a_converted_measure_is_right_to_two_figures(row: tuple[str, str, float]
 
 
 def test_every_unit_converts_by_default_to_another_of_its_dimension() -> None:
-    for name, (_, dimension, size, default) in module.UNITS.items():
-        assert size > 0 and default != name
-        assert module.UNITS[default][1] == dimension, name
+    for name, unit in module.UNITS.items():
+        assert unit.size > 0 and unit.default != name
+        targets = [module.unit_of(target) for target in unit.default.split()]
+        assert targets and all(target and target.dimension == unit.dimension for target in targets), name
+
+
+def test_documented_forms_come_out_as_they_were_read() -> None:
+    """Fails where a form of convert, cvt, val or pop density changes; each was compared with the documentation."""
+    forms = cases_of(__file__, "measures")
+    shown = {form: wikitext_to_text(f"x{form}y")[1:-1] for form in forms}
+    assert len(forms) > 400 and shown == forms
 
 
 @pytest.mark.parametrize(

@@ -51,5 +51,7 @@ def test_the_command_prints_figures_and_sentences(tmp_path: Path, capsys: pytest
     (tmp_path / "a.txt").write_text("All is well. It lies a length of km away.", encoding="utf-8")
     residue.main(["--text", str(tmp_path), "--show", "1"])
     printed = capsys.readouterr().out
-    assert printed.startswith("1 pages, 2 sentences\nresidue: 0, 0.00 in 10,000 sentences\n")
+    assert printed.startswith(
+        "1 pages, 2 sentences, 10 words\nresidue: 0, 0.00 in 10,000 sentences, 0.00 in 10,000 words\n"
+    )
     assert "holes: 1, 5000.00 in" in printed and "      a.txt: It lies a length of km away." in printed
