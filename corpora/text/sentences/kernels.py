@@ -11,24 +11,18 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
-from corpora.text.codepoints import CLOSER, COMMA, DASH, DIGIT, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.codepoints import COMMA, DASH, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
 from corpora.text.sentences.languages import COLON, SEMICOLON
+from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, run_at
 from corpora.text.sentences.signs import (
-    FIRST_QUOTES,
     INLINE_BULLETS,
-    JOINING,
     LONG_ASIDE,
     LONG_BLANK,
-    LONG_CITATION,
     LONG_LINE,
-    LONG_QUOTE,
-    QUOTING,
     RULE,
     RULED,
     SHORT_LINE,
     SHORT_RULE,
-    WIDE_CLOSERS,
-    WIDE_OPENERS,
 )
 from corpora.text.sentences.words import (
     HEAD_CODES,
@@ -40,7 +34,6 @@ from corpora.text.sentences.words import (
     joins_at,
     lists_at,
     next_word,
-    noted_at,
     opens_at,
     opens_dotted_at,
     opens_small_at,
@@ -49,9 +42,6 @@ from corpora.text.sentences.words import (
 _BLOCK = 4096
 _RULED_BYTES = tuple(RULED.encode())
 _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
-_QUOTING_CODES, _JOINING_CODES = tuple(map(ord, QUOTING)), tuple(map(ord, JOINING))
-_WIDE_OPENERS, _WIDE_CLOSERS = tuple(map(ord, WIDE_OPENERS)), tuple(map(ord, WIDE_CLOSERS))
-_FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 
 
 @kernel
@@ -97,111 +87,6 @@ def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
             while eights[at >> 3] == 0:
                 at += 8
     return at
-
-
-@kernel
-def _run(data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int]:
-    """The twin of `_run_end`, and whether a wide terminator is in the run."""
-    wide, at = 0, begin
-    while True:
-        while at < stop:
-            kind, width = class_at(data, at, classes)
-            if not PERIOD <= kind <= QUOTE:
-                break
-            if kind == WIDE_ENDER:
-                wide = 1
-            at += width
-        step = _closing(data, at, stop)
-        if step == 0 or (at + step < stop and class_at(data, at + step, classes)[0] != SPACE):
-            return _cited_at(data, sentence, begin, at, stop, classes, words), wide
-        at += step
-
-
-@kernel
-def _closing(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that closes."""
-    if stop - at < 2:
-        return 0
-    first, second = int(data[at]), int(data[at + 1])
-    if first == 0xC2 and second == 0xAB:
-        return 2
-    if stop - at < 3:
-        return 0
-    third = int(data[at + 2])
-    if first == 0xE2 and second == 0x80 and (third == 0x9C or third == 0x98):
-        return 3
-    if first == 32 and ((second == 39 and third == 39) or (second == 0xC2 and third == 0xBB)):
-        return 3
-    return 4 if first == 32 and second == 0xE2 and third == 0x80 and stop - at > 3 and data[at + 3] == 0x9D else 0
-
-
-@kernel
-def _cited_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_cited`."""
-    place = end
-    while place + 1 < stop and data[place] == 91 and _alphanumeric(int(data[place + 1])):
-        close = place + 1
-        while close < min(stop, place + LONG_CITATION) and data[close] != 93:
-            close += 1
-        if close >= min(stop, place + LONG_CITATION):
-            return end
-        place = close + 1
-    if place == end == at + 1 and data[at] == 46 and place < stop and 48 <= data[place] <= 57:
-        while place < min(end + 3, stop) and 48 <= data[place] <= 57:
-            place += 1
-        if not noted_at(data, sentence, at, classes, words):
-            return end
-    return place if place == stop or class_at(data, place, classes)[0] == SPACE else end
-
-
-@kernel
-def _alphanumeric(byte: int) -> bool:
-    """Return True for an ASCII letter or digit."""
-    return 97 <= byte | 32 <= 122 or 48 <= byte <= 57
-
-
-@kernel
-def _wide_at(data: Bytes, at: int, stop: int) -> bool:
-    """The twin of `_wide`."""
-    code, _ = decode(data, at) if at < stop else (0, 1)
-    return 0x3041 <= code <= 0x9FFF
-
-
-@kernel
-def _ends_wide_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_ends_wide`."""
-    code, _ = decode(data, at)
-    if code == 0xFF0E and at > sentence and class_before(data, at, classes) == DIGIT:
-        return False
-    if run_end < stop:
-        code, _ = decode(data, run_end)
-        if code in _QUOTING_CODES or (code in _JOINING_CODES and class_before(data, run_end, classes) == CLOSER):
-            return False
-    return not _within_at(data, sentence, run_end, stop)
-
-
-@kernel
-def _within_at(data: Bytes, sentence: int, at: int, stop: int) -> bool:
-    """The twin of `_within`."""
-    pairs, place = 0, at
-    for _ in range(LONG_QUOTE):
-        if place <= sentence or pairs < 0:
-            break
-        place = back(data, place)
-        code, _ = decode(data, place)
-        if code == 10:
-            return False
-        pairs += int(code in _WIDE_CLOSERS) - int(code in _WIDE_OPENERS)
-    if pairs >= 0:
-        return False
-    pairs = 0
-    for _ in range(LONG_QUOTE):
-        if at >= stop or data[at] == 10 or pairs < 0:
-            break
-        code, width = decode(data, at)
-        pairs += int(code in _WIDE_OPENERS) - int(code in _WIDE_CLOSERS)
-        at += width
-    return pairs < 0
 
 
 @kernel
@@ -265,8 +150,9 @@ def _ends_at(
     if following == stop:
         return False
     if following == run_end:
-        if data[at] != 41 and at > sentence and _wide_at(data, run_end, stop) and _wide_at(data, back(data, at), stop):
-            return _ends_wide_at(data, sentence, at, run_end, stop, classes)
+        wide = data[at] != 41 and at > sentence and is_wide_at(data, run_end, stop)
+        if wide and is_wide_at(data, back(data, at), stop):
+            return ends_wide_at(data, sentence, at, run_end, stop, classes)
         return joins_at(data, sentence, at, run_end, stop, classes, words)
     if newlines > 1 or (newlines == 1 and lists_at(data, following, stop)):
         return True
@@ -379,19 +265,6 @@ def _repeats_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool
     return code in _INLINE_CODES and class_before(data, at, classes) == SPACE
 
 
-@kernel
-def _halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> tuple[int, int, int]:
-    """The twin of `_halves`."""
-    following, newlines = gap(data, at + 1, stop, classes)
-    first = following
-    if first < stop:
-        code, width = decode(data, first)
-        first += width if code in _FIRST_QUOTES else 0
-    if following == at + 1 or first >= stop or class_at(data, first, classes)[0] != UPPER:
-        return sentence, at + 1, 0
-    return at + 1, following, newlines
-
-
 # The whole.
 
 
@@ -444,7 +317,7 @@ def _boundary_at(
         ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
         return begin if ends else sentence, following, newlines
     if byte == half_of(words[-1]):
-        return _halves_at(data, sentence, at, stop, classes)
+        return halves_at(data, sentence, at, stop, classes)
     if byte == 46 or byte == 41:
         item = _item_before_at(data, sentence, at, stop, classes)
         if item > sentence:
@@ -458,10 +331,10 @@ def _boundary_at(
     kind, width = class_at(data, at, classes)
     if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _closes_at(data, sentence, at, classes)):
         return sentence, at + width, 0
-    run_end, wide = _run(data, sentence, at, stop, classes, words)
+    run_end, wide = run_at(data, sentence, at, stop, classes, words)
     following, newlines = gap(data, run_end, stop, classes)
     if wide != 0:
-        ends = _ends_wide_at(data, sentence, at, run_end, stop, classes)
+        ends = ends_wide_at(data, sentence, at, run_end, stop, classes)
     else:
         ends = _ends_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
     return run_end if ends else sentence, following, newlines

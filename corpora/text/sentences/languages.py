@@ -40,6 +40,15 @@ class Language:
     manner: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a document is read with: its language, and whether it has capitals."""
+
+    words: Mapping[bytes, int]
+    manner: int
+    cased: bool
+
+
 # The words that open sentences are not those that open surnames, such as "De", "La" and "Van".
 _LISTS: dict[str, tuple[int, dict[int, str]]] = {
     "de": (
@@ -221,9 +230,9 @@ _LISTS: dict[str, tuple[int, dict[int, str]]] = {
     "ru": (
         INITIAL_I,
         {
-            NEVER_ENDS: "акад англ бул вкл г-жа г-н гл гр греч д доц зав зам изд инж исп итал к корр л лат н наб "
-            "напр нем оз ок п пгт пер пл пос проф р рус с св см ср ст т т.е т.к т.н тов укр ул фр чл "
-            "ш э яп",
+            NEVER_ENDS: "акад англ бул вкл г-жа г-н гл гр греч доц зав зам изд инж исп итал к корр л лат н наб "
+            "напр нем оз ок пгт пер пл пос проф р рус с св см ср ст т т.е т.к т.н тов укр ул фр чл "
+            "яп",
             BEFORE_NUMBER: "авг апр вып гл дек илл июл июн кв корп мар нояб окт рис род сент стр табл тел том ум фев "
             "янв №",
             BEFORE_STARTER: "г и.о им м о-в обл пп см",

@@ -33,8 +33,7 @@ learnt, F1 is .876. All 52 golden rules of English are kept.
 # ruff: noqa: RUF001, RUF002 - typographic marks are the subject here
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -61,27 +60,23 @@ from corpora.text.codepoints import (
     character_classes,
 )
 from corpora.text.sentences.kernels import split_rows
-from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL, Language, language_of, mark_of
+from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL, Language, Reading, language_of, mark_of
+from corpora.text.sentences.runs import after, ends_wide, halves, is_wide, kind_of, run_end_of
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     BEFORE_NUMBER,
     BEFORE_STARTER,
     CRY,
     DAY,
-    FIRST_QUOTES,
     INLINE_BULLETS,
-    JOINING,
     LINKS,
     LONG_ASIDE,
     LONG_BLANK,
-    LONG_CITATION,
     LONG_LINE,
-    LONG_QUOTE,
     LONG_WORD,
     MONTH,
     NEVER_ENDS,
     PRONOUN,
-    QUOTING,
     RULE,
     RULED,
     SAYING,
@@ -91,19 +86,8 @@ from corpora.text.sentences.signs import (
     STARTER,
     TIME,
     TITLE,
-    WIDE_CLOSERS,
-    WIDE_OPENERS,
 )
 from corpora.text.sentences.words import word_slots
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a document is read with: its language, and whether it has capitals."""
-
-    words: Mapping[bytes, int]
-    manner: int
-    cased: bool
 
 
 def sentence_offsets(
@@ -153,7 +137,7 @@ def _spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
     reading = Reading(words=language.words, manner=language.manner, cased=cased)
     text = text.rstrip()
     stop = len(text)
-    sentence = line = at = _after(text, 0, (SPACE,))
+    sentence = line = at = after(text, 0, (SPACE,))
     while at < stop:
         end, following, newlines = _boundary(text, sentence, line, at, reading)
         if sentence < end and following < stop:
@@ -169,21 +153,21 @@ def _boundary(text: str, sentence: int, line: int, at: int, reading: Reading) ->
     """Return what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
     kind = character_class(text[at])
     if kind == SPACE:
-        following = _after(text, at, (SPACE,))
+        following = after(text, at, (SPACE,))
         newlines = text[at:following].count("\n")
         return at if _line_ends(text, line, at, following, newlines, reading) else 0, following, newlines
     if text[at] in RULED:
         return _rule(text, sentence, at, reading)
     if text[at] == mark_of(reading.manner):
-        return _halves(text, at)
+        return halves(text, at)
     if text[at] in INLINE_BULLETS or text[at] in ".)":
         item = _item_before(text, sentence, at)
         if item > sentence:
             return _before(text, item), item, 0
     if kind not in (PERIOD, ENDER, WIDE_ENDER) and not (text[at] == ")" and _closes(text, sentence, at)):
         return 0, at + 1, 0
-    run_end = _run_end(text, sentence, at, reading)
-    following = _after(text, run_end, (SPACE,))
+    run_end = run_end_of(text, sentence, at, reading)
+    following = after(text, run_end, (SPACE,))
     newlines = text[run_end:following].count("\n")
     return run_end if _ends(text, sentence, at, run_end, following, newlines, reading) else 0, following, newlines
 
@@ -202,12 +186,12 @@ def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newli
     """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
     run = text[at:run_end]
     if any(character_class(character) == WIDE_ENDER for character in run):
-        return _ends_wide(text, sentence, at, run_end)
+        return ends_wide(text, sentence, at, run_end)
     if following == len(text):
         return False
     if following == run_end:
-        if text[at] != ")" and at > sentence and _wide(text[at - 1]) and _wide(text[run_end]):
-            return _ends_wide(text, sentence, at, run_end)
+        if text[at] != ")" and at > sentence and is_wide(text[at - 1]) and is_wide(text[run_end]):
+            return ends_wide(text, sentence, at, run_end)
         return _joined(text, sentence, at, run_end, reading)
     if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
         return True
@@ -222,84 +206,6 @@ def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newli
         opening = at == sentence + 4 and text[sentence:at] == ". . "
         return not opening and _next_word(text, following) != b"I"
     return run != "." or not _abbreviated(text, sentence, at, following, reading)
-
-
-def _ends_wide(text: str, sentence: int, at: int, run_end: int) -> bool:
-    """Return True if a terminator ends a sentence of Chinese or Japanese, where no space follows it.
-
-    It does not before a particle that quotes, nor within quotes or brackets that close soon, nor as a decimal point.
-    """
-    if text[at] == "．" and at > sentence and character_class(text[at - 1]) == DIGIT:
-        return False
-    ahead = text[run_end : run_end + 1]
-    if ahead and (ahead in QUOTING or (ahead in JOINING and character_class(text[run_end - 1]) == CLOSER)):
-        return False
-    return not _within(text, sentence, run_end)
-
-
-def _within(text: str, sentence: int, at: int) -> bool:
-    """Return True if a place is inside of wide quotes or brackets on its line that are not longer than LONG_QUOTE."""
-    before, ahead = text[max(sentence, at - LONG_QUOTE) : at][::-1], text[at : at + LONG_QUOTE]
-    return _unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
-
-
-def _unpaired(text: str, wanted: str, others: str) -> bool:
-    """Return True if one of the wanted marks is on a line that no other mark before it pairs with."""
-    pairs = 0
-    for character in text.partition("\n")[0]:
-        pairs += (character in others) - (character in wanted)
-        if pairs < 0:
-            return True
-    return False
-
-
-def _wide(character: str) -> bool:
-    """Return True for a character of Chinese or Japanese."""
-    return "ぁ" <= character <= "\u9fff"
-
-
-def _halves(text: str, at: int) -> tuple[int, int, int]:
-    """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital."""
-    following = _after(text, at + 1, (SPACE,))
-    first = following + (text[following : following + 1] in tuple(FIRST_QUOTES))
-    if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
-        return 0, at + 1, 0
-    return at + 1, following, text[at + 1 : following].count("\n")
-
-
-def _run_end(text: str, sentence: int, at: int, reading: Reading) -> int:
-    """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
-    run_end = at
-    while True:
-        end = _after(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
-        ahead = text[end : end + 1]
-        run_end = end + (ahead in ("“", "‘", "«") or (2 if text[end : end + 2] in (" ”", " »") else 0))
-        run_end += 3 if text[end : end + 3] == " ''" else 0
-        if run_end == end or (run_end < len(text) and character_class(text[run_end]) != SPACE):
-            return _cited(text, sentence, at, end, reading)
-
-
-def _cited(text: str, sentence: int, at: int, end: int, reading: Reading) -> int:
-    """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
-    place = end
-    while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
-        close = text.find("]", place, place + LONG_CITATION)
-        if close < 0 or len(text[place:close].encode()) >= LONG_CITATION:
-            return end
-        place = close + 1
-    if place == end == at + 1 and text[at] == "." and _noted(text, sentence, at, reading):
-        while place < min(end + 3, len(text)) and "0" <= text[place] <= "9":
-            place += 1
-    return place if place == len(text) or character_class(text[place]) == SPACE else end
-
-
-def _noted(text: str, sentence: int, at: int, reading: Reading) -> bool:
-    """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
-    start = at
-    while start > max(sentence, at - 9) and character_class(text[start - 1]) == LOWER:
-        start -= 1
-    closed = at > sentence and character_class(text[at - 1]) == CLOSER
-    return closed or (at - start >= LONG_WORD and not _kind_of(text[start:at], reading) & ABBREVIATION)
 
 
 # What lies ahead.
@@ -336,13 +242,13 @@ def _opens_small(text: str, sentence: int, at: int, run: str, following: int, re
     if "?" in run:
         return True
     if "!" in run:
-        return len(run) > 1 or (character_class(word[0]) != UPPER and not _kind_of(word, reading) & CRY)
+        return len(run) > 1 or (character_class(word[0]) != UPPER and not kind_of(word, reading) & CRY)
     return run == "." and _ends_word(text, sentence, word, following, reading)
 
 
 def _ends_word(text: str, sentence: int, word: str, following: int, reading: Reading) -> bool:
     """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
-    if len(word) == 1 or "." in word or _kind_of(word, reading) & ABBREVIATION:
+    if len(word) == 1 or "." in word or kind_of(word, reading) & ABBREVIATION:
         return False
     ahead = _next_word(text, following)
     if character_class(word[0]) == UPPER:
@@ -407,15 +313,10 @@ def _word_before(text: str, sentence: int, at: int, reading: Reading) -> str:
     return text[start:at] if not reading.manner & ELISION else re.split("['’]", text[start:at])[-1]
 
 
-def _kind_of(word: str, reading: Reading) -> int:
-    """Return the kind of a word in the language."""
-    return reading.words.get(word.encode().lower(), 0)
-
-
 def _abbreviated(text: str, sentence: int, at: int, following: int, reading: Reading) -> bool:
     """Return True if the full stop at a place belongs to its word alone."""
     word = _word_before(text, sentence, at, reading)
-    kind, ahead = _kind_of(word, reading), _next_word(text, following)
+    kind, ahead = kind_of(word, reading), _next_word(text, following)
     ahead_class, ahead_kind = character_class(text[following]), reading.words.get(ahead.lower(), 0)
     numbers = bool(kind & BEFORE_NUMBER) or word.endswith(("°", "º"))
     if kind & NEVER_ENDS or (numbers and ahead_class == DIGIT):
@@ -471,7 +372,7 @@ def _head(text: str, sentence: int) -> int:
     """Return where the words of a sentence begin, after a bullet and at most four spaces."""
     if text[sentence] not in BULLETS + INLINE_BULLETS:
         return sentence
-    return min(sentence + 5, _after(text[: sentence + 5], sentence + 1, (SPACE,)))
+    return min(sentence + 5, after(text[: sentence + 5], sentence + 1, (SPACE,)))
 
 
 def _enumerated(text: str, sentence: int, at: int) -> bool:
@@ -516,7 +417,7 @@ def _rule(text: str, sentence: int, at: int, reading: Reading) -> tuple[int, int
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
-    ahead = _after(text, run_end, (SPACE,))
+    ahead = after(text, run_end, (SPACE,))
     if run_end - at < SHORT_RULE or (ahead == run_end and ahead < len(text)):
         return 0, run_end, 0
     if at == sentence:
@@ -548,10 +449,3 @@ def _initials(word: str, cased: bool) -> bool:
         and set(word[1::2]) <= {"."}
         and all(character_class(letter) in capitals for letter in letters)
     )
-
-
-def _after(text: str, at: int, kinds: tuple[int, ...]) -> int:
-    """The first place from `at` on whose character is of none of these kinds."""
-    while at < len(text) and character_class(text[at]) in kinds:
-        at += 1
-    return at

@@ -14,7 +14,6 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
 from corpora.text.codepoints import (
     BULLETS,
-    CLOSER,
     COMMA,
     DASH,
     DIGIT,
@@ -354,21 +353,6 @@ def _digits(data: Bytes, start: int, stop: int) -> bool:
         if not 48 <= data[at] <= 57:
             return False
     return True
-
-
-@kernel
-def noted_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
-    """The twin of `_noted`."""
-    start, letters = at, 0
-    while start > sentence and letters < 9:
-        before = back(data, start)
-        kind, _ = class_at(data, before, classes)
-        if kind == CLOSER and letters == 0:
-            return True
-        if kind != LOWER:
-            break
-        letters, start = letters + 1, before
-    return letters >= LONG_WORD and look_up(data, start, at, words) & ABBREVIATION == 0
 
 
 @kernel
