@@ -67,13 +67,13 @@ _WORD_LISTS = {
 def word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
     """Return each listed word with the sum of what it says; one that begins with no ASCII letter as a capital too.
 
-    Words that lie ahead of a full stop are known by their first eight bytes.
+    Words that lie ahead of a full stop are known by the letters in their first eight bytes.
     """
     kinds: dict[bytes, int] = {}
     for kind, words in lists.items():
         for word in words.split():
-            for form in {word, word if word.isascii() else word[0].upper() + word[1:]}:
-                key = form.encode() if kind & ABBREVIATION else form.encode()[:8]
+            for form in {word, word if word[0].isascii() else word[0].upper() + word[1:]}:
+                key = form.encode() if kind & ABBREVIATION else form.encode()[:8].decode(errors="ignore").encode()
                 kinds[key] = kinds.get(key, 0) | kind
     return kinds
 
