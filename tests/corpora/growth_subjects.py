@@ -44,19 +44,7 @@ SPEECH = tuple(
     word.encode() for word in ("Mr. ", "A. ", "e.g. ", '." ', "?! ", "1) ", "- ", "* ", "...", ".)", "。", "」")
 )
 SPEECH += tuple(word.encode() for word in ("「", ".[1]", "[", ",, ", " ''", "(a) ", "た.10 ", "“", "x!と", "．"))
-TEX = (
-    b"{",
-    b"}",
-    b"$",
-    b"\\[",
-    b"\\(",
-    b"\\begin{a}",
-    b"\\begin{equation}",
-    b"\\title{",
-    b"\\title[",
-    b"\\a[",
-    b"\\cite{\\def{",
-)
+TEX = tuple(rb"{ } $ \[ \( \begin{a} \begin{equation} \title{ \title[ \a[ \cite{\def{ \end{a}".split())
 ITEM = "one two three four five six seven eight nine ten eleven twelve"
 WORDED = tuple(
     f"{words} ".encode() for words in (ITEM, ITEM.rpartition(" ")[0], "one two three four five six seven eight")

@@ -89,7 +89,7 @@ class XmlSource:
     """The `[[source]]` table of kind "xml".
 
     path:             a file, a folder or a glob: `.xml`, `.nxml`, each also `.gz`, `.zst`, `.bz2` or `.xz`
-    preset:           "pubmed", "jats" or "patent": fills in what is not given below
+    preset:           "pubmed", "jats" or "patent" (of every format since 2001): fills in what is not given below
     record:           name of the element that is a record
     fields:           paths below it, one or a list, for each of `text` (paragraphs of all that are found), `key`,
                       `revision` (a number or date), `version`, `title`, `url`, `date`, `license`, `group` (the first

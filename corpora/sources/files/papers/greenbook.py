@@ -17,31 +17,31 @@ PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM")
 
 def read_patent(text: str) -> dict[str, Any]:
     """Return the fields of a patent, from its line PATN on. Raises BadRecord where it has no number."""
-    facts: dict[str, str] = {}
-    paragraphs: list[str] = []
-    section, goes_on = "", False
+    facts: dict[str, list[str]] = {}
+    paragraphs: list[list[str]] = []
+    section, lines = "", None  # the lines of the field that the next line may go on with
     for line in text.splitlines():
         match = None if line[:1] == " " else FIELD.fullmatch(line.rstrip())
         if match is None:
-            if goes_on:
-                paragraphs[-1] += " " + line.strip()
-            elif section == "TTL" and line.strip():
-                facts["TTL"] += " " + line.strip()
+            if lines is not None:
+                lines.append(line.strip())
             continue
-        name, value = match[1], (match[2] or "").strip()
-        goes_on = section in SECTIONS and PARAGRAPHS.fullmatch(name) is not None
+        name, lines = match[1], None
         if name in SECTIONS or name in OTHER_SECTIONS:
             section = name
-        elif goes_on:
-            paragraphs.append(value)
-        elif section in ("", "PATN", "TTL"):
-            facts.setdefault(name, value)
-            section = "TTL" if name == "TTL" else ""
-    number = facts.get("WKU", "")
+        elif section in SECTIONS and PARAGRAPHS.fullmatch(name):
+            lines = [(match[2] or "").strip()]
+            paragraphs.append(lines)
+        elif not section and name not in facts:
+            facts[name] = lines = [(match[2] or "").strip()]
+    number, day = _joined(facts.get("WKU", [])), _joined(facts.get("ISD", []))
     if not number:
         raise BadRecord("no line WKU, which numbers a patent")
-    day = facts.get("ISD", "")
     date = "-".join((day[:4], day[4:6], day[6:])) if re.fullmatch(r"\d{8}", day, re.ASCII) else None
-    title = facts.get("TTL") or None
-    text = "\n\n".join(part for part in (title, *paragraphs) if part)
-    return {"text": text, "key": number[:8], "title": title, "date": date}
+    title = _joined(facts.get("TTL", [])) or None
+    body = "\n\n".join(part for part in (title, *map(_joined, paragraphs)) if part)
+    return {"text": body, "key": number[:8], "title": title, "date": date}
+
+
+def _joined(lines: list[str]) -> str:
+    return " ".join(filter(None, lines))
