@@ -1,7 +1,7 @@
 """Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
-from corpora.sources.xml.presets import OTHER_ROOT
+from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, of_preset
 
 TEXT_ENDINGS = packed(".txt", ".md")
 PAPER_ENDINGS = packed(".greenbook", ".pubtator")  # and .txt that begin as those do
@@ -41,6 +41,7 @@ REMEDIES = {  # of kinds of files that are not read, and could be
     ".pst": "A .pst is read when its folders are exported as .mbox",
     **dict.fromkeys((".rar", ".7z"), "Archives other than .zip are read when they are unpacked"),
     OTHER_ROOT: 'XML whose root is of no preset is read with kind = "xml", `record` and `fields`',
+    **{of_preset(name): f'{of_preset(name)} is read with preset = "{name}" or kind = "files"' for name in PRESETS},
     ENCRYPTED: "Encrypted members of a .zip are read when it is unpacked with its password",
     OTHER_PACKING: "Members of a .zip that are packed in another way are read when it is unpacked",
 }

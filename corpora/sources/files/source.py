@@ -68,8 +68,8 @@ from corpora.sources.files.papers.formats import LatexFile, TextOrRecords
 from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
-from corpora.sources.xml.formats import XmlFile, preset_of
-from corpora.sources.xml.presets import OTHER_ROOT
+from corpora.sources.xml.formats import XmlFile
+from corpora.sources.xml.presets import OTHER_ROOT, preset_of
 from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 

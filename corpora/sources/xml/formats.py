@@ -9,15 +9,11 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.faults import refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import open_raw, read_again
+from corpora.sources.bytes.raw_files import read_again
 from corpora.sources.contract import RawFile, Record, Slice, Tally, whole_file
-from corpora.sources.xml.cut import root_name
-from corpora.sources.xml.presets import PRESETS, ROOTS
+from corpora.sources.xml.presets import PRESETS, preset_of
 from corpora.sources.xml.source import XmlSource
-
-ROOT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +43,3 @@ HOW_TO_READ = (
     f'has a root element of no preset ({", ".join(PRESETS)}). It is read with kind = "xml", `record` = the name of '
     'the element that is a record, and `fields` = { text = "a path below it" }.'
 )
-
-
-def preset_of(path: Path) -> str:
-    """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
-    with open_raw(path) as stream, refusing_damage(path):
-        name = root_name(stream.read(ROOT_BYTES)).rpartition(b":")[2]
-    return ROOTS.get(name.decode(errors="replace"), "")

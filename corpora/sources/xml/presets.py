@@ -9,6 +9,11 @@
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.xml.cut import root_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,7 @@ CITATION = "MedlineCitation"
 ARTICLE = f"{CITATION}/Article"
 META = "front/article-meta"
 OTHER_ROOT = "XML of no preset"
+ROOT_BYTES = 1 << 16
 
 
 def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
@@ -130,3 +136,15 @@ ROOTS = {
     **dict.fromkeys(("article", "pmc-articleset"), "jats"),
     **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
 }
+
+
+def preset_of(path: Path) -> str:
+    """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
+    with open_raw(path) as stream, refusing_damage(path):
+        name = root_name(stream.read(ROOT_BYTES)).rpartition(b":")[2]
+    return ROOTS.get(name.decode(errors="replace"), "")
+
+
+def of_preset(preset: str) -> str:
+    """Return what files of a preset are called where another reads them."""
+    return f"XML of preset {preset}"

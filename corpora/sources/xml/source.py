@@ -27,6 +27,7 @@ one, in the order of their dates; deletions in such a file could not be put in o
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -72,7 +73,7 @@ from corpora.sources.xml.fields import (
     parse_step,
     plain_text,
 )
-from corpora.sources.xml.presets import PRESETS, Preset
+from corpora.sources.xml.presets import PRESETS, Preset, of_preset, preset_of
 from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range, settings_json
 
@@ -200,7 +201,20 @@ class XmlSource:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        files = files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        looked = [each for name, path in files for each in self.inside(name, path)]
+        if all(why for _, _, why in looked):
+            kinds = " and ".join(sorted({why for _, _, why in looked}))
+            raise InputError(f"Source {self.name!r}: {self.path} holds {kinds}. Set its `preset` to what it holds.")
+        return [(name, path) for name, path, why in looked if not why]
+
+    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+        """A file with its name, and why it is not read: its root is that of another preset."""
+        other = ""
+        if self.preset and name.lower().endswith(ENDINGS):
+            with suppress(InputError):  # reading it says why
+                other = preset_of(path)
+        yield name, path, of_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""

@@ -54,12 +54,12 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, half: int) -> None:
 
     half: the colon or semicolon that ends a sentence in the language, 10 for none
     """
-    size = stop - start
+    size, more = stop - start, np.uint8(half)  # of one byte, so that the loop stays one over bytes
     whole = max(0, min(size, data.size - 2 - start))
     first, second, third = data[start : start + whole], data[start + 1 :], data[start + 2 :]
     for at in range(first.size):
         byte, next_byte, last = first[at], second[at], third[at]
-        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63) | (byte == half)
+        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63) | (byte == more)
         mark = (next_byte == 0x80) & (((last >= 0xA2) & (last <= 0xA6)) | (last == 0xBD))
         mark |= (next_byte == 0x81) | (next_byte == 0x96) | (next_byte == 0x97)
         wide = ((byte == 0xE3) & (next_byte == 0x80) & (last == 0x82)) | (

@@ -7,7 +7,19 @@ of a column; none looks outside them. Cost: each reads the marks, and at wide on
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import back, decode
-from corpora.text.codepoints import CLOSER, DIGIT, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.codepoints import (
+    CLOSER,
+    DIGIT,
+    LOWER,
+    OPENER,
+    OTHER,
+    PERIOD,
+    QUOTE,
+    SPACE,
+    UPPER,
+    WIDE_ENDER,
+    class_at,
+)
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     FIRST_QUOTES,
@@ -104,29 +116,33 @@ def ends_wide_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
         code, _ = decode(data, run_end)
         if code in _QUOTING_CODES or (code in _JOINING_CODES and class_before(data, run_end, classes) == CLOSER):
             return False
-    return not _within_at(data, sentence, run_end, stop)
+    return not _within_at(data, sentence, run_end, stop, classes)
 
 
 @kernel
-def _within_at(data: Bytes, sentence: int, at: int, stop: int) -> bool:
+def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
     """The twin of `_within`."""
     pairs, place = 0, at
     for _ in range(LONG_QUOTE):
         if place <= sentence or pairs < 0:
             break
         place = back(data, place)
-        code, _ = decode(data, place)
-        if code == 10:
+        if data[place] == 10:
             return False
-        pairs += int(code in _WIDE_CLOSERS) - int(code in _WIDE_OPENERS)
+        kind, _ = class_at(data, place, classes)
+        if kind == OPENER or kind == CLOSER or kind == OTHER:
+            code, _ = decode(data, place)
+            pairs += int(code in _WIDE_CLOSERS) - int(code in _WIDE_OPENERS)
     if pairs >= 0:
         return False
     pairs = 0
     for _ in range(LONG_QUOTE):
         if at >= stop or data[at] == 10 or pairs < 0:
             break
-        code, width = decode(data, at)
-        pairs += int(code in _WIDE_OPENERS) - int(code in _WIDE_CLOSERS)
+        kind, width = class_at(data, at, classes)
+        if kind == OPENER or kind == CLOSER or kind == OTHER:
+            code, _ = decode(data, at)
+            pairs += int(code in _WIDE_OPENERS) - int(code in _WIDE_CLOSERS)
         at += width
     return pairs < 0
 

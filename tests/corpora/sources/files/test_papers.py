@@ -8,7 +8,9 @@ import pytest
 from source_reading import read_and_find as read
 from source_reading import reasons
 
+from corpora.errors import InputError
 from corpora.sources.contract import Record, unhashed_files
+from corpora.sources.files.endings import REMEDIES
 from corpora.sources.files.papers.latex import read_latex
 from corpora.sources.files.source import FilesSource
 from corpora.sources.passed_over import look
@@ -88,6 +90,18 @@ def test_the_preset_reads_patents_of_every_root(tmp_path: Path) -> None:
         (tmp_path / f"{number}.xml").write_text(text)
     records = read(XmlSource(name="own", path=str(tmp_path), preset="patent"))
     assert [record.title for record in records] == ["A rope", "A lamp", "A grant"]
+
+
+def test_files_of_another_preset_are_passed_over_and_named(tmp_path: Path) -> None:
+    """Fails where one file of another kind ends the reading of all."""
+    (tmp_path / "a.xml").write_text(GRANT_2002)
+    (tmp_path / "b.nxml").write_text("<article><front/></article>")
+    source = XmlSource(name="own", path=str(tmp_path), preset="patent")
+    looked = look(source, unhashed_files(source.files()))
+    assert [(group.kind, group.names) for group in looked.passed_over] == [("XML of preset jats", ("b.nxml",))]
+    assert "XML of preset jats" in REMEDIES and len(read(source)) == 1
+    with pytest.raises(InputError, match="holds XML of preset jats"):
+        XmlSource(name="own", path=str(tmp_path / "b.nxml"), preset="patent").files()
 
 
 def test_xml_of_another_root_is_not_read_and_named(tmp_path: Path) -> None:
