@@ -41,7 +41,7 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TextReading:
     """What a document is read with: its language, and whether it has capitals."""
 
     words: Mapping[bytes, int]

@@ -17,7 +17,7 @@ from corpora.text.codepoints import (
     WIDE_ENDER,
     character_class,
 )
-from corpora.text.sentences.languages import Reading
+from corpora.text.sentences.languages import TextReading
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     FIRST_QUOTES,
@@ -31,7 +31,7 @@ from corpora.text.sentences.signs import (
 )
 
 
-def run_end_of(text: str, sentence: int, at: int, reading: Reading) -> int:
+def run_end_of(text: str, sentence: int, at: int, reading: TextReading) -> int:
     """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
     run_end = at
     while True:
@@ -43,7 +43,7 @@ def run_end_of(text: str, sentence: int, at: int, reading: Reading) -> int:
             return _cited(text, sentence, at, end, reading)
 
 
-def _cited(text: str, sentence: int, at: int, end: int, reading: Reading) -> int:
+def _cited(text: str, sentence: int, at: int, end: int, reading: TextReading) -> int:
     """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
@@ -57,7 +57,7 @@ def _cited(text: str, sentence: int, at: int, end: int, reading: Reading) -> int
     return place if place == len(text) or character_class(text[place]) == SPACE else end
 
 
-def _noted(text: str, sentence: int, at: int, reading: Reading) -> bool:
+def _noted(text: str, sentence: int, at: int, reading: TextReading) -> bool:
     """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
     start = at
     while start > max(sentence, at - 9) and character_class(text[start - 1]) == LOWER:
@@ -109,7 +109,7 @@ def halves(text: str, at: int) -> tuple[int, int, int]:
     return at + 1, following, text[at + 1 : following].count("\n")
 
 
-def kind_of(word: str, reading: Reading) -> int:
+def kind_of(word: str, reading: TextReading) -> int:
     """Return the kind of a word in the language."""
     return reading.words.get(word.encode().lower(), 0)
 

@@ -66,7 +66,7 @@ from corpora.text.codepoints import (
     character_classes,
 )
 from corpora.text.sentences.kernels import split_rows
-from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL, Language, Reading, language_of, mark_of
+from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL, Language, TextReading, language_of, mark_of
 from corpora.text.sentences.runs import after, ends_wide, halves, is_wide, kind_of, run_end_of
 from corpora.text.sentences.signs import (
     ABBREVIATION,
@@ -107,15 +107,19 @@ def sentence_offsets(
     languages: the ISO 639 code of each row, None where it is not certain; None for all of them
     """
     check_texts(data, offsets[:-1], offsets[1:])
-    codes = [None] * (offsets.size - 1) if languages is None else languages
-    ways = {way.code: number for number, way in enumerate({way.code: way for way in map(language_of, codes)}.values())}
-    numbers = np.array([ways[language_of(code).code] for code in codes], np.int64)
-    tables = np.array([_word_slots(code) for code in ways] or [_word_slots(None)])
+    if languages is None:
+        numbers, codes = np.zeros(offsets.size - 1, np.int64), [""]
+    else:
+        code_of = {code: language_of(code).code for code in dict.fromkeys(languages)}
+        codes = list(dict.fromkeys(code_of.values())) or [""]
+        number_of = {code: codes.index(table) for code, table in code_of.items()}
+        numbers = np.array([number_of[code] for code in languages], np.int64)
+    tables = np.array([_word_slots(code) for code in codes])
     return split_rows(data, offsets, character_classes(), tables, numbers)
 
 
 @cache
-def _word_slots(code: str | None) -> Int64s:
+def _word_slots(code: str) -> Int64s:
     """The words of a language, as the kernels look them up."""
     language = language_of(code)
     return word_slots(language.words, language.manner)
@@ -140,7 +144,7 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
 def _spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
     """The sentences as character offsets."""
     cased = any(character_class(character) == UPPER for character in text)
-    reading = Reading(words=language.words, manner=language.manner, cased=cased)
+    reading = TextReading(words=language.words, manner=language.manner, cased=cased)
     text = text.rstrip()
     stop = len(text)
     sentence = line = at = after(text, 0, (SPACE,))
@@ -155,7 +159,7 @@ def _spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
         yield sentence, stop
 
 
-def _boundary(text: str, sentence: int, line: int, at: int, reading: Reading) -> tuple[int, int, int]:
+def _boundary(text: str, sentence: int, line: int, at: int, reading: TextReading) -> tuple[int, int, int]:
     """Return what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
     kind = character_class(text[at])
     if kind == SPACE:
@@ -178,7 +182,7 @@ def _boundary(text: str, sentence: int, line: int, at: int, reading: Reading) ->
     return run_end if _ends(text, sentence, at, run_end, following, newlines, reading) else 0, following, newlines
 
 
-def _line_ends(text: str, line: int, at: int, following: int, newlines: int, reading: Reading) -> bool:
+def _line_ends(text: str, line: int, at: int, following: int, newlines: int, reading: TextReading) -> bool:
     """Return True if the sentence ends at white space that no sentence punctuation precedes."""
     if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
         return True
@@ -188,7 +192,7 @@ def _line_ends(text: str, line: int, at: int, following: int, newlines: int, rea
     return not SHORT_LINE <= size <= LONG_LINE and _opens(text, following, reading)
 
 
-def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, reading: Reading) -> bool:
+def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, reading: TextReading) -> bool:
     """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
     run = text[at:run_end]
     if any(character_class(character) == WIDE_ENDER for character in run):
@@ -217,7 +221,7 @@ def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newli
 # What lies ahead.
 
 
-def _opens(text: str, at: int, reading: Reading) -> bool:
+def _opens(text: str, at: int, reading: TextReading) -> bool:
     """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
     if text[at] == "(" and _enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
@@ -238,7 +242,7 @@ def _opens_dotted(text: str, sentence: int, at: int, run: str, following: int) -
     return run == "." and attached and dotted and character_class(text[following + 6]) == UPPER
 
 
-def _opens_small(text: str, sentence: int, at: int, run: str, following: int, reading: Reading) -> bool:
+def _opens_small(text: str, sentence: int, at: int, run: str, following: int, reading: TextReading) -> bool:
     """Return True if a small letter opens a sentence here."""
     if character_class(text[following]) != LOWER or not set(run) <= set(".!?"):
         return False
@@ -252,7 +256,7 @@ def _opens_small(text: str, sentence: int, at: int, run: str, following: int, re
     return run == "." and _ends_word(text, sentence, word, following, reading)
 
 
-def _ends_word(text: str, sentence: int, word: str, following: int, reading: Reading) -> bool:
+def _ends_word(text: str, sentence: int, word: str, following: int, reading: TextReading) -> bool:
     """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
     if len(word) == 1 or "." in word or kind_of(word, reading) & ABBREVIATION:
         return False
@@ -265,7 +269,7 @@ def _ends_word(text: str, sentence: int, word: str, following: int, reading: Rea
     return small and (len(word) >= LONG_WORD or character_class(text[sentence]) == LOWER)
 
 
-def _joined(text: str, sentence: int, at: int, run_end: int, reading: Reading) -> bool:
+def _joined(text: str, sentence: int, at: int, run_end: int, reading: TextReading) -> bool:
     """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
@@ -309,7 +313,7 @@ def _next_word(text: str, at: int) -> bytes:
 # What came before.
 
 
-def _word_before(text: str, sentence: int, at: int, reading: Reading) -> str:
+def _word_before(text: str, sentence: int, at: int, reading: TextReading) -> str:
     """The word before a place, from white space, an opening bracket or a dash on, its opening quotes left out."""
     start = at
     while start > sentence and character_class(text[start - 1]) not in (SPACE, OPENER, DASH):
@@ -319,7 +323,7 @@ def _word_before(text: str, sentence: int, at: int, reading: Reading) -> str:
     return text[start:at] if not reading.manner & ELISION else re.split("['’]", text[start:at])[-1]
 
 
-def _abbreviated(text: str, sentence: int, at: int, following: int, reading: Reading) -> bool:
+def _abbreviated(text: str, sentence: int, at: int, following: int, reading: TextReading) -> bool:
     """Return True if the full stop at a place belongs to its word alone."""
     word = _word_before(text, sentence, at, reading)
     kind, ahead = kind_of(word, reading), _next_word(text, following)
@@ -418,7 +422,7 @@ def _numbered(text: str, at: int) -> tuple[int, str]:
     return int(match[2]) if match[2].isdigit() else ord(match[2]), match[1] + match[3]
 
 
-def _rule(text: str, sentence: int, at: int, reading: Reading) -> tuple[int, int, int]:
+def _rule(text: str, sentence: int, at: int, reading: TextReading) -> tuple[int, int, int]:
     """Return what `_boundary` does, for a line drawn with characters: it is between sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
