@@ -71,6 +71,7 @@ def tokenise_texts(texts: Sequence[str]) -> Tokenised:
             "revision": pa.array(np.zeros(number, np.int64)),
             "source": pa.array(["texts"] * number),
             "held_out": pa.array(np.zeros(number, np.bool_)),
+            "language": pa.array(["en"] * number),
             "text": column,
         }
     )

@@ -1,9 +1,10 @@
 """Sentences as people split them: `split_sentences` next to other libraries, compared with gold sentences.
 
-    python -m benchmarks.sentence_quality --gold FOLDER
+    python -m benchmarks.sentence_quality --gold FOLDER [--treebanks FOLDER]
 
 FOLDER holds `ud-english-ewt/*.conllu` (Universal Dependencies) and `sentence-splitting/golden-rules-en.jsonl`;
-a library that is not installed is named and left out.
+a library that is not installed is named and left out. That of treebanks holds `LANGUAGE.jsonl`, a document a line:
+`sentences`, what stands `after` each, and numbers of those at `paragraph_starts`.
 
 The measure. A boundary is a sentence end inside a text, its last left out, given as the number of characters
 other than white space before it, so that the treatment of spaces does not matter. Documents are made of the
@@ -21,6 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -149,10 +151,10 @@ def spaced(sentences: Sequence[str]) -> list[str]:
 # The splitters.
 
 
-def ours(text: str) -> list[str]:
+def ours(text: str, language: str | None = None) -> list[str]:
     """Return the sentences of the definition, whose offsets the kernel finds."""
     raw = text.encode()
-    return [raw[start:end].decode() for start, end in split_sentences(text)]
+    return [raw[start:end].decode() for start, end in split_sentences(text, language)]
 
 
 def _segtok() -> Splitter:
@@ -194,6 +196,42 @@ def installed() -> dict[str, Splitter]:
     return {"split_sentences": ours} | {name: load() for name, load in OTHERS.items() if find_spec(name)}
 
 
+# Other languages.
+
+
+def treebank(path: Path) -> list[GoldText]:
+    """Return the documents of a file of JSON lines."""
+    texts = []
+    for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        pieces = [one + after for one, after in zip(record["sentences"], [*record["after"], ""], strict=False)]
+        for start in record.get("paragraph_starts") or ():
+            pieces[start] = f"\n\n{pieces[start]}" if start else pieces[start]
+        texts.append(GoldText(text="".join(pieces).strip(), ends=tuple(inner_ends(pieces))))
+    return texts
+
+
+def splitters_of(language: str) -> dict[str, Splitter]:
+    """Return ours with and without the language, and those of the libraries that know it."""
+    splitters: dict[str, Splitter] = {"ours": partial(ours, language=language), "without": ours}
+    if find_spec("sentencex"):
+        segment = importlib.import_module("sentencex").segment
+        splitters["sentencex"] = lambda text: list(segment(language, text))
+    if find_spec("pysbd"):
+        pysbd = importlib.import_module("pysbd")
+        if language in importlib.import_module("pysbd.languages").LANGUAGE_CODES:
+            splitters["pysbd"] = pysbd.Segmenter(language=language, clean=False).segment
+    return splitters
+
+
+def treebank_lines(folder: Path) -> Iterator[str]:
+    """Yield a line for each treebank of a folder."""
+    for path in sorted(folder.glob("*.jsonl")):
+        texts = treebank(path)
+        cells = {name: agreement(splitter, texts) for name, splitter in splitters_of(path.stem).items()}
+        shown = ", ".join(f"{name} {c.f1:.4f} ({c.precision:.3f}, {c.recall:.3f})" for name, c in cells.items())
+        yield f"  {path.stem}  {sum(len(text.ends) for text in texts):5} boundaries: {shown}"
+
+
 # The report.
 
 
@@ -223,13 +261,17 @@ def main() -> None:
     story = (__doc__ or "").split("\n\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sentence_quality", description=story)
     parser.add_argument("--gold", type=Path, required=True, help="the folder of the gold")
-    gold = parser.parse_args().gold
+    parser.add_argument("--treebanks", type=Path, help="a folder of treebanks of other languages")
+    given = parser.parse_args()
+    gold = given.gold
     files = sorted((gold / "ud-english-ewt").glob("*.conllu"))
     golden = gold / "sentence-splitting" / "golden-rules-en.jsonl"
     if not files or not golden.is_file():
         parser.error(f"--gold {gold}: needs ud-english-ewt/*.conllu and sentence-splitting/golden-rules-en.jsonl there")
     documents = [document for path in files for document in gold_documents(path)]
     for line in report(documents, golden_rules(golden)):
+        print(line, flush=True)
+    for line in treebank_lines(given.treebanks) if given.treebanks else ():
         print(line, flush=True)
 
 

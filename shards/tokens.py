@@ -40,7 +40,7 @@ BUILD_VERSION = 3
 # where a batch is kept for the next shard (`documents.py`), and in 3.8, 4.8 and 5.4 s where there is no room for it.
 BATCH_TOKENS = 1 << 16
 
-TOKENISED = ("id", "revision", "source", "held_out", "text")  # columns of the corpus that are read
+TOKENISED = ("id", "revision", "source", "held_out", "language", "text")  # columns of the corpus that are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,8 @@ def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: i
     """Rows of tokens for rows of documents: ids, word starts and sentence lengths, one row a document."""
     texts = batch.column("text")
     buffers = text_buffers(texts)
-    starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets)
+    languages = batch.column("language").to_pylist()
+    starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets, languages)
     starts = encoder.sentence_starts(buffers.data, starts, sentence_rows)
     encoded = encoder.encode_sentences(texts, starts, ends)
     lengths = np.diff(encoded.offsets)

@@ -102,6 +102,7 @@ def _tokenised(texts: pa.Array) -> pa.Table:
     size, ids = len(texts), [bytes([number]) * 16 for number in range(len(texts))]
     columns = {"id": pa.array(ids, pa.binary(16)), "revision": pa.array(range(size), pa.int64()), "text": texts}
     columns |= {"source": pa.array(["a"] * size), "held_out": pa.array([False] * size)}
+    columns["language"] = pa.nulls(size, pa.string())
     batch = pa.RecordBatch.from_pydict(columns)
     return tokenise(batch, WORDPIECE, token_schema(id_type(WORDPIECE.vocabulary.size)), seed=1)
 

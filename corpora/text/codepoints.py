@@ -26,7 +26,7 @@ _TABLE_SIZE = 0x20000  # above are ideographs up to 0x3FFFF, and nothing that op
 _SPECIAL = {
     PERIOD: ".",
     ENDER: "!?…‽",
-    WIDE_ENDER: "。！？｡",
+    WIDE_ENDER: "。！？｡．",
     CLOSER: ")]}»›”’」』】）",
     QUOTE: "\"'`",
     OPENER: "([{«‹“‘„‚「『【（¿¡_*",
@@ -87,7 +87,8 @@ def packed(word: bytes) -> int:
     >>> packed(b"Dr") == packed(b"dr") == 0x6472
     True
     """
-    return int.from_bytes(word.lower(), "big") if len(word) <= 8 else 0
+    key = int.from_bytes(word.lower(), "big") if len(word) <= 8 else 0
+    return key - (key >> 63 << 64)  # as 64 bits with a sign hold it
 
 
 @kernel

@@ -241,8 +241,9 @@ def new(
     template: Annotated[
         str,
         Parameter(
-            help="For a kind of text: general, books, biomedical, legal, tickets. Of a published model, sources to "
-            "weights: bert-base, roberta-base, electra-small, albert-base, distilbert, modernbert-base."
+            help="For a kind of text: general, books, biomedical, patents, clinical, legal, tickets, chats. Of a "
+            "published model, sources to weights: bert-base, roberta-base, electra-small, albert-base, distilbert, "
+            "modernbert-base."
         ),
     ] = "general",
 ) -> int:

@@ -1,8 +1,12 @@
 """Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
+from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, of_preset
 
 TEXT_ENDINGS = packed(".txt", ".md")
+PAPER_ENDINGS = packed(".greenbook", ".pubtator")  # and .txt that begin as those do
+LATEX_ENDINGS = packed(".tex")
+XML_ENDINGS = packed(".xml", ".nxml")  # whose root element is that of a preset
 LINE_ENDINGS = packed(".jsonl", ".ndjson")
 JSON_ENDINGS = packed(".json")
 TABLE_ENDINGS = packed(".csv", ".tsv")
@@ -19,7 +23,8 @@ PDF_ENDINGS = (".pdf",)  # read where the extra `documents` is installed
 ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".wet", ".wet.gz", ".wet.zst")
 ZIP_ENDINGS = (".zip",)  # whose members are read as files
 ENDINGS = (
-    *(*TEXT_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS, *TABLE_ENDINGS, *PAGE_ENDINGS, *MAIL_ENDINGS, *MAILBOX_ENDINGS),
+    *(*TEXT_ENDINGS, *PAPER_ENDINGS, *LATEX_ENDINGS, *XML_ENDINGS, *LINE_ENDINGS, *JSON_ENDINGS),
+    *(*TABLE_ENDINGS, *PAGE_ENDINGS, *MAIL_ENDINGS, *MAILBOX_ENDINGS),
     *(*PARQUET_ENDINGS, *BOOK_ENDINGS, *WORD_ENDINGS, *SLIDE_ENDINGS, *SHEET_ENDINGS, *PDF_ENDINGS),
     *(*ARCHIVE_ENDINGS, *ZIP_ENDINGS),
 )
@@ -35,6 +40,8 @@ REMEDIES = {  # of kinds of files that are not read, and could be
     ".msg": "A .msg is read when it is saved as .eml",
     ".pst": "A .pst is read when its folders are exported as .mbox",
     **dict.fromkeys((".rar", ".7z"), "Archives other than .zip are read when they are unpacked"),
+    OTHER_ROOT: 'XML whose root is of no preset is read with kind = "xml", `record` and `fields`',
+    **{of_preset(name): f'{of_preset(name)} is read with preset = "{name}" or kind = "files"' for name in PRESETS},
     ENCRYPTED: "Encrypted members of a .zip are read when it is unpacked with its password",
     OTHER_PACKING: "Members of a .zip that are packed in another way are read when it is unpacked",
 }

@@ -182,12 +182,20 @@ class TextFile(WholeFile):
         """The record of a text. Raises BadRecord."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
+        return record_of(locator, data, self.fields(self.text_of(data)))
+
+    def text_of(self, data: bytes) -> str:
+        """Bytes as text. Raises BadRecord."""
         encoding = self.encoding
         if encoding == AUTO and not wide_encoding(data[:HEAD]):
             encoding = text_encoding(data)
             if encoding == UNKNOWN:
                 raise BadRecord(HOW_TO_SAY)
-        return record_of(locator, data, {"text": decode(data, encoding)})
+        return decode(data, encoding)
+
+    def fields(self, text: str) -> dict[str, Any]:
+        """The record's fields, by the names of `Record`."""
+        return {"text": text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@
     .xlsx ................ a row is a document           .pdf ............ a file is a document
     .json ................ an object is a document       .mbox ........... a message is a document
     .eml ................. a file is a document          .zip ............ its members are read as files
+    .tex ................. a file is a document          .xml .nxml ...... PubMed, JATS, patents: a record each
+    .greenbook ........... a patent is a document        .pubtator ....... a title and abstract are a document
                                                          texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
@@ -39,11 +41,13 @@ from corpora.sources.files.endings import (
     ENDINGS,
     JSON_ENDINGS,
     KNOWN,
+    LATEX_ENDINGS,
     LINE_ENDINGS,
     MAIL_ENDINGS,
     MAILBOX_ENDINGS,
     MAILBOX_NAMES,
     PAGE_ENDINGS,
+    PAPER_ENDINGS,
     PARQUET_ENDINGS,
     PDF_ENDINGS,
     SHEET_ENDINGS,
@@ -51,17 +55,21 @@ from corpora.sources.files.endings import (
     TABLE_ENDINGS,
     TEXT_ENDINGS,
     WORD_ENDINGS,
+    XML_ENDINGS,
     ZIP_ENDINGS,
 )
-from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows, TextFile
+from corpora.sources.files.formats import BookFile, JsonLines, PageFile, ParquetRows
 from corpora.sources.files.json_file import JsonFile
 from corpora.sources.files.mail.formats import MailboxFile, MailFile
 from corpora.sources.files.office.documents import DocxFile, PdfFile, PptxFile
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_pdf
 from corpora.sources.files.office.sheet_rows import SheetRows
+from corpora.sources.files.papers.formats import LatexFile, TextOrRecords
 from corpora.sources.files.tables import TextTable
 from corpora.sources.record_fields import check_fields
 from corpora.sources.web.archived_pages import ArchivedPages
+from corpora.sources.xml.formats import XmlFile
+from corpora.sources.xml.presets import OTHER_ROOT, preset_of
 from corpora.store.manifest import Json
 from corpora.store.settings import added, check_range
 
@@ -147,7 +155,7 @@ class FilesSource:
             yield name, path, OF_SAVED_PAGE
             return
         if not name.lower().endswith(ZIP_ENDINGS) or isinstance(path, MemberPath):
-            yield name, path, ""
+            yield name, path, why_unread(name, path)
             return
         try:
             members = members_of(path)
@@ -156,7 +164,8 @@ class FilesSource:
             return
         for member in members:
             nested = ZIP_IN_ZIP if member.name.lower().endswith(ZIP_ENDINGS) else ""
-            yield f"{name}/{member.name}", member_path(path, member.name), member.kind or nested
+            place = member_path(path, member.name)
+            yield f"{name}/{member.name}", place, member.kind or nested or why_unread(member.name, place)
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
         """The libraries that decide what comes of these files, besides those of the kind."""
@@ -199,8 +208,11 @@ class FilesSource:
             return SheetRows(fields=self.fields, max_record_bytes=most)
         if name.endswith(ZIP_ENDINGS):
             return BadZip()
-        if name.endswith(TEXT_ENDINGS):
-            return TextFile(encoding=self.encoding, max_record_bytes=most)
+        if name.endswith(XML_ENDINGS):
+            return XmlFile(max_record_bytes=most)
+        if name.endswith((*TEXT_ENDINGS, *PAPER_ENDINGS, *LATEX_ENDINGS)):
+            form = LatexFile if name.endswith(LATEX_ENDINGS) else TextOrRecords
+            return form(encoding=self.encoding, max_record_bytes=most)
         plain = next(form for endings, form in PLAIN_FORMATS.items() if name.endswith(endings))
         return plain(max_record_bytes=most)
 
@@ -242,6 +254,14 @@ def reads(name: str) -> bool:
     if last.startswith(OWNER_MARK):
         return False
     return last.endswith(ENDINGS) and (not last.endswith(PDF_ENDINGS) or can_read_pdf())
+
+
+def why_unread(name: str, path: Path) -> str:
+    """Return why a file of an ending that is read is not: XML of which no preset is known; "" if it is read."""
+    try:
+        return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not preset_of(path) else ""
+    except InputError:
+        return ""  # reading it says why
 
 
 def is_of_saved_page(path: Path) -> bool:

@@ -6,6 +6,7 @@ space, elements that are blocks are apart; white space is one space.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from html.entities import html5
@@ -25,6 +26,10 @@ SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
 BRACKETED_MARK = re.compile("[\\[(]\\s*\1\\s*[\\])]")
+# The letters of ISO 8879 (ISOgrk1), in the order of the alphabet, for HTML has names of its own.
+_GREEK_NAMES = "a b g d e z ee th i k l m n x o p r s t u ph kh ps oh".split()
+GREEK = {f"{name}gr": letter for name, letter in zip(_GREEK_NAMES, "αβγδεζηθικλμνξοπρστυφχψω", strict=True)}
+GREEK |= {f"{name[:-2].upper()}gr": letter.upper() for name, letter in GREEK.items()} | {"sfgr": "ς"}
 MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 UNSAID_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
 
@@ -53,6 +58,23 @@ class TextLayout:
     skip: frozenset[str] = frozenset()
     marks: tuple[PathStep, ...] = ()
     label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordForm:
+    """The form of a record: the paths of its fields, and the layout of its text. key: the paths of the key in words."""
+
+    paths: dict[str, list[FieldPath]]
+    layout: TextLayout
+    key: str
+
+    def hits(self, element: Any, name: str) -> Iterator[Any]:
+        """The elements or values of a field."""
+        return (hit for path in self.paths.get(name, ()) for hit in find_all(element, path))
+
+    def first(self, element: Any, name: str) -> str | None:
+        """The first of them that holds a text, on one line."""
+        return next((text for hit in self.hits(element, name) if (text := plain_text(hit))), None)
 
 
 def parse_path(text: str, where: str) -> FieldPath:
@@ -174,7 +196,8 @@ def _character(match: "re.Match[bytes]") -> bytes:
     name = match[1]
     if name in XML_ENTITIES:
         return match[0]
-    character = html5.get(name.decode("ascii", "replace") + ";")
+    word = name.decode("ascii", "replace")
+    character = html5.get(word + ";") or GREEK.get(word)
     if character is None:
         raise BadRecord(f"it uses the entity &{name.decode(errors='replace')};, and entities are never expanded")
     return character.replace("&", "&amp;").replace("<", "&lt;").encode()

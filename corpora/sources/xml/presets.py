@@ -3,10 +3,17 @@
 - "pubmed": PubMed and MEDLINE, baseline and update files of the National Library of Medicine
   (`pubmed24n0001.xml.gz`), and what `efetch` gives. Its DTD: PubmedArticleSet, DeleteCitation.
 - "jats": articles of PubMed Central and of publishers (`.nxml`), JATS 1.0 to 1.4 and the NLM DTDs before it.
-- "patent": grants of the United States Patent and Trademark Office from 2005 on, one to a file or a week's in one.
+- "patent": grants and applications of the United States Patent and Trademark Office, one to a file or a week's in one:
+  of 2001 to 2004 (ST.32, `PATDOC`; `patent-application-publication`) and from 2005 on. Those before 2001 are no XML,
+  and are read by the kind "files".
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.xml.cut import root_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +28,60 @@ class Preset:
     skip: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     label: str = ""
+    others: tuple["Preset", ...] = ()
 
 
 CITATION = "MedlineCitation"
 ARTICLE = f"{CITATION}/Article"
 META = "front/article-meta"
-PUBLISHED = "us-bibliographic-data-grant/publication-reference/document-id"
+OTHER_ROOT = "XML of no preset"
+ROOT_BYTES = 1 << 16
+
+
+def _patent(kind: str, others: tuple[Preset, ...] = ()) -> Preset:
+    """The form of grants or applications from 2005 on."""
+    published = f"us-bibliographic-data-{kind}/publication-reference/document-id"
+    return Preset(
+        record=f"us-patent-{kind}",
+        fields={
+            "text": (f"us-bibliographic-data-{kind}/invention-title", "abstract", "description", "claims"),
+            "key": (f"{published}/doc-number",),
+            "title": (f"us-bibliographic-data-{kind}/invention-title",),
+            "date": (f"{published}/date",),
+        },
+        blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
+        skip=tuple("tables table maths math chemistry img".split()),
+        others=others,
+    )
+
+
+PATDOC = Preset(  # grants of 2001 to 2004
+    record="PATDOC",
+    fields={
+        "text": ("SDOBI/B500/B540", "SDOAB", "SDODE", "SDOCL"),
+        "key": ("SDOBI/B100/B110/DNUM",),
+        "title": ("SDOBI/B500/B540",),
+        "date": ("SDOBI/B100/B140/DATE",),
+    },
+    blocks=tuple("STEXT BTEXT PARA H CL CLM CLMSTEP LI".split()),
+    skip=tuple("TABLE-US TABLE-CWU MATH-US MATH-CWU CHEM-US EMI EMR".split()),
+)
+PUBLICATION = Preset(  # applications of 2001 to 2004
+    record="patent-application-publication",
+    fields={
+        "text": (
+            "subdoc-bibliographic-information/technical-information/title-of-invention",
+            "subdoc-abstract",
+            "subdoc-description",
+            "subdoc-claims",
+        ),
+        "key": ("subdoc-bibliographic-information/document-id/doc-number",),
+        "title": ("subdoc-bibliographic-information/technical-information/title-of-invention",),
+        "date": ("subdoc-bibliographic-information/document-id/document-date",),
+    },
+    blocks=tuple("section heading paragraph claim claim-text list unordered-list-item ordered-list-item".split()),
+    skip=tuple("number table table-cwu table-us math math-cwu math-us chemistry chemistry-cwu image".split()),
+)
 
 PRESETS = {
     "pubmed": Preset(
@@ -72,15 +127,24 @@ PRESETS = {
         ),
         marks=("xref[@ref-type='bibr']", "xref[@ref-type='fn']", "xref[@ref-type='table-fn']"),
     ),
-    "patent": Preset(
-        record="us-patent-grant",
-        fields={
-            "text": ("us-bibliographic-data-grant/invention-title", "abstract", "description", "claims"),
-            "key": (f"{PUBLISHED}/doc-number",),
-            "title": ("us-bibliographic-data-grant/invention-title",),
-            "date": (f"{PUBLISHED}/date",),
-        },
-        blocks=tuple("abstract p heading claim claim-text ul ol li dl dt dd description-of-drawings".split()),
-        skip=tuple("tables table maths math chemistry img".split()),
-    ),
+    "patent": _patent("grant", (_patent("application"), PATDOC, PUBLICATION)),
 }
+
+# The preset that reads a file, by its root element.
+ROOTS = {
+    **dict.fromkeys(("PubmedArticleSet", "PubmedArticle"), "pubmed"),
+    **dict.fromkeys(("article", "pmc-articleset"), "jats"),
+    **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
+}
+
+
+def preset_of(path: Path) -> str:
+    """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
+    with open_raw(path) as stream, refusing_damage(path):
+        name = root_name(stream.read(ROOT_BYTES)).rpartition(b":")[2]
+    return ROOTS.get(name.decode(errors="replace"), "")
+
+
+def of_preset(preset: str) -> str:
+    """Return what files of a preset are called where another reads them."""
+    return f"XML of preset {preset}"

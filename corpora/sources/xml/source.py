@@ -27,6 +27,7 @@ one, in the order of their dates; deletions in such a file could not be put in o
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +63,7 @@ from corpora.sources.xml.cut import (
 from corpora.sources.xml.fields import (
     FieldPath,
     PathStep,
+    RecordForm,
     TextLayout,
     date_of,
     find_all,
@@ -71,7 +73,7 @@ from corpora.sources.xml.fields import (
     parse_step,
     plain_text,
 )
-from corpora.sources.xml.presets import PRESETS, Preset
+from corpora.sources.xml.presets import PRESETS, Preset, of_preset, preset_of
 from corpora.store.manifest import Json
 from corpora.store.settings import check_choice, check_range, settings_json
 
@@ -88,7 +90,7 @@ class XmlSource:
     """The `[[source]]` table of kind "xml".
 
     path:             a file, a folder or a glob: `.xml`, `.nxml`, each also `.gz`, `.zst`, `.bz2` or `.xz`
-    preset:           "pubmed", "jats" or "patent": fills in what is not given below
+    preset:           "pubmed", "jats" or "patent" (of every format since 2001): fills in what is not given below
     record:           name of the element that is a record
     fields:           paths below it, one or a list, for each of `text` (paragraphs of all that are found), `key`,
                       `revision` (a number or date), `version`, `title`, `url`, `date`, `license`, `group` (the first
@@ -141,7 +143,7 @@ class XmlSource:
                 "before a deletion. Set both, as in file_order = 'update-(\\d+)'."
             )
         self._check_order(form.file_order)
-        assert self._paths is not None and self._layout is not None  # made here, so that a wrong path is refused here
+        assert self._forms  # made here, so that a wrong path is refused here
 
     def _check_order(self, pattern: str) -> None:
         try:
@@ -157,7 +159,10 @@ class XmlSource:
     @cached_property
     def _form(self) -> Preset:
         """The settings with what the preset fills in."""
-        base = PRESETS.get(self.preset, Preset(record="", fields={}))
+        return self._filled(PRESETS.get(self.preset, Preset(record="", fields={})))
+
+    def _filled(self, base: Preset) -> Preset:
+        """The settings with what a form of a preset fills in."""
         given = {key: _paths_of(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
@@ -168,31 +173,48 @@ class XmlSource:
             skip=self.skip or base.skip,
             marks=self.marks or base.marks,
             label=self.label or base.label,
+            others=() if self.record else tuple(map(self._filled, base.others)),
         )
 
     @cached_property
-    def _paths(self) -> dict[str, list[FieldPath]]:
-        where = f"Source {self.name!r}: fields"
-        return {key: [parse_path(path, f"{where}.{key}") for path in paths] for key, paths in self._form.fields.items()}
+    def _forms(self) -> dict[str, RecordForm]:
+        """The forms of records by the names of their elements."""
+        return {form.record: self._parsed(form) for form in (self._form, *self._form.others)}
 
-    @cached_property
-    def _layout(self) -> TextLayout:
-        form = self._form
+    def _parsed(self, form: Preset) -> RecordForm:
+        where = f"Source {self.name!r}: fields"
         marks: list[PathStep] = [parse_step(mark, f"Source {self.name!r}: marks") for mark in form.marks]
-        return TextLayout(
-            blocks=frozenset(form.blocks), skip=frozenset(form.skip), marks=tuple(marks), label=form.label
+        return RecordForm(
+            paths={key: [parse_path(path, f"{where}.{key}") for path in paths] for key, paths in form.fields.items()},
+            layout=TextLayout(
+                blocks=frozenset(form.blocks), skip=frozenset(form.skip), marks=tuple(marks), label=form.label
+            ),
+            key=" or ".join(form.fields.get("key", ())),
         )
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
-        limits: dict[str, Json] = {"max_record_bytes": self.max_record_bytes}
-        return {**settings_json(self._form), **limits}
+        form = {key: value for key, value in settings_json(self._form).items() if key != "others" or value}
+        return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError where there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        files = files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        looked = [each for name, path in files for each in self.inside(name, path)]
+        if all(why for _, _, why in looked):
+            kinds = " and ".join(sorted({why for _, _, why in looked}))
+            raise InputError(f"Source {self.name!r}: {self.path} holds {kinds}. Set its `preset` to what it holds.")
+        return [(name, path) for name, path, why in looked if not why]
+
+    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+        """A file with its name, and why it is not read: its root is that of another preset."""
+        other = ""
+        if self.preset and name.lower().endswith(ENDINGS):
+            with suppress(InputError):  # reading it says why
+                other = preset_of(path)
+        yield name, path, of_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
@@ -201,7 +223,7 @@ class XmlSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The records and deletions of a file in order. Raises InputError for a file that is damaged or cut off."""
         container = self._form.deleted.partition("/")[0]
-        cutter = RecordCutter(tuple(filter(None, (self._form.record, container))), self.max_record_bytes)
+        cutter = RecordCutter(tuple(filter(None, (*self._forms, container))), self.max_record_bytes)
         for cut in self._cuts(piece.file, cutter, tally):
             tally.records += cut.fault == "no start"
             if cut.name == container and container:
@@ -215,7 +237,7 @@ class XmlSource:
 
     def _cuts(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
         """Yield what is cut out of a file, its records counted as its bytes pass."""
-        count = RecordCount(self._form.record)
+        counts = [RecordCount(name) for name in self._forms]
         at = 0
         with open_raw(raw_path(file.path)) as stream:
             try:
@@ -223,12 +245,12 @@ class XmlSource:
                     if not at and data.startswith(BYTE_ORDER_MARKS):
                         raise InputError(f"{file.path} is UTF-16. Convert it to UTF-8, for instance with `iconv`.")
                     at += len(data)
-                    tally.records += count.feed(data)
+                    tally.records += sum(count.feed(data) for count in counts)
                     yield from cutter.feed(data)
             except READ_FAULTS as error:
                 where = f"damaged behind byte {at} of what it holds"
                 raise InputError(f"{file.path} is {where}: {error}. Get it again.") from error
-        tally.records += count.finish()
+        tally.records += sum(count.finish() for count in counts)
         yield from cutter.finish()
         self._check_end(file, cutter, at)
 
@@ -263,43 +285,37 @@ class XmlSource:
             if cut.fault:
                 raise BadRecord(f"a record with {cut.fault} tag")
             element = parse_record(cut.data, declared_encoding(head), namespaces(head))
-            fields = self._fields(element, file)
+            fields = self._fields(element, file, self._forms[cut.name])
         except BadRecord as error:
             return damaged(locator, raw, error)
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
-    def _fields(self, element: Any, file: RawFile) -> dict[str, Any]:
+    def _fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
         """The record's fields by the names of `Record`. Raises BadRecord."""
         texts = [
             part
-            for path in self._paths["text"]
+            for path in form.paths["text"]
             for hit in find_all(element, path)
-            for part in ([plain_text(hit)] if isinstance(hit, str) else paragraphs(hit, self._layout))
+            for part in ([plain_text(hit)] if isinstance(hit, str) else paragraphs(hit, form.layout))
         ]
         fields: dict[str, Any] = {"text": "\n\n".join(part for part in texts if part)}
-        for name in self._paths.keys() - {"text", "version", "revision", "date"}:
-            fields[name] = self._first(element, name)
+        for name in form.paths.keys() - {"text", "version", "revision", "date"}:
+            fields[name] = form.first(element, name)
         if "key" in fields and not fields["key"]:
-            raise BadRecord(f"no {' or '.join(self._form.fields['key'])} (key)")
-        if "date" in self._paths:
-            fields["date"] = next((date for hit in self._hits(element, "date") if (date := date_of(hit))), None)
-        fields["revision"] = self._revision(element, file)
+            raise BadRecord(f"no {form.key} (key)")
+        if "date" in form.paths:
+            fields["date"] = next((date for hit in form.hits(element, "date") if (date := date_of(hit))), None)
+        fields["revision"] = self._revision(element, file, form)
         return fields
-
-    def _hits(self, element: Any, name: str) -> Iterator[Any]:
-        return (hit for path in self._paths.get(name, ()) for hit in find_all(element, path))
-
-    def _first(self, element: Any, name: str) -> str | None:
-        return next((text for hit in self._hits(element, name) if (text := plain_text(hit))), None)
 
     # Revisions and deletions
 
-    def _revision(self, element: Any, file: RawFile) -> int | None:
+    def _revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """The record's place among those of its key. Raises BadRecord."""
-        own = next((number for hit in self._hits(element, "revision") if (number := _number(hit)) is not None), None)
-        if not self._form.file_order and "version" not in self._paths:
+        own = next((number for hit in form.hits(element, "revision") if (number := _number(hit)) is not None), None)
+        if not self._form.file_order and "version" not in form.paths:
             return own
-        version = self._first(element, "version") if "version" in self._paths else None
+        version = form.first(element, "version") if "version" in form.paths else None
         return _joined(version, self._file_number(file) or 0, own or 0)
 
     def _file_number(self, file: RawFile) -> int | None:
@@ -348,7 +364,8 @@ class XmlSource:
     def _deletion(self, data: bytes, locator: Locator, number: int, where: str) -> Record:
         try:
             element = parse_record(data, "utf-8", b"")
-            version = [path.attribute for path in self._paths.get("version", ()) if path.attribute]
+            paths = self._forms[self._form.record].paths.get("version", ())
+            version = [path.attribute for path in paths if path.attribute]
             version_text = next((value for name in version for value in find_all(element, FieldPath((), name))), None)
             revision = _joined(version_text, number, FILE_UNIT - 1)
             key = plain_text(element)

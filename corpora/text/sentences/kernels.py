@@ -10,8 +10,10 @@ import numpy as np
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.kernels.utf8 import decode
+from corpora.kernels.utf8 import back, decode
 from corpora.text.codepoints import COMMA, DASH, ENDER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.sentences.languages import COLON, SEMICOLON
+from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, run_at
 from corpora.text.sentences.signs import (
     INLINE_BULLETS,
     LONG_ASIDE,
@@ -43,19 +45,21 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 
 @kernel
-def _mark(data: Bytes, start: int, stop: int, marks: Bytes) -> None:
+def _mark(data: Bytes, start: int, stop: int, marks: Bytes, half: int) -> None:
     """Mark the bytes of a block where `_boundary` could find something: 1 there, else 0, and a 1 after the last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
     and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators.
+
+    half: the colon or semicolon that ends a sentence in the language, 10 for none
     """
-    size = stop - start
+    size, more = stop - start, np.uint8(half)  # of one byte, so that the loop stays one over bytes
     whole = max(0, min(size, data.size - 2 - start))
     first, second, third = data[start : start + whole], data[start + 1 :], data[start + 2 :]
     for at in range(first.size):
         byte, next_byte, last = first[at], second[at], third[at]
-        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63)
+        sign = (byte == 10) | (byte == 33) | (byte == 41) | (byte == 46) | (byte == 63) | (byte == more)
         mark = (next_byte == 0x80) & (((last >= 0xA2) & (last <= 0xA6)) | (last == 0xBD))
         mark |= (next_byte == 0x81) | (next_byte == 0x96) | (next_byte == 0x97)
         wide = ((byte == 0xE3) & (next_byte == 0x80) & (last == 0x82)) | (
@@ -69,6 +73,12 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes) -> None:
 
 
 @kernel
+def half_of(manner: int) -> int:
+    """The twin of `mark_of`: the byte of the mark, 10 for none."""
+    return 58 if manner & COLON else 59 if manner & SEMICOLON else 10
+
+
+@kernel
 def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
     """The first marked byte of a block from `at` on, eight at a time."""
     while marks[at] == 0:
@@ -77,20 +87,6 @@ def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
             while eights[at >> 3] == 0:
                 at += 8
     return at
-
-
-@kernel
-def _run(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
-    """The end of the terminators and closing marks from `at` on, and whether a wide one is among them."""
-    wide = 0
-    while at < stop:
-        kind, width = class_at(data, at, classes)
-        if not PERIOD <= kind <= QUOTE:
-            break
-        if kind == WIDE_ENDER:
-            wide = 1
-        at += width
-    return at, wide
 
 
 @kernel
@@ -154,6 +150,9 @@ def _ends_at(
     if following == stop:
         return False
     if following == run_end:
+        wide = data[at] != 41 and at > sentence and is_wide_at(data, run_end, stop)
+        if wide and is_wide_at(data, back(data, at), stop):
+            return ends_wide_at(data, sentence, at, run_end, stop, classes)
         return joins_at(data, sentence, at, run_end, stop, classes, words)
     if newlines > 1 or (newlines == 1 and lists_at(data, following, stop)):
         return True
@@ -216,8 +215,10 @@ def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_numbered`: four times the number and 1 for ")", 2 for ".", 3 for ".)"; 0 where there is none."""
-    digits, number = 0, 0
+    """The twin of `_numbered`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 where there is none."""
+    digits, number, mark = 0, 0, 0
+    if at < stop and data[at] == 40:
+        mark, at = 4, at + 1
     while at < stop and digits < 3 and 48 <= data[at] <= 57:
         number = 10 * number + int(data[at]) - 48
         digits, at = digits + 1, at + 1
@@ -225,15 +226,14 @@ def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
         if at >= stop or not 97 <= data[at] <= 122:
             return 0
         number, at = int(data[at]), at + 1
-    mark = 0
     if at < stop and data[at] == 46:
-        mark, at = 2, at + 1
+        mark, at = mark + 2, at + 1
     if at < stop and data[at] == 41:
         mark, at = mark + 1, at + 1
-    if mark == 0 or number == 0 or at >= stop:
+    if mark & 3 == 0 or number == 0 or at >= stop:
         return 0
     kind, _ = class_at(data, at, classes)
-    return 4 * number + mark if kind == SPACE else 0
+    return 8 * number + mark if kind == SPACE else 0
 
 
 @kernel
@@ -242,13 +242,16 @@ def _item_before_at(data: Bytes, sentence: int, at: int, stop: int, classes: Byt
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
         start -= 1
-    if start == at or start == sentence or class_before(data, start, classes) != SPACE:
+    if start == at:
+        return sentence
+    start -= start > sentence and data[start - 1] == 40
+    if start == sentence or class_before(data, start, classes) != SPACE:
         return sentence
     second = _numbered_at(data, start, stop, classes)
     if second == 0:
         return sentence
     first = _numbered_at(data, _head_at(data, sentence, stop, classes), stop, classes)
-    return start if first != 0 and second == first + 4 else sentence
+    return start if first != 0 and second == first + 8 else sentence
 
 
 @kernel
@@ -313,6 +316,8 @@ def _boundary_at(
         following, newlines = gap(data, begin, stop, classes)
         ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
         return begin if ends else sentence, following, newlines
+    if byte == half_of(words[-1]):
+        return halves_at(data, sentence, at, stop, classes)
     if byte == 46 or byte == 41:
         item = _item_before_at(data, sentence, at, stop, classes)
         if item > sentence:
@@ -326,9 +331,12 @@ def _boundary_at(
     kind, width = class_at(data, at, classes)
     if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _closes_at(data, sentence, at, classes)):
         return sentence, at + width, 0
-    run_end, wide = _run(data, at, stop, classes)
+    run_end, wide = run_at(data, sentence, at, stop, classes, words)
     following, newlines = gap(data, run_end, stop, classes)
-    ends = wide != 0 or _ends_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
+    if wide != 0:
+        ends = ends_wide_at(data, sentence, at, run_end, stop, classes)
+    else:
+        ends = _ends_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
     return run_end if ends else sentence, following, newlines
 
 
@@ -350,10 +358,11 @@ def _split_row(
     stop = gap_before(data, stop, begin, classes)
     sentence, _ = gap(data, begin, stop, classes)
     at = line = block = block_end = sentence
+    half = half_of(words[-1])
     while at < stop:
         if at >= block_end:
             block, block_end = at, min(at + _BLOCK, stop)
-            _mark(data, block, block_end, marks)
+            _mark(data, block, block_end, marks, half)
         at = block + _next_mark(marks, eights, at - block)
         if at >= block_end:
             continue
@@ -381,8 +390,10 @@ def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
 
 
 @kernel
-def split_rows(data: Bytes, offsets: Int64s, classes: Bytes, words: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """All rows, in arrays that grow as they fill."""
+def split_rows(
+    data: Bytes, offsets: Int64s, classes: Bytes, tables: Int64s, numbers: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """All rows, in arrays that grow as they fill; tables: those of words, numbers: the table of each row."""
     rows = np.zeros(offsets.size, np.int64)
     starts, ends = np.empty(1024, np.int64), np.empty(1024, np.int64)
     marks = np.zeros(_BLOCK + 8, np.uint8)
@@ -391,6 +402,6 @@ def split_rows(data: Bytes, offsets: Int64s, classes: Bytes, words: Int64s) -> t
         begin, stop = offsets[row], offsets[row + 1]
         room = count + stop - begin + 1  # a sentence takes a byte at least
         starts, ends = _with_room(starts, count, room), _with_room(ends, count, room)
-        count = _split_row(data, begin, stop, classes, words, marks, starts, ends, count)
+        count = _split_row(data, begin, stop, classes, tables[numbers[row]], marks, starts, ends, count)
         rows[row + 1] = count
     return starts[:count].copy(), ends[:count].copy(), rows

@@ -1,17 +1,23 @@
 """Signs that the sentence splitter uses: the words that precede or follow a full stop, marks, and lengths.
 
 Promise: plain facts, read by the definition and by its kernels alike. The words are English, with the commonest
-abbreviations of other languages' dictionaries; a word of another language that looks like one of them is judged
-as it.
+abbreviations of other languages' dictionaries; those of other languages are in `corpora.text.sentences.languages`.
 """
 # ruff: noqa: RUF001 - typographic marks are the subject here
+
+from collections.abc import Mapping
 
 SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
 LONG_LINE = 120
 SHORT_TIME = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
 LONG_WORD = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
 LONG_ASIDE = 80  # bytes within brackets that can be a sentence
+LONG_QUOTE = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
+LONG_CITATION = 20  # bytes within the square brackets of a citation
 INLINE_BULLETS = "•‣▪●◦⁃"  # those that part items on one line; a dash or an asterisk has other work there
+QUOTING, JOINING = "とっ", "のをがに、，"  # they go on with what is quoted; these do after a closing mark
+FIRST_QUOTES = '"«“„'  # those that may come before the capital after a colon
+WIDE_OPENERS, WIDE_CLOSERS = "「『（【《〈“", "」』）】》〉”"
 LINKS = ("http://", "https://", "www.")
 RULED = "*=_~#-"  # what lines are drawn with
 LONG_BLANK = 40  # shorter lines of underscores are blanks to fill in
@@ -19,13 +25,13 @@ RULE, SHORT_RULE = 8, 3  # so many of one of them part sentences; so many, after
 
 # What a word of at most eight ASCII bytes says about the full stop after it, or the one before it.
 NEVER_ENDS, BEFORE_NUMBER, BEFORE_STARTER, STARTER = 1, 2, 4, 8
-BEFORE_SMALL, PRONOUN, TITLE, TIME, DAY, SAYING, CRY = 16, 32, 64, 128, 256, 512, 1024
+BEFORE_SMALL, PRONOUN, TITLE, TIME, DAY, SAYING, CRY, MONTH = 16, 32, 64, 128, 256, 512, 1024, 2048
 ABBREVIATION = NEVER_ENDS | BEFORE_NUMBER | BEFORE_STARTER | BEFORE_SMALL | TIME
 _WORD_LISTS = {
     NEVER_ENDS: "adm al approx asst capt cf cmdr col cpl dr drs e.g eg esp gen gov hon i.e ie incl lt "
     "maj messrs mlle mme mr mrs ms p.s pres prof ps pvt rep rev sen sgt supt viz vs",
     BEFORE_NUMBER: "apr art aug ca ch chap dec eq ext feb fig figs jan jul jun mar no nos nov oct op p "
-    "pp ref refs sec sep sept tel vol vols",
+    "pop pp ref refs rs sec sep sept tel vol vols",
     BEFORE_STARTER: "ala ariz ave blvd bros calif co colo conn corp dept fla ft inc jr kan ltd mich minn mont mt "
     "okla rd sr st tenn tex univ wis wyo",
     # Before a small letter the full stop belongs to these; before a capital it may end a sentence.
@@ -58,13 +64,18 @@ _WORD_LISTS = {
 }
 
 
-def _word_kinds() -> dict[bytes, int]:
-    """Each listed word with the sum of what it says."""
+def word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
+    """Return each listed word with the sum of what it says; one that begins with no ASCII letter as a capital too.
+
+    Words that lie ahead of a full stop are known by the letters in their first eight bytes.
+    """
     kinds: dict[bytes, int] = {}
-    for kind, words in _WORD_LISTS.items():
-        for word in words.encode().split():
-            kinds[word] = kinds.get(word, 0) | kind
+    for kind, words in lists.items():
+        for word in words.split():
+            for form in {word, word if word[0].isascii() else word[0].upper() + word[1:]}:
+                key = form.encode() if kind & ABBREVIATION else form.encode()[:8].decode(errors="ignore").encode()
+                kinds[key] = kinds.get(key, 0) | kind
     return kinds
 
 
-WORDS = _word_kinds()
+WORDS = word_kinds(_WORD_LISTS)

@@ -29,6 +29,7 @@ from corpora.text.codepoints import (
     pack,
     packed,
 )
+from corpora.text.sentences.languages import ELISION, INITIAL_I, ORDINAL
 from corpora.text.sentences.signs import (
     ABBREVIATION,
     BEFORE_NUMBER,
@@ -37,6 +38,7 @@ from corpora.text.sentences.signs import (
     DAY,
     INLINE_BULLETS,
     LONG_WORD,
+    MONTH,
     NEVER_ENDS,
     PRONOUN,
     SAYING,
@@ -48,12 +50,16 @@ from corpora.text.sentences.signs import (
 
 BULLET_CODES = tuple(map(ord, BULLETS))
 HEAD_CODES = tuple(map(ord, dict.fromkeys(BULLETS + INLINE_BULLETS)))
-_SLOTS = 2048
+_SLOTS = 4096
 
 
-def word_slots(words: Mapping[bytes, int]) -> Int64s:
-    """Words as `look_up` reads them: pairs of a key (`pack`) and a kind, each in the first free slot from its own."""
-    slots = np.zeros(2 * _SLOTS, np.int64)
+def word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
+    """Words as `look_up` reads them: pairs of a key (`pack`) and a kind, each in the first free slot from its own.
+
+    The manner of the language comes last.
+    """
+    slots = np.zeros(2 * _SLOTS + 1, np.int64)
+    slots[-1] = manner
     for word, kind in words.items():
         key = packed(word)
         slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
@@ -114,8 +120,12 @@ def gap_before(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
 def next_word(data: Bytes, at: int, stop: int) -> int:
     """The twin of `_next_word`: the end of the word."""
     end = at
-    while end < stop and end < at + 8 and 97 <= (data[end] | 32) <= 122:
-        end += 1
+    while end < stop:
+        byte = int(data[end])
+        width = 1 if 97 <= byte | 32 <= 122 else 2 if 0xC3 <= byte <= 0xD3 else 9
+        if end + width > at + 8:
+            break
+        end += width
     return end
 
 
@@ -133,10 +143,14 @@ def _links(data: Bytes, at: int, stop: int) -> bool:
 @kernel
 def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
     """The twin of `_opens`."""
-    lead, dashed = 0, False
+    lead, spaced = 0, False
+    if data[at] == 40 and _lettered(data, at, stop):
+        return True
+    if at + 2 < stop and data[at] == 44 and data[at + 1] == 44:
+        lead, at, spaced = 2, at + 2, True
     kind, width = class_at(data, at, classes)
-    while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (dashed and data[at] == 32)):
-        dashed = kind == DASH
+    while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (spaced and data[at] == 32)):
+        spaced = kind == DASH or data[at] == 96
         lead, at = lead + 1, at + width
         if at >= stop:
             return False
@@ -144,6 +158,15 @@ def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> boo
     if kind == LOWER:
         return cased == 0 or _links(data, at, stop)
     return kind == UPPER or DIGIT <= kind <= SYMBOL
+
+
+@kernel
+def _lettered(data: Bytes, at: int, stop: int) -> bool:
+    """Return True if an enumerator between round brackets and a space are at a place."""
+    end = at + 1
+    while end + 1 < min(stop, at + 8) and (data[end] != 41 or data[end + 1] != 32):
+        end += 1
+    return end + 1 < min(stop, at + 8) and enumerates(data, at + 1, end)
 
 
 @kernel
@@ -195,7 +218,7 @@ def opens_small_at(
     if kind != LOWER:
         return False
     marks = only_marks(data, at, run_end)
-    start = word_start(data, sentence, at, classes)
+    start = word_start(data, sentence, at, classes, words)
     if marks == 0 or start == at or (marks == 1 and run_end - at > 1):
         return False
     ahead_end = next_word(data, following, stop)
@@ -271,7 +294,7 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
 
 
 @kernel
-def word_start(data: Bytes, sentence: int, at: int, classes: Bytes) -> int:
+def word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
     """The twin of `_word_before`: where the word begins."""
     start = at
     while start > sentence:
@@ -282,6 +305,12 @@ def word_start(data: Bytes, sentence: int, at: int, classes: Bytes) -> int:
         start = before
     while start < at and classes[data[start]] == QUOTE:
         start += 1
+    if words[-1] & ELISION:
+        for place in range(start, at):
+            if data[place] == 39:
+                start = place + 1
+            elif data[place] == 0xE2 and data[place + 1] == 0x80 and data[place + 2] == 0x99:
+                start = place + 3
     return start
 
 
@@ -290,23 +319,40 @@ def abbreviates(
     data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> bool:
     """The twin of `_abbreviated`."""
-    start = word_start(data, sentence, at, classes)
+    start = word_start(data, sentence, at, classes, words)
     kind = look_up(data, start, at, words)
-    if kind & NEVER_ENDS:
+    ahead_class, width = class_at(data, following, classes)
+    if kind & NEVER_ENDS or (ahead_class == DIGIT and (kind & BEFORE_NUMBER or _ends_in_degree(data, start, at))):
         return True
-    if kind & BEFORE_NUMBER or _ends_in_degree(data, start, at):
-        ahead_class, _ = class_at(data, following, classes)
-        if ahead_class == DIGIT:
-            return True
-    if at - start == 1 and data[start] == 73:
+    manner = words[-1]
+    number = start < at <= start + 3 and _digits(data, start, at)
+    small = start < at and class_before(data, at, classes) == LOWER and back(data, at) == start
+    capital_i = at - start == 1 and data[start] == 73
+    if capital_i and not manner & INITIAL_I:
         return _named_at(data, sentence, start, classes)
-    if not kind & (TIME | BEFORE_STARTER) and not _initials_at(data, start, at, classes, cased):
+    initial = capital_i or _initials_at(data, start, at, classes, cased)
+    if not (kind & (TIME | BEFORE_STARTER) or number or small or initial):
         return False
     end = next_word(data, following, stop)
     ahead_kind = look_up(data, following, end, words)
     if kind & TIME:
         return ahead_kind & DAY != 0 or start - sentence <= SHORT_TIME
-    return ahead_kind & STARTER == 0 or (end < stop and data[end] == 46)
+    if number:
+        ordinal = manner & ORDINAL and (ahead_class == UPPER or ahead_class == DASH) and not ahead_kind & STARTER
+        return bool(ordinal or ahead_kind & MONTH)
+    stopped = end < stop and data[end] == 46
+    if stopped and small and end == following + width:
+        return True
+    return bool((kind & BEFORE_STARTER or initial) and (not ahead_kind & STARTER or stopped))
+
+
+@kernel
+def _digits(data: Bytes, start: int, stop: int) -> bool:
+    """Return True if all bytes are ASCII digits."""
+    for at in range(start, stop):
+        if not 48 <= data[at] <= 57:
+            return False
+    return True
 
 
 @kernel
@@ -324,14 +370,16 @@ def _initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int)
     if start + width == stop:
         small = data[start] == 73 or data[start] == 105
         return not small and (kind == UPPER or (kind == LOWER and cased == 0))
-    if (stop - start) % 2 == 0:
-        return False
-    for at in range(start, stop):
-        kind = int(classes[data[at]]) if data[at] < 0x80 else OTHER
-        capital = kind == UPPER or (kind == LOWER and cased == 0)
-        if (not capital) if (at - start) % 2 == 0 else data[at] != 46:
+    while True:
+        kind, width = class_at(data, start, classes)
+        start += width
+        if kind != UPPER and (kind != LOWER or cased != 0):
             return False
-    return True
+        if start == stop:
+            return True
+        if data[start] != 46 or start + 1 == stop:
+            return False
+        start += 1
 
 
 @kernel

@@ -41,7 +41,10 @@ MOST_DROPPED = 0.1  # of the sample by a rule: half of what stops a run
 OTHER_LANGUAGES = 0.02  # of the texts; from this share on all languages are kept
 LOOKED_AT, CHARACTERS = 400, 1_000_000
 READ_BYTES = 1_000_000  # of records, of a folder of less than a hundred times as much
-KINDS = {"tickets": "short texts", "legal": "legal texts", "books": "books"}
+KINDS = {
+    **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
+    **{"clinical": "clinical notes", "biomedical": "biomedical texts"},
+}
 SHOWN = 4  # rules that are named
 OWNER = re.compile(r'^path = "([^"\\]+)"', re.MULTILINE)  # the folder of a recipe that was written here
 OF_TEMPLATES = ("rules", "documents", "duplicates")

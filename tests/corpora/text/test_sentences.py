@@ -11,15 +11,55 @@ from labelled_cases import cases_of
 from tiers import examples
 
 from corpora.text.buffers import text_buffers
+from corpora.text.sentences.languages import EVERY, LANGUAGES
 from corpora.text.sentences.signs import WORDS
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 
 CASES = cases_of(__file__, "sentences")
+LANGUAGE_CASES = [(code, text) for code, texts in cases_of(__file__, "languages").items() for text in texts]
 PIECES = [*"aBcDéÉ日7()“”\"'’-—•*_$,;:", ".", ".", ".", "!", "?", "…", "。", "？", "‽", "\u0301", "\U00020000"]
 PIECES += ["***", "====", "---", "_" * 41, "•", "⁃", ":)", ";-)", ". . .", "[...]", "(Aside here)", "http://", "|"]
 PIECES += ["a.m", "P.M", "Monday", "said", "i", "b", "a", "1", "2", "2)", "1)", "1.)", "2.)", "N°", "I", "King", "ok"]
 PIECES += ["Mr", "e.g", "No", "St", "U.S", "J", "The", "he", "iv", "12", "Then", "meanwhile", "Ürgh", "12) ", "- "]
 PIECES += ["www.x", "oh", "end.Today ", "\U00100000"]
+PIECES += [
+    ",,",
+    "``",
+    "''",
+    "“",
+    "»",
+    "«",
+    ".[1]",
+    "[note 2]",
+    "word.10",
+    "(a)",
+    "(b)",
+    "(ii)",
+    ":",
+    ";",
+    "．",
+    "３",
+    "「",
+    "」",
+]
+PIECES += [
+    "と",
+    "行く。",
+    "」と",
+    "？」の",
+    "漢!字",
+    "z. B.",
+    "u. Ä.",
+    "Juni",
+    "Über",
+    "т. е.",
+    "Л.Н",
+    "др",
+    "l'Ing",
+    "III",
+    "dott",
+]
+CODES: list[str | None] = [None, "un", "xx", *LANGUAGES]
 SPACES = [" ", " ", " ", " ", "\n", "\n\n", "\t", "\u3000", "\r\n", " \n \n "]
 TEXTS = st.one_of(
     st.text(),
@@ -34,9 +74,9 @@ def sentences(text: str) -> list[str]:
     return [raw[start:end].decode() for start, end in split_sentences(text)]
 
 
-def of_kernel(texts: list[str]) -> list[list[tuple[int, int]]]:
+def of_kernel(texts: list[str], codes: list[str | None] | None = None) -> list[list[tuple[int, int]]]:
     data, offsets = text_buffers(pa.array(["Before.", *texts], pa.large_string())[1:])
-    starts, ends, rows = sentence_offsets(data, offsets)
+    starts, ends, rows = sentence_offsets(data, offsets, codes)
     return [
         [(int(starts[at] - offsets[row]), int(ends[at] - offsets[row])) for at in range(rows[row], rows[row + 1])]
         for row in range(len(texts))
@@ -48,6 +88,14 @@ def of_kernel(texts: list[str]) -> list[list[tuple[int, int]]]:
 @example(["", " \n", "a", "A. B", ". . .", "“", "J. K. Rowling. He", "。。 。", "It is 1.5 m. \n\nOk"])
 def test_the_kernel_finds_the_sentences_of_the_definition(texts: list[str]) -> None:
     assert of_kernel(texts) == [split_sentences(text) for text in texts]
+
+
+@examples(400)
+@given(st.lists(st.tuples(TEXTS, st.sampled_from(CODES)), max_size=3))
+@example([("Am 3. Mai. „So.“ Er", "de"), ("Disse: Vieni. L'Ing. Rossi", "it"), ("他说：「好。走。」と言った。", None)])
+def test_the_kernel_reads_each_row_in_its_language(rows: list[tuple[str, str | None]]) -> None:
+    texts, codes = [text for text, _ in rows], [code for _, code in rows]
+    assert of_kernel(texts, codes) == [split_sentences(text, code) for text, code in rows]
 
 
 @settings(deadline=None)
@@ -86,8 +134,27 @@ def test_open_lines_are_joined_where_prose_is_wrapped(size: int, parts: int) -> 
     assert of_kernel([text]) == [split_sentences(text)]
 
 
+@pytest.mark.parametrize(("code", "text"), LANGUAGE_CASES)
+def test_rules_of_languages_by_example(code: str, text: str) -> None:
+    """Sentences are parted by | in the cases."""
+    plain = text.replace(" | ", " ").replace("|", "")
+    raw = plain.encode()
+    spans = split_sentences(plain, code)
+    assert [raw[start:end].decode() for start, end in spans] == [part.strip() for part in text.split("|")]
+    assert of_kernel([plain], [code]) == [spans]
+
+
 def test_lists_hold_words_that_the_kernel_can_look_up() -> None:
-    assert all(len(word) <= 8 and word.isascii() and word == word.lower() for word in WORDS)
+    assert all(word.isascii() for word in WORDS)
+    for language in (EVERY, *LANGUAGES.values()):
+        assert all(0 < len(word) <= 8 and word == word.lower() for word in language.words)
+        assert len(language.words) < 2048  # half of the table, so that few words share a slot
+
+
+def test_a_text_of_no_certain_language_is_read_as_english_is() -> None:
+    for text in map(str, CASES):
+        plain = text.replace(" | ", " ").replace("|", "")
+        assert split_sentences(plain, None) == split_sentences(plain, "un") == split_sentences(plain, "en")
 
 
 def test_offsets_count_bytes_of_the_buffer_and_rows_delimit_them() -> None:

@@ -59,6 +59,16 @@ def fill(template: str, raw: Path) -> int:
             text = TICKETS[number % 5] if number < 5 else f"{TICKETS[number % 5]} Case {number}, berth {number * 7}."
             (raw / f"{number:02}.txt").write_text(f"{text}\n\n{SIGNATURE}\n")
         return 60
+    if template == "patents":
+        claims = (f"{n}. The lamp of claim 1, wherein the lamp has {n} wicks and a rim." for n in range(2, 30))
+        (raw / "lamp.txt").write_text("A lamp\n\n" + "\n\n".join(["1. A lamp that burns oil.", *claims]))
+        return 1
+    if template == "clinical":
+        (raw / "note.txt").write_text("HPI: 67 y/o male, c/o chest pain. BP 120/80, HR 72, afebrile.\nA/P: d/c home.")
+        return 1
+    if template == "chats":
+        (raw / "chat.txt").write_text("mary: hi\njohn: hi\nmary: is the boat in?\njohn: no\nmary: ok\njohn: ok\n" * 3)
+        return 1
     if template == "legal":
         (raw / "lease.txt").write_text("\n\n".join(CONTRACT))
         return 1

@@ -28,6 +28,20 @@ LISTS = ["\n".join(f"* nail {n} {k} mm" for k in range(60)) for n in range(30)]
 SMALL = {"vocabulary.size": "600", "rules.repetition.enabled": "false"}  # prose made here says the same again
 
 
+PATENTS = [
+    f"The present invention is a lamp of {n} wicks. In the prior art a lamp had one. FIG. {n} shows an embodiment.\n\n"
+    + "\n\n".join(f"{c}. The lamp of claim 1, wherein wick {c} of {n} burns oil." for c in range(1, 20))
+    for n in range(5)
+]
+CHATS = [f"mary: is boat {n} in?\njohn: not yet\nmary: ok, at {n}?\njohn: I think so\n" * 12 for n in range(5)]
+NOTES = [
+    f"HPI: a {n}0-year-old man with chest pain, denies fever. Allergies: NKDA. Vital signs: BP 120/8{n}. Aspirin 81 mg "
+    f"po daily, PRN nitro. He walks {n} miles with his dog and his wife, and has had no pain at night since the visit. "
+    "He sleeps well and eats what he likes, which is fish, and he has been told to come back when the pain returns."
+    for n in range(1, 6)
+]
+
+
 def folder_of(folder: Path, texts: Sequence[str]) -> Path:
     folder.mkdir(exist_ok=True)
     lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts]
@@ -55,6 +69,9 @@ def run(recipe: Recipe) -> int:
         (LOG_LINES, "rules switched off that would drop much: gopher.min_stop_words (100% of them)"),
         (LISTS, "gopher.max_bullet_lines (100% of them)"),
         (TICKETS[:5], "template `tickets`"),
+        (PATENTS, "patents (half of them have 6 or more of the words of patents): rules of the template `patents`"),
+        (CHATS, "chats (of half of them most lines begin with who speaks): rules of the template `chats`"),
+        (NOTES, "clinical notes (half of them have 9 or more of the words of clinical notes)"),
         (TICKETS[:1], "rules switched off"),
         ([prose(n, 20) for n in range(20)], ""),
     ],

@@ -1,0 +1,45 @@
+"""XML by its root element: which preset reads a file, and its records as those of a file among others.
+
+Promises: only the beginning of a file is looked at, without a parser. Costs: one read of 64 kB a file.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import InputError
+from corpora.schema import Locator
+from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.raw_files import read_again
+from corpora.sources.contract import RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.xml.presets import PRESETS, preset_of
+from corpora.sources.xml.source import XmlSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XmlFile:
+    """Each element that the preset of its root takes for a record is one."""
+
+    max_record_bytes: int
+
+    def slices(self, file: RawFile) -> list[Slice]:
+        """The whole file."""
+        return [whole_file(file)]
+
+    def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """The records in order. Raises InputError for a file that is damaged, cut off or of no preset."""
+        preset = preset_of(raw_path(piece.file.path))
+        if not preset:
+            raise InputError(f"{piece.file.path} {HOW_TO_READ}")
+        source = XmlSource(name="xml", path=piece.file.path, preset=preset, max_record_bytes=self.max_record_bytes)
+        yield from source.records(piece, tally)
+
+    def raw_record(self, file: Path, locator: Locator) -> bytes:
+        """The bytes of a record."""
+        return read_again(file, locator.offset, locator.length)
+
+
+HOW_TO_READ = (
+    f'has a root element of no preset ({", ".join(PRESETS)}). It is read with kind = "xml", `record` = the name of '
+    'the element that is a record, and `fields` = { text = "a path below it" }.'
+)

@@ -1,0 +1,121 @@
+"""Marks that end a sentence, and what closes on them: quotes, brackets, citations, the marks of Chinese and Japanese.
+
+Promise: the definition, part of `corpora.text.sentences.splitter`; `corpora.text.sentences.runs_kernels` has the
+kernels, each named after its twin here.
+"""
+# ruff: noqa: RUF001 - typographic marks are the subject here
+
+from corpora.text.codepoints import (
+    CLOSER,
+    DIGIT,
+    ENDER,
+    LOWER,
+    PERIOD,
+    QUOTE,
+    SPACE,
+    UPPER,
+    WIDE_ENDER,
+    character_class,
+)
+from corpora.text.sentences.languages import TextReading
+from corpora.text.sentences.signs import (
+    ABBREVIATION,
+    FIRST_QUOTES,
+    JOINING,
+    LONG_CITATION,
+    LONG_QUOTE,
+    LONG_WORD,
+    QUOTING,
+    WIDE_CLOSERS,
+    WIDE_OPENERS,
+)
+
+
+def run_end_of(text: str, sentence: int, at: int, reading: TextReading) -> int:
+    """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
+    run_end = at
+    while True:
+        end = after(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
+        ahead = text[end : end + 1]
+        run_end = end + (ahead in ("“", "‘", "«") or (2 if text[end : end + 2] in (" ”", " »") else 0))
+        run_end += 3 if text[end : end + 3] == " ''" else 0
+        if run_end == end or (run_end < len(text) and character_class(text[run_end]) != SPACE):
+            return _cited(text, sentence, at, end, reading)
+
+
+def _cited(text: str, sentence: int, at: int, end: int, reading: TextReading) -> int:
+    """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
+    place = end
+    while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
+        close = text.find("]", place, place + LONG_CITATION)
+        if close < 0 or len(text[place:close].encode()) >= LONG_CITATION:
+            return end
+        place = close + 1
+    if place == end == at + 1 and text[at] == "." and _noted(text, sentence, at, reading):
+        while place < min(end + 3, len(text)) and "0" <= text[place] <= "9":
+            place += 1
+    return place if place == len(text) or character_class(text[place]) == SPACE else end
+
+
+def _noted(text: str, sentence: int, at: int, reading: TextReading) -> bool:
+    """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
+    start = at
+    while start > max(sentence, at - 9) and character_class(text[start - 1]) == LOWER:
+        start -= 1
+    closed = at > sentence and character_class(text[at - 1]) == CLOSER
+    return closed or (at - start >= LONG_WORD and not kind_of(text[start:at], reading) & ABBREVIATION)
+
+
+def ends_wide(text: str, sentence: int, at: int, run_end: int) -> bool:
+    """Return True if a terminator ends a sentence of Chinese or Japanese, where no space follows it.
+
+    It does not before a particle that quotes, nor within quotes or brackets that close soon, nor as a decimal point.
+    """
+    if text[at] == "．" and at > sentence and character_class(text[at - 1]) == DIGIT:
+        return False
+    ahead = text[run_end : run_end + 1]
+    if ahead and (ahead in QUOTING or (ahead in JOINING and character_class(text[run_end - 1]) == CLOSER)):
+        return False
+    return not _within(text, sentence, run_end)
+
+
+def _within(text: str, sentence: int, at: int) -> bool:
+    """Return True if a place is inside of wide quotes or brackets on its line that are not longer than LONG_QUOTE."""
+    before, ahead = text[max(sentence, at - LONG_QUOTE) : at][::-1], text[at : at + LONG_QUOTE]
+    return _unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
+
+
+def _unpaired(text: str, wanted: str, others: str) -> bool:
+    """Return True if one of the wanted marks is on a line that no other mark before it pairs with."""
+    pairs = 0
+    for character in text.partition("\n")[0]:
+        pairs += (character in others) - (character in wanted)
+        if pairs < 0:
+            return True
+    return False
+
+
+def is_wide(character: str) -> bool:
+    """Return True for a character of Chinese or Japanese."""
+    return "ぁ" <= character <= "\u9fff"
+
+
+def halves(text: str, at: int) -> tuple[int, int, int]:
+    """Return what `_boundary` does, for a colon or a semicolon of a language where they end a sentence at a capital."""
+    following = after(text, at + 1, (SPACE,))
+    first = following + (text[following : following + 1] in tuple(FIRST_QUOTES))
+    if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
+        return 0, at + 1, 0
+    return at + 1, following, text[at + 1 : following].count("\n")
+
+
+def kind_of(word: str, reading: TextReading) -> int:
+    """Return the kind of a word in the language."""
+    return reading.words.get(word.encode().lower(), 0)
+
+
+def after(text: str, at: int, kinds: tuple[int, ...]) -> int:
+    """The first place from `at` on whose character is of none of these kinds."""
+    while at < len(text) and character_class(text[at]) in kinds:
+        at += 1
+    return at

@@ -1,0 +1,175 @@
+"""Marks that end a sentence, and what closes on them, read from UTF-8 bytes.
+
+Promise: each kernel says what its twin in `corpora.text.sentences.runs` says, of a text that lies between two places
+of a column; none looks outside them. Cost: each reads the marks, and at wide ones at most 200 characters around them.
+"""
+
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.utf8 import back, decode
+from corpora.text.codepoints import (
+    CLOSER,
+    DIGIT,
+    LOWER,
+    OPENER,
+    OTHER,
+    PERIOD,
+    QUOTE,
+    SPACE,
+    UPPER,
+    WIDE_ENDER,
+    class_at,
+)
+from corpora.text.sentences.signs import (
+    ABBREVIATION,
+    FIRST_QUOTES,
+    JOINING,
+    LONG_CITATION,
+    LONG_QUOTE,
+    LONG_WORD,
+    QUOTING,
+    WIDE_CLOSERS,
+    WIDE_OPENERS,
+)
+from corpora.text.sentences.words import class_before, gap, look_up
+
+_QUOTING_CODES, _JOINING_CODES = tuple(map(ord, QUOTING)), tuple(map(ord, JOINING))
+_WIDE_OPENERS, _WIDE_CLOSERS = tuple(map(ord, WIDE_OPENERS)), tuple(map(ord, WIDE_CLOSERS))
+_FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
+
+
+@kernel
+def run_at(data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int]:
+    """The twin of `_run_end`, and whether a wide terminator is in the run."""
+    wide, at = 0, begin
+    while True:
+        while at < stop:
+            kind, width = class_at(data, at, classes)
+            if not PERIOD <= kind <= QUOTE:
+                break
+            if kind == WIDE_ENDER:
+                wide = 1
+            at += width
+        step = _closing(data, at, stop)
+        if step == 0 or (at + step < stop and class_at(data, at + step, classes)[0] != SPACE):
+            return _cited_at(data, sentence, begin, at, stop, classes, words), wide
+        at += step
+
+
+@kernel
+def _closing(data: Bytes, at: int, stop: int) -> int:
+    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that closes."""
+    if stop - at < 2:
+        return 0
+    first, second = int(data[at]), int(data[at + 1])
+    if first == 0xC2 and second == 0xAB:
+        return 2
+    if stop - at < 3:
+        return 0
+    third = int(data[at + 2])
+    if first == 0xE2 and second == 0x80 and (third == 0x9C or third == 0x98):
+        return 3
+    if first == 32 and ((second == 39 and third == 39) or (second == 0xC2 and third == 0xBB)):
+        return 3
+    return 4 if first == 32 and second == 0xE2 and third == 0x80 and stop - at > 3 and data[at + 3] == 0x9D else 0
+
+
+@kernel
+def _cited_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
+    """The twin of `_cited`."""
+    place = end
+    while place + 1 < stop and data[place] == 91 and _alphanumeric(int(data[place + 1])):
+        close = place + 1
+        while close < min(stop, place + LONG_CITATION) and data[close] != 93:
+            close += 1
+        if close >= min(stop, place + LONG_CITATION):
+            return end
+        place = close + 1
+    if place == end == at + 1 and data[at] == 46 and place < stop and 48 <= data[place] <= 57:
+        while place < min(end + 3, stop) and 48 <= data[place] <= 57:
+            place += 1
+        if not _noted_at(data, sentence, at, classes, words):
+            return end
+    return place if place == stop or class_at(data, place, classes)[0] == SPACE else end
+
+
+@kernel
+def _alphanumeric(byte: int) -> bool:
+    """Return True for an ASCII letter or digit."""
+    return 97 <= byte | 32 <= 122 or 48 <= byte <= 57
+
+
+@kernel
+def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
+    """The twin of `_wide`."""
+    code, _ = decode(data, at) if at < stop else (0, 1)
+    return 0x3041 <= code <= 0x9FFF
+
+
+@kernel
+def ends_wide_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `_ends_wide`."""
+    code, _ = decode(data, at)
+    if code == 0xFF0E and at > sentence and class_before(data, at, classes) == DIGIT:
+        return False
+    if run_end < stop:
+        code, _ = decode(data, run_end)
+        if code in _QUOTING_CODES or (code in _JOINING_CODES and class_before(data, run_end, classes) == CLOSER):
+            return False
+    return not _within_at(data, sentence, run_end, stop, classes)
+
+
+@kernel
+def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `_within`."""
+    pairs, place = 0, at
+    for _ in range(LONG_QUOTE):
+        if place <= sentence or pairs < 0:
+            break
+        place = back(data, place)
+        if data[place] == 10:
+            return False
+        kind, _ = class_at(data, place, classes)
+        if kind == OPENER or kind == CLOSER or kind == OTHER:
+            code, _ = decode(data, place)
+            pairs += int(code in _WIDE_CLOSERS) - int(code in _WIDE_OPENERS)
+    if pairs >= 0:
+        return False
+    pairs = 0
+    for _ in range(LONG_QUOTE):
+        if at >= stop or data[at] == 10 or pairs < 0:
+            break
+        kind, width = class_at(data, at, classes)
+        if kind == OPENER or kind == CLOSER or kind == OTHER:
+            code, _ = decode(data, at)
+            pairs += int(code in _WIDE_OPENERS) - int(code in _WIDE_CLOSERS)
+        at += width
+    return pairs < 0
+
+
+@kernel
+def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> tuple[int, int, int]:
+    """The twin of `_halves`."""
+    following, newlines = gap(data, at + 1, stop, classes)
+    first = following
+    if first < stop:
+        code, width = decode(data, first)
+        first += width if code in _FIRST_QUOTES else 0
+    if following == at + 1 or first >= stop or class_at(data, first, classes)[0] != UPPER:
+        return sentence, at + 1, 0
+    return at + 1, following, newlines
+
+
+@kernel
+def _noted_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
+    """The twin of `_noted`."""
+    start, letters = at, 0
+    while start > sentence and letters < 9:
+        before = back(data, start)
+        kind, _ = class_at(data, before, classes)
+        if kind == CLOSER and letters == 0:
+            return True
+        if kind != LOWER:
+            break
+        letters, start = letters + 1, before
+    return letters >= LONG_WORD and look_up(data, start, at, words) & ABBREVIATION == 0
