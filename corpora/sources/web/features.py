@@ -19,6 +19,7 @@ A block is judged by
 import re
 from functools import cache
 from typing import NamedTuple
+from unicodedata import category
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -26,7 +27,6 @@ import numpy as np
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Float64s, Int64s
 from corpora.sources.web.marks import AGAINST, MARKS, NEUTRAL, Marks, marks_of
 from corpora.sources.web.tree import Tree
-from corpora.text.codepoints import COMMA, DIGIT, ENDER, PERIOD, UPPER, WIDE_ENDER, character_classes
 
 OPENING = re.compile(
     r"\W*(?:read (?:more|also|next|the full)|see also|also read|related|more (?:from|on|stories|:)|recommended|share|"
@@ -58,7 +58,9 @@ BEGINNING, LEAST_GIVEN = 60, 16  # characters of a text that are looked for in w
 WIDE, NOT_WIDE = 0x2E80, 0xFE30  # code points from which on and before which a character is as wide as two, mostly
 WIDE_WORD = 2  # characters of that width to a word
 HEAD = 100  # characters of a text whose capitals and digits are counted
-WIDE_COMMAS = "\u3001\uff0c\uff1b"
+CAPITAL, DIGIT, COMMA, END = 1, 2, 3, 4  # classes of characters
+CATEGORIES = {"Lu": CAPITAL, "Lt": CAPITAL, "Nd": DIGIT, "Nl": DIGIT}
+COMMAS, ENDS = ",;\u3001\uff0c\uff1b", ".!?\u2026\u203d\u3002\uff01\uff1f\uff61"
 PROSE = 80  # a block that is longer and mostly not links counts as prose
 LINKED = 0.4  # the share of links from which on it does not
 LEVELS = 5  # elements around a block that are measured
@@ -173,20 +175,19 @@ def _text_columns(tree: Tree, sizes: Sizes) -> list[Float64s]:
     in_heads, in_texts = _classes("".join(text[:HEAD] for text in texts)), _classes("".join(texts))
     head_starts, starts = np.cumsum(heads) - heads, np.cumsum(characters) - characters
     words = np.array([text.count(" ") + 1 for text in texts]) + (lengths - characters) // WIDE_WORD
-    periods = (in_texts == PERIOD) | (in_texts == ENDER) | (in_texts == WIDE_ENDER)
     return [
         lengths,
         words,
         links / lengths,
         np.array([text[-1] in TERMINAL for text in texts]),
         np.array([text[-1] in FULL_STOPS for text in texts]),
-        np.add.reduceat(in_heads == UPPER, head_starts, dtype=np.int64) / heads,
+        np.add.reduceat(in_heads == CAPITAL, head_starts, dtype=np.int64) / heads,
         np.add.reduceat(in_heads == DIGIT, head_starts, dtype=np.int64) / heads,
         np.array([OPENING.match(text) is not None for text in texts]),
         np.array([text[0].islower() for text in texts]),
         np.array([text.count("\n") for text in texts]),
         np.add.reduceat(in_texts == COMMA, starts, dtype=np.int64) / words,
-        np.add.reduceat(periods, starts, dtype=np.int64) / words,
+        np.add.reduceat(in_texts == END, starts, dtype=np.int64) / words,
         lengths / words,
     ]
 
@@ -200,9 +201,12 @@ def _classes(text: str) -> Bytes:
 
 @cache
 def _character_classes() -> Bytes:
-    """The classes of characters, with the commas of scripts without spaces among the commas."""
-    classes = character_classes().copy()
-    classes[[ord(comma) for comma in WIDE_COMMAS]] = COMMA
+    """The class of every code point below 0x10000: a capital, a digit, a comma, an end of a sentence, or none."""
+    classes = np.zeros(0x10000, np.uint8)
+    for code in range(len(classes)):
+        classes[code] = CATEGORIES.get(category(chr(code)), 0)
+    for kind, characters in ((COMMA, COMMAS), (END, ENDS)):
+        classes[[ord(character) for character in characters]] = kind
     return classes
 
 
