@@ -75,116 +75,117 @@ def _make_rules() -> tuple[list[str], Int64s]:
 
 
 NAMES, RULES = _make_rules()
-NAMES_BEFORE = "".join(f"{name} " for name in NAMES)
+NAMES_BEFORE = "".join(f"{name} " for name in NAMES).encode()
 
 
 def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
     """The table of a page, or why it is not read."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    text = NAMES_BEFORE + (html.replace("\0", "") if "\0" in html else html)
-    if len(text) > MOST_PLACES:
+    data = NAMES_BEFORE + (html.replace("\0", "") if "\0" in html else html).encode("utf-8", "surrogatepass")
+    if len(data) > MOST_PLACES:
         return plain_page(html, limits)
-    page, end = _cut(text, limits)
-    made, depth_end = (None, kernels.UNSURE) if end == kernels.UNSURE else _arrange(text, page, limits)
-    if kernels.UNSURE in (end, depth_end):
+    page, cut = _cut(data, limits)
+    table, arranged = _arrange(data, page, limits)
+    if kernels.UNSURE in (cut, arranged):
         return plain_page(html, limits)
-    if depth_end == kernels.TOO_DEEP:
+    if arranged == kernels.TOO_DEEP:
         return Refused("nested too deep", f"over {limits.max_depth} elements in one another")
-    if end == kernels.TOO_MANY:
+    if cut == kernels.TOO_MANY:
         return Refused("too many elements", f"over {limits.max_nodes}")
-    assert made is not None
-    return _made_tree(text, page, made)
+    return _make_tree(data, page, table)
 
 
-def _cut(text: str, limits: PageLimits) -> tuple[Page, int]:
+def _cut(data: bytes, limits: PageLimits) -> tuple[Page, int]:
     """(a page's tokens; how cutting it ended)."""
-    begin, most = len(NAMES_BEFORE), text.count("<")
+    begin, most = len(NAMES_BEFORE), data.count(b"<")
     num_names = len(NAMES) + min(most, limits.max_nodes) + 1
     page = Page(
-        codes=np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32),
+        data=np.frombuffer(data, np.uint8),
         rules=RULES,
-        names=np.empty((num_names, 3), np.int64),
-        digests=np.empty(num_names, np.uint64),
+        names=np.empty((num_names, 5), np.int64),
         chains=np.full(1 << min(max(num_names.bit_length(), 9), 16), -1, np.int64),
         tokens=np.empty((2 * most + 2, 4), np.int32),
-        unended=np.zeros(len(NAMES) + 1, np.bool_),
-        counts=np.zeros(4, np.int64),
+        state=np.zeros(kernels.UNENDED + len(NAMES) + 1, np.int64),
     )
-    return page, cut_tokens(page, begin, text.rfind(">", begin), limits.max_nodes)
+    return page, cut_tokens(page, begin, data.rfind(b">", begin), limits.max_nodes)
 
 
-def _arrange(text: str, page: Page, limits: PageLimits) -> tuple[Table, int]:
+def _arrange(data: bytes, page: Page, limits: PageLimits) -> tuple[Table, int]:
     """(the table that a page's tokens make; how making it ended)."""
-    num_tokens, num_elements, num_names, _ = page.counts.tolist()
-    tokens = page.tokens[:num_tokens]
-    hiding: dict[str, bool] = {}
-    for place in np.flatnonzero(tokens[:, 0] == kernels.ASKED).tolist():
-        attributes = text[tokens[place, 2] : tokens[place, 3]]
+    num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
+    does = page.tokens[:num_tokens, 0]
+    hiding: dict[bytes, bool] = {}
+    for place in np.flatnonzero(does == kernels.ASKED).tolist():
+        attributes = data[page.tokens[place, 2] : page.tokens[place, 3]]
         if attributes not in hiding:
-            hiding[attributes] = HIDDEN.search(attributes) is not None
-        tokens[place, 0] = kernels.HIDING if hiding[attributes] else kernels.INLINE
+            hiding[attributes] = HIDDEN.search(_text(attributes)) is not None
+        does[place] = kernels.HIDING if hiding[attributes] else kernels.INLINE
     table = Table(
         nodes=np.zeros((num_elements + 1, 6), np.int64),
-        groups=np.empty((num_tokens + 1, 4), np.int64),
-        segments=np.empty((num_tokens, 3), np.int32),
+        groups=np.empty((num_tokens + 1, 5), np.int64),
+        segments=np.empty((num_tokens + 1, 3), np.int32),
+        text=np.empty(len(data), np.uint8),
         opened=np.zeros((min(limits.max_depth, num_elements) + 2, 4), np.int64),
-        levels=np.full(num_names, -1, np.int64),
-        state=np.zeros(12, np.int64),
+        state=np.zeros(kernels.STATES, np.int64),
     )
     table.nodes[0, 3] = table.opened[0, 2] = -1
     return table, arrange(page, table, limits.max_depth, limits.max_text)
 
 
-def _made_tree(text: str, page: Page, table: Table) -> Tree:
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _make_tree(data: bytes, page: Page, table: Table) -> Tree:
     """The table as lists of Python."""
-    _, num_nodes, num_groups, num_segments, *_ = table.state.tolist()
-    names = [text[start:stop].lower() for start, stop in page.names[: page.counts[2], :2].tolist()]
-    numbers, starts, stops, parents, firsts, lasts = table.nodes[:num_nodes].T.tolist()
+    names = NAMES + [_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2]]
+    numbers, starts, stops, parents, firsts, lasts = table.nodes[: table.state[kernels.NODES]].T.tolist()
     tree = Tree(
         tags=["", *map(names.__getitem__, numbers[1:])],
-        attributes=[text[start:stop] for start, stop in zip(starts, stops, strict=True)],
+        attributes=[_text(data[a:b]) if a < b else "" for a, b in zip(starts, stops, strict=True)],
         parents=parents,
     )
-    before = _add_blocks(tree, text, table.groups[:num_groups].tolist(), table.segments[:num_segments].tolist())
+    before = _add_blocks(tree, data, table)
     tree.spans = [(before[first], before[last]) for first, last in zip(firsts, lasts, strict=True)]
-    tokens = page.tokens[: page.counts[0]]
+    tokens = page.tokens[: page.state[kernels.NUM_TOKENS]]
     for does, _, start, stop in tokens[tokens[:, 0] >= kernels.META].tolist():
+        written = _text(data[start:stop])
         if does == kernels.PAGE:
-            tree.html += text[start:stop]
+            tree.html += written
         elif does == kernels.TITLE:
-            tree.title = tree.title or unescape(text[start:stop])
+            tree.title = tree.title or unescape(written)
         else:
-            {
-                kernels.META: tree.metas,
-                kernels.LINK: tree.links,
-                kernels.TIME: tree.times,
-                kernels.SCRIPT: tree.scripts,
-            }[does].append(text[start:stop])
+            lists = {kernels.META: tree.metas, kernels.LINK: tree.links, kernels.TIME: tree.times}
+            lists.get(does, tree.scripts).append(written)
     return tree
 
 
-def _add_blocks(tree: Tree, text: str, groups: list[list[int]], segments: list[list[int]]) -> list[int]:
+def _add_blocks(tree: Tree, data: bytes, table: Table) -> list[int]:
     """Add the blocks of a page; returns the number of those before each group, and of all."""
-    before, blocks, starts = [], tree.blocks, [*(first for _, first, *_ in groups), len(segments)]
-    for (node, first, links, is_mixed), stop in zip(groups, starts[1:], strict=True):
+    before, blocks, tags, begin = [], tree.blocks, tree.tags, 0
+    text = _text(table.text[: table.state[kernels.SIZE]].tobytes())
+    segments = table.segments[: table.state[kernels.SEGMENTS]]
+    groups = table.groups[: table.state[kernels.GROUPS]].tolist()
+    for group, (node, first, links, is_mixed, end) in enumerate(groups):
         before.append(len(blocks))
-        tag = tree.tags[node] or "body"
+        tag = tags[node] or "body"
         if is_mixed or tag == "pre":
-            _add_mixed(blocks, node, tag, text, segments[first:stop])
-            continue
-        parts = [text[start:end] for start, end, _ in segments[first:stop]]
-        words = " ".join("".join(parts).split())
-        blocks.append(Block(node, tag, words, min(links, len(words))))
+            stop = groups[group + 1][1] if group + 1 < len(groups) else len(segments)
+            _add_mixed(blocks, node, tag, data, segments[first:stop].tolist())
+        else:
+            size = end - begin
+            blocks.append(Block(node, tag, text[begin:end], links if links < size else size))
+        begin = end
     return [*before, len(blocks)]
 
 
-def _add_mixed(blocks: list[Block], node: int, tag: str, text: str, segments: list[list[int]]) -> None:
+def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
     """Add the blocks of a group that has references to characters, line breaks or lines of its own."""
     gathered = Gathered()
     for start, stop, in_link in segments:
         if stop:
-            gathered.take(text[start:stop], bool(in_link), tag == "pre")
+            gathered.take(_text(data[start:stop]), bool(in_link), tag == "pre")
         elif gathered.is_ended():
             gathered.flush(node, tag, blocks)
     gathered.flush(node, tag, blocks)
