@@ -10,6 +10,7 @@ Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.
 adoption of misplaced table content and of misnested formatting, which moves no text.
 """
 
+import re
 from html import unescape
 from itertools import chain
 
@@ -50,6 +51,7 @@ DOES = {
     "script": kernels.SCRIPT,
     **dict.fromkeys(("svg", "math"), kernels.DRAWN),
 }
+UNENDED = re.compile(rb"<[a-zA-Z/!?]")
 MOST_PLACES = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
@@ -64,13 +66,15 @@ def _make_rules() -> tuple[list[str], Int64s]:
         | dict.fromkeys(INLINE, kernels.INLINE)
         | DOES
     )
+    ends = {kernels.INLINE: kernels.INLINE_END, kernels.TIME: kernels.INLINE_END, kernels.LINKED: kernels.UNLINKED}
     rules = []
-    for name in names:
+    for name in [*names, ""]:
         ended, walls = (("p",), ()) if name in ENDS_P else ENDED.get(name, ((), ()))
-        columns = [number[other] for other in sorted(ended)] + [-1, -1]
-        last = [number[other] for other in sorted(walls)] + [kernels.SCOPED if name in ENDS_P else -1] + [-1] * 6
+        start = does.get(name, kernels.OPEN)
         end_wall = number["table"] if name in TABLE_TAGS and name != "table" else -1
-        rules.append((does.get(name, kernels.OPEN), name in SCOPES, end_wall, *columns[:2], *last[:6]))
+        both = [number[other] for other in sorted(ended)] + [-1, -1]
+        last = [number[other] for other in sorted(walls)] + [kernels.SCOPED if name in ENDS_P else -1] + [-1] * 6
+        rules.append((start, ends.get(start, kernels.CLOSE), name in SCOPES, end_wall, *both[:2], *last[:6]))
     return names, np.array(rules, np.int64)
 
 
@@ -82,7 +86,9 @@ def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
     """The table of a page, or why it is not read."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    data = NAMES_BEFORE + (html.replace("\0", "") if "\0" in html else html).encode("utf-8", "surrogatepass")
+    data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
+    if b"\0" in data:
+        data = data.replace(b"\0", b"")
     if len(data) > MOST_PLACES:
         return plain_page(html, limits)
     page, cut = _cut(data, limits)
@@ -98,17 +104,25 @@ def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
 
 def _cut(data: bytes, limits: PageLimits) -> tuple[Page, int]:
     """(a page's tokens; how cutting it ended)."""
-    begin, most = len(NAMES_BEFORE), data.count(b"<")
+    begin, most = len(NAMES_BEFORE), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(most, limits.max_nodes) + 1
     page = Page(
         data=np.frombuffer(data, np.uint8),
         rules=RULES,
         names=np.empty((num_names, 5), np.int64),
-        chains=np.full(1 << min(max(num_names.bit_length(), 9), 16), -1, np.int64),
-        tokens=np.empty((2 * most + 2, 4), np.int32),
+        chains=np.full(1 << min(max((most >> 5).bit_length(), 9), 16), -1, np.int64),
+        tokens=np.empty((most + 2, 4), np.int32),
         state=np.zeros(kernels.UNENDED + len(NAMES) + 1, np.int64),
     )
-    return page, cut_tokens(page, begin, data.rfind(b">", begin), limits.max_nodes)
+    last = data.rfind(b">", begin)
+    end = cut_tokens(page, begin, last, limits.max_nodes)
+    after = int(page.state[kernels.AFTER])
+    unended = UNENDED.search(data, max(after, last + 1, begin))
+    stop = unended.start() if unended else len(data)
+    if end == kernels.DONE and after < stop:
+        page.tokens[page.state[kernels.NUM_TOKENS]] = kernels.TEXT, 0, after, stop
+        page.state[kernels.NUM_TOKENS] += 1
+    return page, end
 
 
 def _arrange(data: bytes, page: Page, limits: PageLimits) -> tuple[Table, int]:
@@ -143,7 +157,7 @@ def _make_tree(data: bytes, page: Page, table: Table) -> Tree:
     numbers, starts, stops, parents, firsts, lasts = table.nodes[: table.state[kernels.NODES]].T.tolist()
     tree = Tree(
         tags=["", *map(names.__getitem__, numbers[1:])],
-        attributes=[_text(data[a:b]) if a < b else "" for a, b in zip(starts, stops, strict=True)],
+        attributes=[str(data[a:b], "utf-8", "surrogatepass") for a, b in zip(starts, stops, strict=True)],
         parents=parents,
     )
     before = _add_blocks(tree, data, table)
