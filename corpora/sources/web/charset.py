@@ -13,6 +13,8 @@ and `<meta>` is looked for in more than the first 1,024 bytes.
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 PRESCAN_BYTES = 1 << 14
@@ -101,7 +103,7 @@ def _named_inside(body: bytes) -> str | None:
     """Return the encoding that the beginning of a page names; not UTF-16, since it can be read."""
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
-    labels = [*_meta_labels(head), *([declaration[1]] if declaration else [])]
+    labels = chain(_meta_labels(head), (declaration[1],) if declaration else ())
     codecs_named = (codec_of(label.decode("latin-1")) for label in labels)
     first_named = next((codec for codec in codecs_named if codec), None)
     return "utf-8" if first_named in ("utf-16-le", "utf-16-be") else first_named
@@ -119,6 +121,9 @@ def _meta_labels(head: bytes) -> Iterator[bytes]:
 
 
 def _decoded(body: bytes, codec: str) -> Decoded:
+    with suppress(UnicodeDecodeError):
+        if codec == "utf-8":  # to count what a whole page replaces costs as much as to decode it
+            return Decoded(body.decode(codec), codec, 0)
     text = body.decode(codec, errors="replace")
     num_replaced = text.count(REPLACEMENT)
     if num_replaced and codec == "utf-8":

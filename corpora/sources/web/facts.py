@@ -54,8 +54,8 @@ def attributes_of(written: str) -> Attributes:
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
     attributes: Attributes = {}
-    for name, *values in ATTRIBUTE.findall(written):
-        attributes.setdefault(name.lower(), unescape("".join(values)).strip())
+    for name, double, single, bare in ATTRIBUTE.findall(written):
+        attributes.setdefault(name.lower(), unescape(double or single or bare).strip())
     return attributes
 
 
@@ -64,18 +64,18 @@ def metas_of(tree: Tree) -> dict[str, str]:
     metas: dict[str, str] = {}
     for written in tree.metas:
         attributes = attributes_of(written)
-        for key in ("property", "name", "itemprop", "http-equiv"):
-            if attributes.get(key) and attributes.get("content"):
-                metas.setdefault(attributes[key].lower(), attributes["content"])
+        if content := attributes.get("content"):
+            for key in ("property", "name", "itemprop", "http-equiv"):
+                if named := attributes.get(key):
+                    metas.setdefault(named.lower(), content)
     return metas
 
 
 def page_title(tree: Tree, metas: dict[str, str]) -> str | None:
     """A page's only `<h1>`, else the title that it gives itself for sharing, else its `<title>` without its site."""
-    headings = [number for number, tag in enumerate(tree.tags) if tag == "h1"]
     texts = []
-    if len(headings) == 1:
-        first, last = tree.spans[headings[0]]
+    if tree.tags.count("h1") == 1:
+        first, last = tree.spans[tree.tags.index("h1")]
         texts.append(" ".join(block.text for block in tree.blocks[first:last]))
     texts += [metas.get("og:title", ""), metas.get("twitter:title", ""), without_site(tree.title, metas)]
     return next((title for text in texts if (title := " ".join(text.split()))), None)
