@@ -36,12 +36,14 @@ NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL = range(5, 15)
 STATES = 15
 
-_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (ord(each) for each in "<>/=-\"'&")
+_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (np.int64(ord(each)) for each in "<>/=-\"'&")
 _LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
 _BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
 _LOWERED = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
 _HREF, _LICENSE, _JSON = (np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json"))
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
+# Numbers and not literals, for each literal of which a function would be compiled anew.
+_0, _TEXT, _LINK, _SMALL, _NEW = np.int64(0), np.int64(TEXT), np.int64(LINK), np.int64(32), np.bool_(True)
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 _MIX = 29
 
@@ -181,10 +183,10 @@ def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
     last:  the place of its last ">", after which no tag ends; -1 where there is none
     """
     data, rules, names, chains, tokens, state = page
-    at, unknown = 0, len(rules) - 1
+    at, unknown = _0, len(rules) - 1
     while at < begin:
-        stop = _find(data, 32, at, begin)
-        _number(data, names, chains, state, at, stop, True)
+        stop = _find(data, _SMALL, at, begin)
+        _number(data, names, chains, state, at, stop, _NEW)
         at = stop + 1
     position = after = begin
     while True:
@@ -203,7 +205,7 @@ def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
             position = at + 1
             continue
         if at > after:
-            _emit(tokens, state, TEXT, 0, after, at)
+            _emit(tokens, state, _TEXT, _0, after, at)
         if end < 0:
             position = _behind_comment(data, state, at)
         else:
@@ -212,20 +214,20 @@ def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
                 return UNSURE
             if closing:
                 position = end + 1
-                _emit(tokens, state, int(rules[min(number, unknown), END_DOES]), number, 0, 0)
+                _emit(tokens, state, rules[min(number, unknown), END_DOES], number, _0, _0)
             else:
                 state[NUM_ELEMENTS] += 1
                 if state[NUM_ELEMENTS] > most_elements:
                     return TOO_MANY
-                position, does = end + 1, int(rules[min(number, unknown), DOES])
+                position, does = end + 1, rules[min(number, unknown), DOES]
                 if does < RAW:
                     _start_tag(data, tokens, state, number, does, stop, end)
                 elif not state[UNENDED + number] and not (does == DRAWN and end > stop and data[end - 1] == _SLASH):
-                    inside = _raw_end(data, int(names[number, START]), int(names[number, STOP]), position, last)
+                    inside = _raw_end(data, names[number, START], names[number, STOP], position, last)
                     if inside < 0:
                         state[UNENDED + number] = 1
                     else:
-                        if does == TITLE or (does == SCRIPT and _contains(data, stop, end, _JSON, 0)):
+                        if does == TITLE or (does == SCRIPT and _contains(data, stop, end, _JSON, _0)):
                             _emit(tokens, state, does, number, position, inside)
                         position = _find(data, _GREATER, inside, data.size) + 1
         after = position
@@ -268,7 +270,7 @@ def _behind_value(data: Bytes, at: int) -> int:
         width = space_width(data, at)
         at += width
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
-        return max(at, _find(data, int(data[at]), at + 1, data.size) + 1)
+        return max(at, _find(data, np.int64(data[at]), at + 1, data.size) + 1)
     return at
 
 
@@ -290,9 +292,9 @@ def _behind_comment(data: Bytes, state: Int64s, at: int) -> int:
 def _start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
     """Write a start tag's token. start, end: of its attributes."""
     if does == LINKED:
-        if _contains(data, start, end, _LICENSE, 0):
-            _emit(tokens, state, LINK, number, start, end)
-        if not _contains(data, start, end, _HREF, 32):
+        if _contains(data, start, end, _LICENSE, _0):
+            _emit(tokens, state, _LINK, number, start, end)
+        if not _contains(data, start, end, _HREF, _SMALL):
             does = UNLINKED
     elif does == INLINE and _may_hide(data, start, end):
         does = ASKED
@@ -335,7 +337,12 @@ def arrange(page: Page, table: Table, most_depth: int, most_text: int) -> int:
     nodes, groups, segments, text, opened, state = table
     state[NODES], state[_HIDDEN] = 1, -1
     for i in range(page.state[NUM_TOKENS]):
-        what, name, start, stop = int(tokens[i, 0]), int(tokens[i, 1]), int(tokens[i, 2]), int(tokens[i, 3])
+        what, name, start, stop = (
+            np.int64(tokens[i, 0]),
+            np.int64(tokens[i, 1]),
+            np.int64(tokens[i, 2]),
+            np.int64(tokens[i, 3]),
+        )
         if what == TEXT:
             if state[_HIDDEN] < 0:
                 _take(data, text, segments, state, start, stop)
@@ -353,14 +360,14 @@ def arrange(page: Page, table: Table, most_depth: int, most_text: int) -> int:
                 _close(rules, names, nodes, opened, state, name)
         elif what == BREAK:
             if state[SEGMENTS] > state[_FIRST]:
-                _add(segments, state, 0, 0)
+                _add(segments, state, _0, _0)
                 state[_MIXED] = 1
         elif what == LINKED or what == UNLINKED:
             state[_IN_LINK] = what == LINKED
         elif INLINE <= what <= INLINE_END:
             _pass_inline(state, what, name)
     _flush(groups, opened, state)
-    _pop_to(names, nodes, opened, state, 0)
+    _pop_to(names, nodes, opened, state, _0)
     nodes[0, 5] = state[GROUPS]
     return DONE
 
