@@ -1,10 +1,11 @@
 """A page of HTML as a flat table: its elements in document order, and its text cut into blocks.
 
-Promises: one pass over the characters, without recursion and without a tree of objects, so a page costs in
-proportion to its length however it is nested. What breaks the bounds of `PageLimits` is `Refused`, with the bound
-by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common cases: a `<p>` ends
+Promises: the table that `markup.plain.plain_page` makes, made by compiled kernels; without recursion and without a tree
+of objects, so a page costs in proportion to its length however it is nested. What breaks the bounds of `PageLimits` is
+`Refused`, with the bound by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common cases: a `<p>` ends
 where a block begins, an `<li>` where the next begins, an end tag without its start says nothing.
-Costs: 4 ms for a page of 160 kB.
+Costs: 3.5 ms for a page of 290,000 characters on a busy core, where the plain twin takes 16 ms: a sixth for UTF-8, a
+third for the kernels, the rest for Python's lists. Memory: that of the page twice, and 16 bytes for each tag and text.
 
 Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.5 (tokens); what is left out is the
 adoption of misplaced table content and of misnested formatting, which moves no text.
@@ -157,7 +158,9 @@ def _make_tree(data: bytes, page: Page, table: Table) -> Tree:
     numbers, starts, stops, parents, firsts, lasts = table.nodes[: table.state[kernels.NODES]].T.tolist()
     tree = Tree(
         tags=["", *map(names.__getitem__, numbers[1:])],
-        attributes=[str(data[a:b], "utf-8", "surrogatepass") for a, b in zip(starts, stops, strict=True)],
+        attributes=[
+            str(data[a:b], "utf-8", "surrogatepass") if a < b else "" for a, b in zip(starts, stops, strict=True)
+        ],
         parents=parents,
     )
     before = _add_blocks(tree, data, table)
