@@ -36,14 +36,19 @@ NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
 _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL = range(5, 15)
 STATES = 15
 
-_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (np.int64(ord(each)) for each in "<>/=-\"'&")
+
+def _typed(number: int) -> int:
+    """A number of 64 bits, not a literal: kernels are compiled anew for each literal."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (_typed(ord(each)) for each in "<>/=-\"'&")
 _LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
 _BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
 _LOWERED = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
 _HREF, _LICENSE, _JSON = (np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json"))
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
-# Numbers and not literals, for each literal of which a function would be compiled anew.
-_0, _TEXT, _LINK, _SMALL, _NEW = np.int64(0), np.int64(TEXT), np.int64(LINK), np.int64(32), np.bool_(True)
+_0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 _MIX = 29
 
@@ -154,7 +159,7 @@ def _number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: in
         first, size = names[number, START], stop - start
         if names[number, DIGEST] == digest and names[number, STOP] - first == size:
             if _matches(data, start, first, size):
-                return number
+                return int(number)
         number, alike = names[number, NEXT], alike + 1
     if alike > MOST_ALIKE:
         return -2
@@ -164,7 +169,7 @@ def _number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: in
     names[number, START], names[number, STOP], names[number, NEXT] = start, stop, chains[place]
     names[number, DIGEST], names[number, LEVEL], chains[place] = digest, -1, number
     state[NUM_NAMES] += 1
-    return number
+    return int(number)
 
 
 @kernel
@@ -186,7 +191,7 @@ def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
     at, unknown = _0, len(rules) - 1
     while at < begin:
         stop = _find(data, _SMALL, at, begin)
-        _number(data, names, chains, state, at, stop, _NEW)
+        _number(data, names, chains, state, at, stop, at < begin)
         at = stop + 1
     position = after = begin
     while True:
@@ -270,7 +275,7 @@ def _behind_value(data: Bytes, at: int) -> int:
         width = space_width(data, at)
         at += width
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
-        return max(at, _find(data, np.int64(data[at]), at + 1, data.size) + 1)
+        return max(at, _find(data, _0 + data[at], at + 1, data.size) + 1)
     return at
 
 
@@ -338,10 +343,10 @@ def arrange(page: Page, table: Table, most_depth: int, most_text: int) -> int:
     state[NODES], state[_HIDDEN] = 1, -1
     for i in range(page.state[NUM_TOKENS]):
         what, name, start, stop = (
-            np.int64(tokens[i, 0]),
-            np.int64(tokens[i, 1]),
-            np.int64(tokens[i, 2]),
-            np.int64(tokens[i, 3]),
+            _0 + tokens[i, 0],
+            _0 + tokens[i, 1],
+            _0 + tokens[i, 2],
+            _0 + tokens[i, 3],
         )
         if what == TEXT:
             if state[_HIDDEN] < 0:
