@@ -50,7 +50,6 @@ _HREF, _LICENSE, _JSON = (np.array([ord(each) for each in word], np.uint8) for w
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
 _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
-_MIX = 29
 
 
 class Page(NamedTuple):
@@ -153,7 +152,7 @@ def _number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: in
         if data[at] >= 0x80:
             return -2
         digest = (digest ^ int(_LOWERED[data[at]])) * 0x100000001B3
-    place = (digest ^ digest >> _MIX) & (chains.size - 1)
+    place = (digest ^ digest >> 29) & (chains.size - 1)
     number, alike = chains[place], 0
     while number >= 0:
         first, size = names[number, START], stop - start
