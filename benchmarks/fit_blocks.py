@@ -1,4 +1,4 @@
-"""The forests of `corpora.sources.web.forest`: grown on marked pages, and measured on pages of other domains.
+"""The forests of `corpora.sources.web.main_text.forest`: grown on marked pages, and measured on pages of other domains.
 
     python -m benchmarks.fit_blocks --kinds pages.tar.xz --news FOLDER [--write]
 
@@ -33,10 +33,10 @@ from rapidfuzz.distance import LCSseq
 from benchmarks.pages import Marked, agreement, load_kinds, load_marked, precision_recall, word_f1
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
-from corpora.sources.web.blocks import PAGE_COLUMNS, choose, page_row, without_errands, without_repeats
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.features import FEATURES, describe
-from corpora.sources.web.forest import FILE, FURTHEST, STEPS
+from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, choose, page_row, without_errands, without_repeats
+from corpora.sources.web.main_text.features import FEATURES, describe
+from corpora.sources.web.main_text.forest import FILE, FURTHEST, STEPS
 from corpora.sources.web.page import without_headline
 from corpora.sources.web.titles import page_title
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import fit_blocks
 from benchmarks.pages import Marked
-from corpora.sources.web.features import FEATURES
-from corpora.sources.web.forest import Forest, chances, sum_trees
+from corpora.sources.web.main_text.features import FEATURES
+from corpora.sources.web.main_text.forest import Forest, chances, sum_trees
 
 LINES = [
     "The bridge over the river was closed to all traffic in the night, and the council asked people to stay at home.",

@@ -53,8 +53,8 @@ def attributes_of(written: str) -> Attributes:
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
     attributes: Attributes = {}
-    for name, *values in ATTRIBUTE.findall(written):
-        attributes.setdefault(name.lower(), unescape("".join(values)).strip())
+    for name, double, single, bare in ATTRIBUTE.findall(written):
+        attributes.setdefault(name.lower(), unescape(double or single or bare).strip())
     return attributes
 
 
@@ -63,9 +63,10 @@ def metas_of(tree: Tree) -> dict[str, str]:
     metas: dict[str, str] = {}
     for written in tree.metas:
         attributes = attributes_of(written)
-        for key in ("property", "name", "itemprop", "http-equiv"):
-            if attributes.get(key) and attributes.get("content"):
-                metas.setdefault(attributes[key].lower(), attributes["content"])
+        if content := attributes.get("content"):
+            for key in ("property", "name", "itemprop", "http-equiv"):
+                if named := attributes.get(key):
+                    metas.setdefault(named.lower(), content)
     return metas
 
 

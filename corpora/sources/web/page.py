@@ -19,7 +19,6 @@ import re
 from dataclasses import dataclass
 from html import unescape
 
-from corpora.sources.web.blocks import main_text
 from corpora.sources.web.facts import (
     canonical_address,
     metas_of,
@@ -27,7 +26,8 @@ from corpora.sources.web.facts import (
     page_license,
     published_day,
 )
-from corpora.sources.web.features import HEADINGS
+from corpora.sources.web.main_text.blocks import main_text
+from corpora.sources.web.main_text.features import HEADINGS
 from corpora.sources.web.titles import page_title
 from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.sources.web.blocks import PAGE_COLUMNS, choose
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.features import FEATURES, describe
-from corpora.sources.web.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
+from corpora.sources.web.main_text.blocks import PAGE_COLUMNS, choose
+from corpora.sources.web.main_text.features import FEATURES, describe
+from corpora.sources.web.main_text.forest import FURTHEST, STEPS, Forest, chances, read_forest, sum_plain, sum_trees
 from corpora.sources.web.tree import PageLimits, Tree, parse_page
 
 COLUMNS = 5

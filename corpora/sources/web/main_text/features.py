@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from corpora.kernels.arrays import Bools, Bytes, Float32s, Float64s, Int64s
-from corpora.sources.web.marks import AGAINST, MARKS, NEUTRAL, Marks, marks_of
+from corpora.sources.web.main_text.marks import AGAINST, MARKS, NEUTRAL, Marks, marks_of
 from corpora.sources.web.tree import Tree
 
 OPENING = re.compile(

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
-from corpora.sources.web.features import FEATURES, NUMBER, describe
-from corpora.sources.web.forest import chances, read_forest
+from corpora.sources.web.main_text.features import FEATURES, NUMBER, describe
+from corpora.sources.web.main_text.forest import chances, read_forest
 from corpora.sources.web.tree import Block, Tree
 
 REPEATED = 40  # characters from which on a block that was there before is left out

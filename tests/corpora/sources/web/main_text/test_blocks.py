@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.sources.web.blocks import main_text
 from corpora.sources.web.facts import metas_of
-from corpora.sources.web.features import sizes_of
-from corpora.sources.web.marks import BIT, PATTERNS, marks_of, own_marks, word_marks
+from corpora.sources.web.main_text.blocks import main_text
+from corpora.sources.web.main_text.features import sizes_of
+from corpora.sources.web.main_text.marks import BIT, PATTERNS, marks_of, own_marks, word_marks
 from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 
 NAMES = ("Ayr", "Troon", "Girvan", "Oban", "Wick", "Mallaig", "Stornoway")

@@ -1,0 +1,500 @@
+"""Kernels of a page: its bytes cut into tokens, and tokens arranged in a table.
+
+Promises: what `plain.plain_page` says of elements and of the text between them, in two passes: `cut_tokens` looks at
+UTF-8, `arrange` at tokens. Between them Python says which formatting elements are not shown, and afterwards it makes
+the text of blocks with references to characters, line breaks or lines of their own. What a name of an element means is
+in a table, `rules`; its names stand before the page, so that they are numbered first. Where only the plain twin knows
+the answer, both give `UNSURE`: a name of an element that is not ASCII, more names with one digest than chance gives, a
+block whose characters may be too many.
+Costs: 0.3 ms for a page of 270 kB and 2,300 tags; memory of 16 bytes for each tag or stretch of text, and the page's.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from corpora.kernels.arrays import Bytes, Int32s, Int64s
+from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
+
+# What a token does to the table: of a start tag, what the first column of `rules` has for its name.
+TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
+META, LINK, TIME, PAGE, RAW, DRAWN, TITLE, SCRIPT = range(12, 20)  # Python reads those that are tokens of these
+# Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; the element at
+# which its end tag stops; two that it ends; those beyond which it does not look, the innermost of which counts.
+DOES, END_DOES, IS_SCOPE, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 6
+SCOPED = -2  # among the last: it does not look beyond the innermost scope
+DONE, UNSURE, TOO_MANY, TOO_DEEP = range(4)
+MOST_FAULTS = 16  # tags whose quotes do not end, after which quotes are not looked at: keeps the pass linear
+MOST_ALIKE = 64  # names in one place of the table of names
+
+# Columns of `names`, and what the state of the first pass has before the raw elements whose end is missing.
+START, STOP, NEXT, DIGEST, LEVEL = range(5)
+NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, UNENDED = range(6)
+# What the state of the second pass has.
+NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
+_DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL = range(5, 15)
+STATES = 15
+
+
+def _typed(number: int) -> int:
+    """A number of 64 bits, not a literal: kernels are compiled anew for each literal."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (_typed(ord(each)) for each in "<>/=-\"'&")
+_LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
+_BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
+_LOWERED = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
+_HREF, _LICENSE, _JSON = (np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json"))
+_HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
+_0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
+_GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
+
+
+class Page(NamedTuple):
+    """A page and its tokens.
+
+    data:   the names in `rules`, a space after each, and the page, in UTF-8
+    rules:  of each of these names, what it means; at last of any other
+    names:  of each name its first and last place in `data`, the next one in its place of `chains`, its digest, and the
+            innermost level at which an element of it is open
+    chains: the newest name of those that have its place; -1 where there is none; a power of two of them
+    tokens: what it does, the number of its name, the first and last place of its text or attributes
+    """
+
+    data: Bytes
+    rules: Int64s
+    names: Int64s
+    chains: Int64s
+    tokens: Int32s
+    state: Int64s
+
+
+class Table(NamedTuple):
+    """A page's table, and the elements that are open.
+
+    nodes:    name, first and last place of its attributes, parent, first group inside and the one after the last
+    groups:   of text between borders: element, first segment, characters in links, whether it has "&" or <br>, and
+              where its characters end in `text`
+    segments: first and last place of its characters, both 0 for a line break; whether it is in a link
+    text:     that of groups without "&" and <br>, one space for white space, and what is left of others
+    opened:   at each level the name, the element, the innermost scope; the level below with the same name
+    """
+
+    nodes: Int64s
+    groups: Int64s
+    segments: Int32s
+    text: Bytes
+    opened: Int64s
+    state: Int64s
+
+
+@kernel
+def space_width(data: Bytes, at: int) -> int:
+    """The bytes of the character at `at` if `str.isspace` holds for it, else 0."""
+    byte = data[at]
+    if byte < 0x80:
+        return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
+    if byte == 0xC2:
+        return 2 if data[at + 1] == 0x85 or data[at + 1] == 0xA0 else 0
+    if byte < 0xE1 or byte > 0xE3:
+        return 0
+    rest = int(data[at + 1]) << 8 | int(data[at + 2])
+    if byte == 0xE2:
+        return 3 if 0x8080 <= rest <= 0x808A or rest in (0x80A8, 0x80A9, 0x80AF, 0x819F) else 0
+    return 3 if (rest == 0x9A80 and byte == 0xE1) or (rest == 0x8080 and byte == 0xE3) else 0
+
+
+@kernel
+def _find(data: Bytes, wanted: int, at: int, stop: int) -> int:
+    """The next place of a byte; -1 where there is none."""
+    eight = ONES * np.uint64(wanted)
+    while at + 8 <= stop:
+        word = load8(data, at) ^ eight
+        flags = (word - ONES) & ~word & TOP_BITS
+        if flags:
+            return at + (trailing_zeros(flags) >> 3)
+        at += 8
+    while at < stop:
+        if data[at] == wanted:
+            return at
+        at += 1
+    return -1
+
+
+@kernel
+def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> bool:
+    """Whether a word is in a stretch. case: the bit that small letters have, 0 where capitals are other letters."""
+    for at in range(start, stop - word.size + 1):
+        size = 0
+        while size < word.size and data[at + size] | case == word[size]:
+            size += 1
+        if size == word.size:
+            return True
+    return False
+
+
+@kernel
+def _matches(data: Bytes, at: int, name: int, size: int) -> bool:
+    """Whether two stretches are the same but for the case of ASCII letters."""
+    for i in range(size):
+        if _LOWERED[data[at + i]] != _LOWERED[data[name + i]]:
+            return False
+    return True
+
+
+@kernel
+def _number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, new: bool) -> int:
+    """The number of a name, -1 for one that no start tag had where it is not `new`; -2 where it is not sure."""
+    digest = stop - start
+    for at in range(start, stop):
+        if data[at] >= 0x80:
+            return -2
+        digest = (digest ^ int(_LOWERED[data[at]])) * 0x100000001B3
+    place = (digest ^ digest >> 29) & (chains.size - 1)
+    number, alike = chains[place], 0
+    while number >= 0:
+        first, size = names[number, START], stop - start
+        if names[number, DIGEST] == digest and names[number, STOP] - first == size:
+            if _matches(data, start, first, size):
+                return int(number)
+        number, alike = names[number, NEXT], alike + 1
+    if alike > MOST_ALIKE:
+        return -2
+    if not new:
+        return -1
+    number = state[NUM_NAMES]
+    names[number, START], names[number, STOP], names[number, NEXT] = start, stop, chains[place]
+    names[number, DIGEST], names[number, LEVEL], chains[place] = digest, -1, number
+    state[NUM_NAMES] += 1
+    return int(number)
+
+
+@kernel
+def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop: int) -> None:
+    """Write a token."""
+    count = state[NUM_TOKENS]
+    tokens[count, 0], tokens[count, 1], tokens[count, 2], tokens[count, 3] = what, name, start, stop
+    state[NUM_TOKENS] = count + 1
+
+
+@kernel
+def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
+    """Cut a page into tags and the text between them; returns DONE, UNSURE or TOO_MANY.
+
+    begin: where the page begins
+    last:  the place of its last ">", after which no tag ends; -1 where there is none
+    """
+    data, rules, names, chains, tokens, state = page
+    at, unknown = _0, len(rules) - 1
+    while at < begin:
+        stop = _find(data, _SMALL, at, begin)
+        _number(data, names, chains, state, at, stop, at < begin)
+        at = stop + 1
+    position = after = begin
+    while True:
+        at = _find(data, _LESS, position, last)
+        if at < 0:
+            break
+        closing = data[at + 1] == _SLASH
+        name = at + 2 if closing else at + 1
+        end = stop = -1
+        if _BEGINS[data[name]] == _LETTER:
+            stop = name + 1
+            while not (space_width(data, stop) or data[stop] == _SLASH or data[stop] == _GREATER):
+                stop += 1
+            end = _tag_end(data, state, stop, closing)
+        elif _BEGINS[data[at + 1]] != _OTHER:  # a mere "<"
+            position = at + 1
+            continue
+        if at > after:
+            _emit(tokens, state, _TEXT, _0, after, at)
+        if end < 0:
+            position = _behind_comment(data, state, at)
+        else:
+            number = _number(data, names, chains, state, name, stop, not closing)
+            if number < -1:
+                return UNSURE
+            if closing:
+                position = end + 1
+                _emit(tokens, state, rules[min(number, unknown), END_DOES], number, _0, _0)
+            else:
+                state[NUM_ELEMENTS] += 1
+                if state[NUM_ELEMENTS] > most_elements:
+                    return TOO_MANY
+                position, does = end + 1, rules[min(number, unknown), DOES]
+                if does < RAW:
+                    _start_tag(data, tokens, state, number, does, stop, end)
+                elif not state[UNENDED + number] and not (does == DRAWN and end > stop and data[end - 1] == _SLASH):
+                    inside = _raw_end(data, names[number, START], names[number, STOP], position, last)
+                    if inside < 0:
+                        state[UNENDED + number] = 1
+                    else:
+                        if does == TITLE or (does == SCRIPT and _contains(data, stop, end, _JSON, _0)):
+                            _emit(tokens, state, does, number, position, inside)
+                        position = _find(data, _GREATER, inside, data.size) + 1
+        after = position
+    state[AFTER] = after
+    return DONE
+
+
+@kernel
+def _tag_end(data: Bytes, state: Int64s, at: int, closing: bool) -> int:
+    """The ">" of a tag whose attributes begin at `at`; of an end tag whose quotes do not end -1."""
+    start, size = at, data.size
+    if state[FAULTS] < MOST_FAULTS:
+        while at < size:
+            while at + 8 <= size:
+                word = load8(data, at)
+                one, other = word ^ _GREATERS, word ^ _EQUALSES
+                flags = ((one - ONES) & ~one | (other - ONES) & ~other) & TOP_BITS
+                if flags:
+                    at += trailing_zeros(flags) >> 3
+                    break
+                at += 8
+            if at >= size or data[at] == _GREATER:
+                break
+            at += 1
+            if data[at - 1] == _EQUALS:
+                at = _behind_value(data, at)
+        if at < size:
+            return at
+        state[FAULTS] += 1
+        if closing:
+            return -1
+    return _find(data, _GREATER, start, size)
+
+
+@kernel
+def _behind_value(data: Bytes, at: int) -> int:
+    """The place behind white space and a value in quotes that end."""
+    width = 1
+    while at < data.size and width > 0:
+        width = space_width(data, at)
+        at += width
+    if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
+        return max(at, _find(data, _0 + data[at], at + 1, data.size) + 1)
+    return at
+
+
+@kernel
+def _behind_comment(data: Bytes, state: Int64s, at: int) -> int:
+    """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
+    size = data.size
+    if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
+        end = _find(data, _GREATER, at + 4, size)
+        while end >= 0 and not (data[end - 1] == _DASH and data[end - 2] == _DASH):
+            end = _find(data, _GREATER, end + 1, size)
+        if end >= 0:
+            return end + 1
+        state[-1] = 1
+    return _find(data, _GREATER, at, size) + 1
+
+
+@kernel
+def _start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
+    """Write a start tag's token. start, end: of its attributes."""
+    if does == LINKED:
+        if _contains(data, start, end, _LICENSE, _0):
+            _emit(tokens, state, _LINK, number, start, end)
+        if not _contains(data, start, end, _HREF, _SMALL):
+            does = UNLINKED
+    elif does == INLINE and _may_hide(data, start, end):
+        does = ASKED
+    if does != VOID:
+        _emit(tokens, state, does, number, start, end)
+
+
+@kernel
+def _may_hide(data: Bytes, start: int, stop: int) -> bool:
+    """Return False for attributes that `elements.HIDDEN` does not match, whatever surrounds its words."""
+    three = 0
+    for at in range(start, stop):
+        if data[at] >= 0x80:
+            return True
+        three = (three << 8 | data[at] | 32) & 0xFFFFFF
+        if three == _HID or three == _NON or three == _SR or three == _SCR:
+            return True
+    return False
+
+
+@kernel
+def _raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
+    """The end tag of an element whose content is not text of the page; -1 where there is none."""
+    size = name_stop - name
+    while True:
+        at = _find(data, _LESS, at, last)
+        if at < 0:
+            return -1
+        after = at + 2 + size
+        if data[at + 1] == _SLASH and after <= last and _matches(data, at + 2, name, size):
+            if data[after] == _SLASH or data[after] == _GREATER or space_width(data, after) > 0:
+                return at
+        at += 1
+
+
+@kernel
+def arrange(page: Page, table: Table, most_depth: int, most_text: int) -> int:
+    """Make the table of a page from its tokens; returns DONE, UNSURE or TOO_DEEP."""
+    data, rules, names, _, tokens, _ = page
+    nodes, groups, segments, text, opened, state = table
+    state[NODES], state[_HIDDEN] = 1, -1
+    for i in range(page.state[NUM_TOKENS]):
+        what, name, start, stop = (
+            _0 + tokens[i, 0],
+            _0 + tokens[i, 1],
+            _0 + tokens[i, 2],
+            _0 + tokens[i, 3],
+        )
+        if what == TEXT:
+            if state[_HIDDEN] < 0:
+                _take(data, text, segments, state, start, stop)
+            if state[_RAW_SIZE] > most_text:
+                return UNSURE
+        elif what == OPEN or what == CLOSE or what == RULE or what == PAGE:
+            _flush(groups, opened, state)
+            if what == OPEN:
+                _close_before(rules, names, nodes, opened, state, name)
+                if state[_DEPTH] >= most_depth:
+                    return TOO_DEEP
+                is_scope = rules[min(name, len(rules) - 1), IS_SCOPE] > 0
+                _open(names, nodes, opened, state, name, start, stop, is_scope)
+            elif what == CLOSE and name >= 0:
+                _close(rules, names, nodes, opened, state, name)
+        elif what == BREAK:
+            if state[SEGMENTS] > state[_FIRST]:
+                _add(segments, state, _0, _0)
+                state[_MIXED] = 1
+        elif what == LINKED or what == UNLINKED:
+            state[_IN_LINK] = what == LINKED
+        elif INLINE <= what <= INLINE_END:
+            _pass_inline(state, what, name)
+    _flush(groups, opened, state)
+    _pop_to(names, nodes, opened, state, _0)
+    nodes[0, 5] = state[GROUPS]
+    return DONE
+
+
+@kernel
+def _pass_inline(state: Int64s, what: int, name: int) -> None:
+    """Note whether what follows is shown."""
+    if name == state[_HIDDEN]:
+        state[_TIMES] += -1 if what == INLINE_END else 1
+        if state[_TIMES] == 0:
+            state[_HIDDEN] = -1
+    elif what == HIDING and state[_HIDDEN] < 0:
+        state[_HIDDEN], state[_TIMES], state[_LEVEL] = name, 1, state[_DEPTH]
+
+
+@kernel
+def _add(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
+    """Write a segment, unless it is not shown."""
+    if state[_HIDDEN] < 0:
+        place = state[SEGMENTS]
+        segments[place, 0], segments[place, 1], segments[place, 2] = start, stop, state[_IN_LINK]
+        state[SEGMENTS] = place + 1
+
+
+@kernel
+def _take(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
+    """Take a run of characters."""
+    at, size, gap, added = start, state[SIZE], state[_GAP], 0
+    is_begun, mixed = state[SEGMENTS] > state[_FIRST], False
+    num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
+    while at < stop:
+        width = space_width(data, at)
+        if width:
+            gap = int(is_begun or last > 0)
+            num_characters += 1
+            at += width
+            continue
+        if gap:
+            text[size] = 32
+            size, added, gap = size + 1, added + 1, 0
+        first = first if last else num_characters
+        byte = data[at]
+        mixed |= byte == _AMPERSAND
+        text[size] = byte
+        starts = byte & 0xC0 != 0x80
+        size, at, added = size + 1, at + 1, added + starts
+        num_characters += starts
+        last = num_characters
+    if last == 0 and not is_begun:
+        return
+    state[_GAP], state[SIZE] = gap, size
+    state[_MIXED] |= mixed
+    state[CHARACTERS] += added
+    state[_RAW_SIZE] += num_characters
+    if state[_IN_LINK]:
+        state[_LINKS] += last - first
+    _add(segments, state, start, stop)
+
+
+@kernel
+def _flush(groups: Int64s, opened: Int64s, state: Int64s) -> None:
+    """Close the group that is being gathered."""
+    if state[SEGMENTS] > state[_FIRST]:
+        place = state[GROUPS]
+        groups[place, 0], groups[place, 1] = opened[state[_DEPTH], 1], state[_FIRST]
+        groups[place, 2], groups[place, 3], groups[place, 4] = state[_LINKS], state[_MIXED], state[CHARACTERS]
+        state[GROUPS] = place + 1
+        state[_FIRST] = state[SEGMENTS]
+        state[_RAW_SIZE] = state[_LINKS] = state[_MIXED] = state[_GAP] = 0
+
+
+@kernel
+def _open(
+    names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int, start: int, stop: int, is_scope: bool
+) -> None:
+    """Open an element. start, stop: of its attributes."""
+    number, level = state[NODES], state[_DEPTH]
+    nodes[number, 0], nodes[number, 1], nodes[number, 2] = name, start, stop
+    nodes[number, 3], nodes[number, 4] = opened[level, 1], state[GROUPS]
+    opened[level + 1, 0], opened[level + 1, 1] = name, number
+    opened[level + 1, 2], opened[level + 1, 3] = level if is_scope else opened[level, 2], names[name, LEVEL]
+    names[name, LEVEL] = level
+    state[NODES], state[_DEPTH] = number + 1, level + 1
+
+
+@kernel
+def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
+    """Close the open elements that a start tag ends."""
+    wall = -1
+    name = min(name, len(rules) - 1)
+    if rules[name, ENDS] < 0:
+        return
+    for column in range(WALLS, rules.shape[1]):
+        other = rules[name, column]
+        if other == SCOPED:
+            wall = opened[state[_DEPTH], 2]
+        elif other >= 0:
+            wall = max(wall, names[other, LEVEL])
+    for column in range(ENDS, WALLS):
+        other = rules[name, column]
+        if other >= 0 and names[other, LEVEL] > wall:
+            _pop_to(names, nodes, opened, state, names[other, LEVEL])
+
+
+@kernel
+def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
+    """Close an element, and those that are still open in it."""
+    wall = opened[state[_DEPTH], 2]
+    rule = min(name, len(rules) - 1)
+    if rules[rule, END_WALL] >= 0:
+        wall = names[rules[rule, END_WALL], LEVEL]
+    elif rules[rule, IS_SCOPE]:
+        wall = -1
+    if names[name, LEVEL] > wall:
+        _pop_to(names, nodes, opened, state, names[name, LEVEL])
+
+
+@kernel
+def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
+    """Close all that is open from a level on."""
+    for depth in range(state[_DEPTH], level, -1):
+        names[opened[depth, 0], LEVEL] = opened[depth, 3]
+        nodes[opened[depth, 1], 5] = state[GROUPS]
+    state[_DEPTH] = level
+    if state[_HIDDEN] >= 0 and state[_LEVEL] > level:
+        state[_HIDDEN] = -1

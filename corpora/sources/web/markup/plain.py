@@ -1,0 +1,287 @@
+"""A page's table in plain Python: the definition of `tree.parse_page`, and its answer where kernels are not sure.
+
+Promises: one pass over the characters, without recursion and without a tree of objects. Costs: 15 ms for a page of
+270,000 characters.
+"""
+
+import re
+from html import unescape
+
+from corpora.sources.web.markup.elements import (
+    ENDED,
+    ENDS_P,
+    HIDDEN,
+    INLINE,
+    RAW,
+    SCOPES,
+    TABLE_TAGS,
+    VOID,
+    Block,
+    PageLimits,
+    Refused,
+    Tree,
+)
+from corpora.sources.web.markup.kernels import MOST_FAULTS
+
+TOKEN = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+)>|(!--|[!?/]))")
+LOOSE = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]*+)([^>]*+)>|(!--|[!?/]))")
+UNENDED = re.compile(r"<[a-zA-Z/!?]")
+NAMED = re.compile(r"</?[a-zA-Z]")
+RAW_ENDS = {
+    name: re.compile("</" + "".join(f"[{letter}{letter.upper()}]" for letter in name) + r"(?=[\s/>])[^>]*>")
+    for name in RAW
+}
+
+
+class _TooLarge(Exception):
+    """A bound is broken; carries what is said of it."""
+
+
+def plain_page(html: str, limits: PageLimits) -> Tree | Refused:
+    """`parse_page` in plain Python, which defines what it is."""
+    if len(html) > limits.max_characters:
+        return Refused("too many characters", f"over {limits.max_characters}")
+    builder = _Builder(limits)
+    try:
+        _feed(builder, html.replace("\0", "") if "\0" in html else html)
+    except _TooLarge as error:
+        return Refused(*error.args)
+    return builder.finish()
+
+
+def _feed(builder: "_Builder", html: str) -> None:
+    """Cut a page into tags and the text between them."""
+    position = after = faults = 0
+    last = html.rfind(">")  # after it no tag ends
+    find, match, take, start, end = html.find, TOKEN.match, builder.text, builder.start, builder.end
+    while 0 <= (at := find("<", position)) < last:
+        tag = match(html, at)
+        if (tag is None or tag[4] == "/") and NAMED.match(html, at):  # quotes that do not end
+            tag, faults = tag or LOOSE.match(html, at), faults + 1
+            match = LOOSE.match if faults >= MOST_FAULTS else TOKEN.match
+        if tag is None:  # a mere "<"
+            position = at + 1
+            continue
+        if at > after:
+            take(html[after:at])
+        closing, name, attributes, other = tag.groups()
+        if other:
+            position = builder.behind_comment(html, at, other)
+        elif closing:
+            end(name.lower())
+            position = tag.end()
+        elif (name := name.lower()) in RAW_ENDS:
+            position = builder.behind_raw(html, name, attributes, tag.end(), last + 1)
+        else:
+            start(name, attributes)
+            position = tag.end()
+        after = position
+    cut = UNENDED.search(html, max(after, last + 1))
+    builder.text(html[after : cut.start() if cut else None])
+
+
+class Gathered:
+    """The text of a block, in the parts in which it comes."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = self.links = 0
+
+    def take(self, text: str, in_link: bool, keeps_lines: bool) -> None:
+        """Take a run of characters."""
+        if not self.parts and text.isspace():
+            return
+        if "&" in text:
+            text = unescape(text)
+        if "\n" in text and not keeps_lines:
+            text = text.replace("\n", " ")
+        self.parts.append(text)
+        self.size += len(text)
+        if in_link:
+            self.links += len(text.strip())
+
+    def is_ended(self) -> bool:
+        """End a line; returns True where the line before it is empty, so that the paragraph ends as well."""
+        for part in reversed(self.parts):
+            if part == "\n":
+                return True
+            if not part.isspace():
+                self.parts.append("\n")
+                return False
+        return False
+
+    def flush(self, node: int, tag: str, blocks: list[Block]) -> None:
+        """Close the block, and begin the next."""
+        text = "".join(self.parts)
+        if tag == "pre":
+            text = "\n".join(line for line in map(str.rstrip, text.expandtabs().split("\n")) if line)
+        elif "\n" in text:
+            text = "\n".join(line for line in (" ".join(line.split()) for line in text.split("\n")) if line)
+        else:
+            text = " ".join(text.split())
+        if text:
+            blocks.append(Block(node, tag, text, min(self.links, len(text))))
+        self.parts, self.size, self.links = [], 0, 0
+
+
+class _Builder:
+    """Open elements, and the block that is being gathered."""
+
+    def __init__(self, limits: PageLimits) -> None:
+        self.limits = limits
+        self.tree = Tree()
+        self.node_count = 0
+        self.names: list[str] = []  # of the open elements
+        self.nodes = [0]  # their numbers, after the page's own
+        self.scopes = [-1]  # at each level the place of the innermost of SCOPES
+        self.levels: dict[str, list[int]] = {}  # where the elements of a name are open
+        self.hidden = ""  # the formatting element that is not shown; with how many of its name are open in it
+        self.hidden_count = self.hidden_level = 0
+        self.in_link = False
+        self.gathered = Gathered()
+        self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
+
+    def text(self, text: str) -> None:
+        """Take a run of characters."""
+        if self.hidden:
+            return
+        self.gathered.take(text, self.in_link, self.tree.tags[self.nodes[-1]] == "pre")
+        if self.gathered.size > self.limits.max_text:
+            raise _TooLarge("too long a text", f"over {self.limits.max_text} characters in a block")
+
+    def flush(self) -> None:
+        """Close the block that is being gathered."""
+        if self.gathered.parts:
+            node = self.nodes[-1]
+            self.gathered.flush(node, self.tree.tags[node] or "body", self.tree.blocks)
+
+    def start(self, name: str, attributes: str) -> None:
+        """Open an element."""
+        self._count()
+        if name in INLINE:
+            self._start_inline(name, attributes)
+            return
+        if name in VOID:
+            self._void(name, attributes)
+            return
+        self.flush()
+        if name in ENDS_P:
+            self._close_open("p", self.scopes[-1])
+        elif name in ENDED:
+            ended, barriers = ENDED[name]
+            wall = max((self.levels[other][-1] for other in barriers if self.levels.get(other)), default=-1)
+            for other in ended:
+                self._close_open(other, wall)
+        elif name == "html":
+            self.tree.html += attributes
+            return
+        self._open(name, attributes)
+
+    def end(self, name: str) -> None:
+        """Close an element, and those that are still open in it."""
+        if name in INLINE:
+            if name == "a":
+                self.in_link = False
+            if name == self.hidden:
+                self.hidden_count -= 1
+                self.hidden = name if self.hidden_count else ""
+            return
+        self.flush()
+        levels = self.levels.get(name)
+        if not levels:
+            return
+        wall = self.scopes[-1] if name not in SCOPES else -1
+        if name in TABLE_TAGS and name != "table":
+            wall = (self.levels.get("table") or (-1,))[-1]
+        if levels[-1] > wall:
+            self._pop_to(levels[-1])
+
+    def behind_comment(self, html: str, at: int, opening: str) -> int:
+        """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
+        if opening == "!--" and "!--" not in self.unended:
+            if end := html.find("-->", at + 2) + 1:
+                return end + 2
+            self.unended.add("!--")
+        return (html.find(">", at) + 1) or len(html)
+
+    def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
+        """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
+        self._count()
+        if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
+            return start
+        end = RAW_ENDS[name].search(html, start, stop)
+        if end is None:
+            self.unended.add(name)
+            return start
+        if name == "title" and not self.tree.title:
+            self.tree.title = unescape(html[start : end.start()])
+        elif name == "script" and "ld+json" in attributes:
+            self.tree.scripts.append(html[start : end.start()])
+        return end.end()
+
+    def finish(self) -> Tree:
+        """Close what is open."""
+        self.flush()
+        self._pop_to(0)
+        self.tree.spans[0] = (0, len(self.tree.blocks))
+        return self.tree
+
+    def _void(self, name: str, attributes: str) -> None:
+        if name == "hr" or (name == "br" and not self.hidden and self.gathered.is_ended()):
+            self.flush()
+        elif name == "meta":
+            self.tree.metas.append(attributes)
+        elif name == "link":
+            self.tree.links.append(attributes)
+
+    def _count(self) -> None:
+        self.node_count += 1
+        if self.node_count > self.limits.max_nodes:
+            raise _TooLarge("too many elements", f"over {self.limits.max_nodes}")
+
+    def _start_inline(self, name: str, attributes: str) -> None:
+        """Begin a formatting element, which is not in the table: only links, and what is not shown, are noted."""
+        if name == "a":
+            self.in_link = "href" in attributes or "href" in attributes.lower()
+            if "license" in attributes:
+                self.tree.links.append(attributes)
+        elif name == "time":
+            self.tree.times.append(attributes)
+        elif name == self.hidden:
+            self.hidden_count += 1
+        elif attributes and not self.hidden and HIDDEN.search(attributes):
+            self.hidden, self.hidden_count, self.hidden_level = name, 1, len(self.names)
+
+    def _open(self, name: str, attributes: str) -> None:
+        level = len(self.names)
+        if level >= self.limits.max_depth:
+            raise _TooLarge("nested too deep", f"over {self.limits.max_depth} elements in one another")
+        tree = self.tree
+        self.names.append(name)
+        levels = self.levels.get(name)
+        if levels is None:
+            self.levels[name] = [level]
+        else:
+            levels.append(level)
+        self.scopes.append(level if name in SCOPES else self.scopes[-1])
+        tree.parents.append(self.nodes[-1])
+        self.nodes.append(len(tree.tags))
+        tree.tags.append(name)
+        tree.attributes.append(attributes)
+        tree.spans.append((len(tree.blocks), 0))
+
+    def _close_open(self, name: str, wall: int) -> None:
+        levels = self.levels.get(name)
+        if levels and levels[-1] > wall:
+            self._pop_to(levels[-1])
+
+    def _pop_to(self, level: int) -> None:
+        """Close all that is open from a level on."""
+        spans, stop = self.tree.spans, len(self.tree.blocks)
+        for name in reversed(self.names[level:]):
+            self.levels[name].pop()
+        for node in self.nodes[level + 1 :]:
+            spans[node] = (spans[node][0], stop)
+        del self.names[level:], self.nodes[level + 1 :], self.scopes[level + 1 :]
+        if self.hidden and self.hidden_level > level:
+            self.hidden = ""
