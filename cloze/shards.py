@@ -105,7 +105,7 @@ class Shards:
         """Return a `torch.utils.data.Dataset` with `set_epoch`; give it to a DataLoader as it is.
 
         padded: whether all examples are as wide as the longest may be, so that they can be batched
-        Raises InputError for a split without examples.
+        Raises InputError for a split without examples, ImportError where torch is not installed.
         """
         from trainer.reading.datasets import ExampleDataset  # torch is slow to import
 

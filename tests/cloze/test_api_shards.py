@@ -76,9 +76,12 @@ def test_a_split_without_examples_is_empty() -> None:
     """Fails where shards of one document, which has no held-out part, cannot be looked at."""
     shards = cloze.build_shards([prose(1)], cloze.train_vocabulary([prose(1)], size=100), input="single")
     empty = shards.split("held-out")
-    assert (len(empty), [*empty], len(empty.to_arrow()), len(empty.to_hf())) == (0, [], 0, 0)
+    assert (len(empty), [*empty], len(empty.to_arrow())) == (0, [], 0)
     with pytest.raises(IndexError):
         _ = empty[0]
+    pytest.importorskip("datasets")
+    assert len(empty.to_hf()) == 0
+    pytest.importorskip("torch")
     with pytest.raises(cloze.InputError, match="no example"):
         empty.to_torch()
 

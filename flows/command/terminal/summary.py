@@ -72,7 +72,7 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
 
 
 def ui_hint(cloze: str, home: Path) -> str:
-    """Return where the UI of a home is, or what to type for it: it takes the first free port from the usual one on."""
+    """Return where the UI of a home runs; else the command that starts it, on the first free port from the usual on."""
     if running := server_of_home(home).removesuffix("/api"):
         return f"{running}    # the run in the orchestration UI"
     port = next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
