@@ -34,8 +34,8 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
 )
-from corpora.sources.web.markup.kernels import Page, Table, arrange, cut_tokens
-from corpora.sources.web.markup.plain import Gathered, plain_page
+from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
+from corpora.sources.web.markup.plain import BlockText, plain_page
 
 __all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page"]
 
@@ -103,11 +103,11 @@ def parse_page(html: str, limits: PageLimits) -> Tree | Refused:
     return _make_tree(data, page, table)
 
 
-def _cut(data: bytes, limits: PageLimits) -> tuple[Page, int]:
+def _cut(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
     """(a page's tokens; how cutting it ended)."""
     begin, most = len(NAMES_BEFORE), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(most, limits.max_nodes) + 1
-    page = Page(
+    page = ScannedPage(
         data=np.frombuffer(data, np.uint8),
         rules=RULES,
         names=np.empty((num_names, 5), np.int64),
@@ -126,7 +126,7 @@ def _cut(data: bytes, limits: PageLimits) -> tuple[Page, int]:
     return page, end
 
 
-def _arrange(data: bytes, page: Page, limits: PageLimits) -> tuple[Table, int]:
+def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTable, int]:
     """(the table that a page's tokens make; how making it ended)."""
     num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
     does = page.tokens[:num_tokens, 0]
@@ -136,7 +136,7 @@ def _arrange(data: bytes, page: Page, limits: PageLimits) -> tuple[Table, int]:
         if attributes not in hiding:
             hiding[attributes] = HIDDEN.search(_text(attributes)) is not None
         does[place] = kernels.HIDING if hiding[attributes] else kernels.INLINE
-    table = Table(
+    table = PageTable(
         nodes=np.zeros((num_elements + 1, 6), np.int64),
         groups=np.empty((num_tokens + 1, 5), np.int64),
         segments=np.empty((num_tokens + 1, 3), np.int32),
@@ -152,7 +152,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def _make_tree(data: bytes, page: Page, table: Table) -> Tree:
+def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     """The table as lists of Python."""
     names = NAMES + [_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2]]
     numbers, starts, stops, parents, firsts, lasts = table.nodes[: table.state[kernels.NODES]].T.tolist()
@@ -178,7 +178,7 @@ def _make_tree(data: bytes, page: Page, table: Table) -> Tree:
     return tree
 
 
-def _add_blocks(tree: Tree, data: bytes, table: Table) -> list[int]:
+def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> list[int]:
     """Add the blocks of a page; returns the number of those before each group, and of all."""
     before, blocks, tags, begin = [], tree.blocks, tree.tags, 0
     text = _text(table.text[: table.state[kernels.SIZE]].tobytes())
@@ -199,7 +199,7 @@ def _add_blocks(tree: Tree, data: bytes, table: Table) -> list[int]:
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
     """Add the blocks of a group that has references to characters, line breaks or lines of its own."""
-    gathered = Gathered()
+    gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:
             gathered.take(_text(data[start:stop]), bool(in_link), tag == "pre")

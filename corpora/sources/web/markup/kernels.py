@@ -52,7 +52,7 @@ _0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
 
-class Page(NamedTuple):
+class ScannedPage(NamedTuple):
     """A page and its tokens.
 
     data:   the names in `rules`, a space after each, and the page, in UTF-8
@@ -71,7 +71,7 @@ class Page(NamedTuple):
     state: Int64s
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A page's table, and the elements that are open.
 
     nodes:    name, first and last place of its attributes, parent, first group inside and the one after the last
@@ -180,7 +180,7 @@ def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop:
 
 
 @kernel
-def cut_tokens(page: Page, begin: int, last: int, most_elements: int) -> int:
+def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> int:
     """Cut a page into tags and the text between them; returns DONE, UNSURE or TOO_MANY.
 
     begin: where the page begins
@@ -335,7 +335,7 @@ def _raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
 
 
 @kernel
-def arrange(page: Page, table: Table, most_depth: int, most_text: int) -> int:
+def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int) -> int:
     """Make the table of a page from its tokens; returns DONE, UNSURE or TOO_DEEP."""
     data, rules, names, _, tokens, _ = page
     nodes, groups, segments, text, opened, state = table

@@ -80,7 +80,7 @@ def _feed(builder: "_Builder", html: str) -> None:
     builder.text(html[after : cut.start() if cut else None])
 
 
-class Gathered:
+class BlockText:
     """The text of a block, in the parts in which it comes."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class _Builder:
         self.hidden = ""  # the formatting element that is not shown; with how many of its name are open in it
         self.hidden_count = self.hidden_level = 0
         self.in_link = False
-        self.gathered = Gathered()
+        self.gathered = BlockText()
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def text(self, text: str) -> None:
