@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 69_300,
-    "corpora": 21_100,
+    "all code": 71_800,
+    "corpora": 23_450,
     "tokenizers_train": 5_450,
     "shards": 5_600,
     "trainer": 14_250,
     "trainer/tasks": 7_550,
-    "flows": 17_400,
+    "flows": 17_450,
     "flows/orchestration": 2_600,
     "cloze": 900,
-    "benchmarks": 3_700,
-    "tests": 51_300,
+    "benchmarks": 3_970,
+    "tests": 52_300,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
