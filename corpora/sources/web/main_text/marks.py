@@ -154,16 +154,16 @@ def _attribute_marks(name: str, value: str) -> int:
 def word_marks(word: str) -> int:
     """The marks that a word of a class, an id or a component's name gives."""
     word = HUMP.sub("-", word).lower()
-    looked_up = beginnings()
-    maybe = looked_up.get(word[-2:], 0)  # of two letters there is only "ad"
+    marks_at = beginnings().get
+    maybe = BIT["ad"] if "ad" in word else 0
     for at in range(len(word) - 2):
-        maybe |= looked_up.get(word[at : at + 3], 0) | looked_up.get(word[at : at + 2], 0)
+        maybe |= marks_at(word[at : at + BEGINNING], 0)
     return sum(bit for bit, pattern in PATTERNS if maybe & bit and pattern.search(word)) if maybe else 0
 
 
 @cache
 def beginnings() -> dict[str, int]:
-    """The marks of patterns that may match where a word has these letters, two or three."""
+    """The marks of patterns that may match where a word has these three letters: all but "ad", which has two."""
     marks: dict[str, int] = {}
     for name, pattern in WORDS.items():
         depth, starts = 0, [0]
