@@ -4,7 +4,7 @@ Promises: every record of an archive is one record here, a page's main text or a
 instead (a request, a redirect, an image...). The address is the key and the second of the crawl the revision,
 so the latest crawl of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive
 that is compressed by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins.
-Costs: nearly all of it is `page.py`'s, some 10 ms for a page of 170 kB. Memory: one record of at most
+Costs: nearly all of it is `page.py`'s, some 20 ms for a page of 240 kB on a busy core. Memory: one record of at most
 `max_record_bytes`, its body decoded, and its blocks.
 """
 
