@@ -1,4 +1,4 @@
-"""Compiles the kernels that a run calls, before it calls them.
+"""Compiles the kernels that a run calls, before it calls them, and makes the tables of characters that they read.
 
 `kernel_calls.txt` has the calls, in the order in which a run makes them, so that they can be compiled on all cores:
 first those of a run of a folder of text, then what only other runs call.
@@ -14,10 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
+import pyarrow as pa
+
 from corpora.kernels.calls import compile_call
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
 from corpora.store.workers.pool import WorkerDied, WorkerPool
+from corpora.text.words import word_tables
 from flows.run.policies import default_workers
+from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
+from tokenizers_train.words.counts import count_by
 
 Tell = Callable[[str], None]
 
@@ -26,7 +31,7 @@ LINE_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
-    """Compile for all calls, each in one of so many processes. Repeated, it takes a second or two."""
+    """Compile for all calls, each in one of so many processes, and make the tables. Repeated: a second or two."""
     with WorkerPool(workers) as pool:
         _compile(pool, False, tell)
 
@@ -44,7 +49,16 @@ def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
             if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
+    if not first:
+        _keep_tables()
     (kernel_folder() / compiled_name(first)).touch()
+
+
+def _keep_tables() -> None:
+    """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
+    for algorithm in ALGORITHMS:
+        count_by(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
+    word_tables()
 
 
 def is_compiled(first: bool = False) -> bool:

@@ -1,7 +1,8 @@
 """`cloze prepare`: does in advance what the first run would wait for; `make install` and `make develop` call it.
 
     bytecode     of the packages, where Python may not have written it
-    kernels      compiled on all cores, for the calls that runs make (`flows.command.machine.compile_kernels`)
+    kernels      compiled on all cores, for the calls that runs make, with the tables of characters that they read
+                 (`flows.command.machine.compile_kernels`)
     database     of the embedded orchestrator, which its first server makes
 
 Compiled code is shared by all checkouts and environments of a user with the same code to compile.

@@ -14,15 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-import pyarrow as pa
-
 from corpora.kernels.calls import read_call
 from corpora.kernels.compiling import BASELINE, SHIPPED, kernel_folder, shipped_name
-from corpora.text.words import word_tables
 from flows.command.machine.compile_kernels import compile_kernels, compiled_name, listed_calls
 from flows.run.policies import default_workers
-from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
-from tokenizers_train.words.counts import count_by
 
 
 def main() -> int:
@@ -37,9 +32,6 @@ def main() -> int:
 def ship() -> int:
     """Compile what a run calls, and copy it to where the wheel takes it from."""
     compile_kernels(print, default_workers())
-    for algorithm in ALGORITHMS:  # what asks for characters keeps tables of them
-        count_by(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
-    word_tables()
     folder = SHIPPED / shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
