@@ -1,16 +1,23 @@
 """The fit of the forests that find a page's main text, on pages made here."""
 
 import doctest
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import lightgbm
 import numpy as np
 import pytest
 
-from benchmarks import fit_blocks
 from benchmarks.pages import Marked
 from corpora.sources.web.main_text.features import FEATURES
 from corpora.sources.web.main_text.forest import Forest, chances, sum_trees
+
+
+@pytest.fixture(scope="module")
+def fit_blocks() -> Any:
+    """The module, imported when a test asks for it: LightGBM takes a second."""
+    return import_module("benchmarks.fit_blocks")
+
 
 LINES = [
     "The bridge over the river was closed to all traffic in the night, and the council asked people to stay at home.",
@@ -28,14 +35,14 @@ def marked(number: int) -> Marked:
     return Marked(group="article", html=html, url=url, text="\n".join(lines), present=(), absent=(), by_words=True)
 
 
-def test_shares_are_of_words_in_a_common_order() -> None:
+def test_shares_are_of_words_in_a_common_order(fit_blocks: Any) -> None:
     assert doctest.testmod(fit_blocks).failed == 0
     text = "one two three four five six"
     shares, words = fit_blocks.shares_of(text, ["menu", text, text, "six"])
     assert (shares @ words, shares[0], words.tolist()) == (6, 0, [1, 6, 6, 1])  # each word once
 
 
-def test_a_fit_finds_the_text_of_pages_of_other_domains() -> None:
+def test_a_fit_finds_the_text_of_pages_of_other_domains(fit_blocks: Any) -> None:
     """Fails where a column is taken for another, a fold sees its own domain, or a page's forms are measured."""
     pages = list(fit_blocks.fitting_pages([marked(number) for number in range(60)]))
     assert sum(page.measured for page in pages) == 60 < len(pages)
@@ -45,7 +52,7 @@ def test_a_fit_finds_the_text_of_pages_of_other_domains() -> None:
     assert len(readings) == 60 and all(reading.f1 == 1.0 for reading in readings)
 
 
-def test_trees_are_kept_as_they_were_grown() -> None:
+def test_trees_are_kept_as_they_were_grown(fit_blocks: Any) -> None:
     """Fails where a bound is rounded to the wrong side, or a child is taken for the other."""
     source = np.random.default_rng(3)
     rows = source.random((2_000, 4)).astype(np.float32).round(3)
@@ -55,10 +62,9 @@ def test_trees_are_kept_as_they_were_grown() -> None:
     forest = Forest(*(arrays[f"some.{field}"] for field in Forest._fields))
     assert np.allclose(sum_trees(rows, *forest[:-1]), trees.predict(rows, raw_score=True), atol=1e-12)
     assert np.abs(chances(forest, rows) - trees.predict(rows)).max() < 0.01
-    assert isinstance(trees, lightgbm.Booster)
 
 
-def test_figures_by_domain_are_written(tmp_path: Path) -> None:
+def test_figures_by_domain_are_written(tmp_path: Path, fit_blocks: Any) -> None:
     pages = [page for page in fit_blocks.fitting_pages([marked(1), marked(2)]) if page.measured]
     readings = [fit_blocks.read(page, np.ones(len(page.blocks))) for page in pages]
     fit_blocks.write_by_domain(readings, tmp_path / "by_domain.tsv")
@@ -69,7 +75,9 @@ def test_figures_by_domain_are_written(tmp_path: Path) -> None:
     ]
 
 
-def test_without_marked_pages_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_marked_pages_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fit_blocks: Any
+) -> None:
     monkeypatch.setattr("sys.argv", ["fit_blocks", "--kinds", str(tmp_path), "--news", str(tmp_path)])
     with pytest.raises(SystemExit) as left:
         fit_blocks.main()
