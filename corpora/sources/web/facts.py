@@ -23,7 +23,7 @@ DATE_NAMES = (
     "article:published_time", "og:article:published_time", "og:published_time", "datepublished", "parsely-pub-date",
     "sailthru.date", "dc.date.issued", "dcterms.issued", "dcterms.created", "dc.date.created",
     "citation_publication_date",
-    "publishdate", "publish-date", "publish_date", "pubdate", "publication_date", "publicationdate",
+    "publishdate", "publish-date", "publish_date", "pubdate", "pub_date", "publication_date", "publicationdate",
     "article.published",
     "cxenseparse:recs:publishtime", "originalpublicationdate", "displaydate", "datecreated", "article_date_original",
     "dc.date", "dcterms.date", "date",

@@ -71,7 +71,8 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     metas = metas_of(tree)
     main = main_text(tree, url, metas)
     title = page_title(tree, metas, url)
-    text = "\n\n".join(block.text for block in without_headline(main.blocks, title))
+    blocks = [block for block in map(without_permalink, main.blocks) if block.text]
+    text = "\n\n".join(block.text for block in without_headline(blocks, title))
     if len(text) < LEAST_OF_DATA * len(data := data_text(tree.scripts)):
         text = data
     if not text:
@@ -85,6 +86,13 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
         language=page_language(tree, metas),
         canonical=canonical_address(tree, metas, url),
     )
+
+
+def without_permalink(block: Block) -> Block:
+    """A block without the sign at its end that links to the block itself, as headings of documentation have."""
+    sign = block.text[-1:]
+    linked = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
+    return block._replace(text=block.text[:-1].rstrip()) if linked else block
 
 
 def without_headline(blocks: list[Block], title: str | None) -> list[Block]:

@@ -26,6 +26,7 @@ SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
 BRACKETED_MARK = re.compile("[\\[(]\\s*\1\\s*[\\])]")
+TWO_STOPS = re.compile("(?<=\\.)\\s*\1\\s*\\.(?![.\\d])")  # an abbreviation's, and its sentence's
 # The letters of ISO 8879 (ISOgrk1), in the order of the alphabet, for HTML has names of its own.
 _GREEK_NAMES = "a b g d e z ee th i k l m n x o p r s t u ph kh ps oh".split()
 GREEK = {f"{name}gr": letter for name, letter in zip(_GREEK_NAMES, "αβγδεζηθικλμνξοπρστυφχψω", strict=True)}
@@ -220,25 +221,40 @@ def paragraphs(element: Any, layout: TextLayout) -> list[str]:
 def without_marks(text: str) -> str:
     r"""A text without the signs that are marks, their brackets, and what parts them from other words.
 
-    >>> without_marks("Shown [\1,\1] here \1, \1. So it is\1 (Lee 2003; \1).")
-    'Shown here. So it is (Lee 2003).'
+    >>> without_marks("Shown [\1,\1] here \1, \1. So it is\1 (Lee 2003; \1), by Lee et al. [\1].")
+    'Shown here. So it is (Lee 2003), by Lee et al.'
     """
-    *parts, last = BRACKETED_MARK.sub(MARK, MARKS.sub(MARK, text)).split(MARK)
+    *parts, last = TWO_STOPS.sub(MARK, BRACKETED_MARK.sub(MARK, MARKS.sub(MARK, text))).split(MARK)
     return "".join(part.rstrip().removesuffix(",").removesuffix(";").rstrip() for part in parts) + last
 
 
 def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
     pieces.append(element.text or "")
+    parted = len(element) == 0 or _local(element.tag) in layout.blocks or not _is_in_sentence(element)
     for child in element.iterchildren(etree.Element):
         name = _local(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
-        elif name not in layout.skip:
-            apart = name in layout.blocks
+        elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
+            apart = parted and name in layout.blocks
             pieces += [BREAK] if apart else []
             _collect(child, layout, pieces)
             pieces += [BREAK] if apart else []
         pieces.append(child.tail or "")
+
+
+def _is_in_sentence(element: Any) -> bool:
+    """Return True if there are words right before an element or after it, as about a reference to another claim."""
+    before, parent = element.getprevious(), element.getparent()
+    text = before.tail if before is not None else parent.text if parent is not None else ""
+    return bool((text or "").strip() or (element.tail or "").strip())
+
+
+def _has_title_alone(section: Any, layout: TextLayout) -> bool:
+    """Return True for a section of which all but its title is left out, such as one of tables or supplements."""
+    names = [_local(child.tag) for child in section.iterchildren(etree.Element)]
+    read = [name for name in names if name not in layout.skip]
+    return read == ["title"] and not {"label", "title"}.issuperset(names)
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:

@@ -126,6 +126,15 @@ def test_the_main_text_is_left() -> None:
         assert gone in PAGE and gone not in page.text
 
 
+@pytest.mark.parametrize("sign", ["¶", "#", "&#xf0c1;"])
+def test_the_sign_of_a_link_to_a_heading_is_left_out(sign: str) -> None:
+    link = f'<a class="headerlink" href="#rain">{sign}</a>'
+    html = PAGE.replace("</h1>", f"{link}</h1>").replace("<ul>", f"<h2>Roads in C#{link}</h2><h2>Of C#</h2><ul>")
+    page = read_page(html, "https://a.example/", "2024-01-01")
+    assert page is not None and page.text.startswith("It rained in Ayr all week")
+    assert page.text.split("\n\n")[2:4] == ["Roads in C#", "Of C#"]
+
+
 @pytest.mark.parametrize(
     "html", ["", " ", "text", "<html></html>", "<html><body><script>x</script></body></html>", "\0<p"]
 )
@@ -152,6 +161,7 @@ def facts(head: str, html: str = "<html>", url: str = "https://a.example/x/", la
         ('<meta property="article:published_time" content="2023-11-12T09:00:00+01:00">', "2023-11-12"),
         ("<meta content='12.11.2023' name=DC.date.issued>", "2023-11-12"),
         ('<meta name="date" content="November 12th, 2023">', "2023-11-12"),
+        ('<meta name="pub_date" content="20231112">', "2023-11-12"),
         ('<meta name="date" content="Sun, 12 Nov 2023 08:00 GMT">', "2023-11-12"),
         ('<meta name="date" content="2023-02-30">', None),
         ('<meta name="date" content="2024-05-07">', None),  # after the crawl

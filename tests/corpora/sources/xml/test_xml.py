@@ -95,6 +95,24 @@ def test_the_layout_of_a_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("xml", "parts"),
+    [
+        ("<c><p>The lamp of <r><p>claim 1</p></r> or <r><p>2</p></r>, lit<p>by day.</p></p></c>",
+         ["The lamp of claim 1 or 2, lit", "by day."]),
+        ("<c><p>The lamp of <r><p>claim 1</p></r></p> <r><p>By day.</p></r></c>", ["The lamp of claim 1", "By day."]),
+        ("<c><p>By Lee et al. [<x/>]. See also <i>al.</i> <x/>, 2.</p></c>", ["By Lee et al. See also al., 2."]),
+        ("<c><sec><title>Data</title><table>1</table></sec><sec><title>Aim</title><p>A.</p></sec></c>", ["Aim", "A."]),
+        ("<c><sec><label>2</label><title>Data</title></sec><sec><title>End</title></sec></c>", ["Data", "End"]),
+    ],
+)  # fmt: skip
+def test_references_in_sentences_and_sections_without_text(xml: str, parts: list[str]) -> None:
+    layout = TextLayout(
+        blocks=frozenset(("p", "sec", "title")), skip=frozenset(("table", "label")), marks=(parse_step("x", "marks"),)
+    )
+    assert paragraphs(etree.fromstring(xml), layout) == parts
+
+
+@pytest.mark.parametrize(
     ("xml", "date"),
     [
         ("<d><Year>2001</Year><Day>4</Day></d>", "2001"),
