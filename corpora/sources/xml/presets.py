@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.xml.cut import root_name
 
 
@@ -140,6 +139,8 @@ ROOTS = {
 
 def preset_of(path: Path) -> str:
     """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
+    from corpora.sources.bytes.raw_files import open_raw  # here: the command's help asks for endings, not for pyarrow
+
     with open_raw(path) as stream, refusing_damage(path):
         name = root_name(stream.read(ROOT_BYTES)).rpartition(b":")[2]
     return ROOTS.get(name.decode(errors="replace"), "")

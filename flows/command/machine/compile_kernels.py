@@ -14,15 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
-import pyarrow as pa
-
 from corpora.kernels.calls import compile_call
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder, source_digest
 from corpora.store.workers.pool import WorkerDied, WorkerPool
-from corpora.text.words import word_tables
 from flows.run.policies import default_workers
-from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
-from tokenizers_train.words.counts import count_by
 
 Tell = Callable[[str], None]
 
@@ -56,6 +51,12 @@ def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 def _keep_tables() -> None:
     """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
+    import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
+
+    from corpora.text.words import word_tables
+    from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
+    from tokenizers_train.words.counts import count_by
+
     for algorithm in ALGORITHMS:
         count_by(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
     word_tables()

@@ -136,7 +136,13 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
     """Fails where a release whose artifact was removed, or built again with other contents, is handed out."""
     made = entry(place, finished)
     gone, *others = made.artifacts
-    add_release(place, replace(made, artifacts=(replace(gone, folder=gone.folder[:-1] + "0"), *others)))
+    add_release(
+        place,
+        replace(
+            made,
+            artifacts=(replace(gone, folder=gone.folder[:-1] + ("1" if gone.folder.endswith("0") else "0")), *others),
+        ),
+    )
     with pytest.raises(InputError, match=r"corpora/small/.* is gone, which the release 'prod' \(number 1\) names"):
         find_artifacts(f"{place.address}@prod")
     add_release(place, replace(made, artifacts=(replace(gone, content="0" * 64), *others)))
