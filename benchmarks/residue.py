@@ -52,11 +52,12 @@ HOLES = {
     "loose comma or full stop": r"(?<![.…]) [,.](?= |$)(?! \.)",
     "doubled mark": r", ?,|; ?;|, ?\.(?!\d|\.)|; ?,",
     "currency without number": r"(?:(?<=[a-z] )|(?<=\())[$£](?= (?:in|to|for|at|per|million|billion)\b|[.,;](?: |$)|$)",
-    "unit without number": rf"(?<!hundreds )(?<!thousands )(?<!millions )\b{_BEFORE} {_UNIT}(?![\w²/])",
+    "unit without number": r"(?<!hundreds )(?<!thousands )(?<!millions )(?<!centenares )(?<!decenas )(?<!cientos )"
+    rf"\b{_BEFORE} {_UNIT}(?![\w²/])",
     "word that ends nothing": rf"(?<![\w.'’]){_NEVER_LAST} ?[,.;)](?![\w<>])",
     "life without a date": r"\((?:[^()]{0,80}[ ,;])?(?:born|née?|geboren|nacido|c\.|ca\.|r\.)(?:[),;]| [),;])",
     "range without ends": r"\bbetween and\b|\bfrom to\b|\bentre et\b|\bentre y\b|\bzwischen und\b",
-    "range without its end": r"(?<=[0-9] )(?:to|and|by|±)(?=[.,;)])(?! and)|± ?(?:to|by|and|x|[-–+(])",
+    "range without its end": r"(?<=[0-9] )(?:(?:to|by|±)(?=[.,;)])(?! and)|and(?=[.;)]))|± ?(?:to|by|and|x|[-–+(])",
     "density without its area": r"\bdensity (?:of|was|is) (?:about )?[0-9,]*[0-9]{2},?[0-9]{3}"
     r"(?![0-9,]| ?(?:/|per|people|inhab|persons|kg|g\b))",
     "amount left out": r"\b(?:population|elevation|length|height|depth|total|average) of(?: about| around)? ?[,.;)]",
