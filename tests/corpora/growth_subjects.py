@@ -160,7 +160,11 @@ FOUND = {
     ),
     "clean-plainly": (Pattern(b"amp;", once=b"&"), Pattern("\u0301\u0316".encode())),
     "clean-roberta-brief": (Pattern("\u0301*\u0316*".encode(), once=b"a"),),
-    "html": (Pattern(b"</script ", once=b"<script>"),),
+    "html": (
+        Pattern(b"</script ", once=b"<script>"),
+        Pattern(b" ", once=b'<p>a</p><script type=ld+json>"@type":'),
+        Pattern(b"ab ", b"<p>ab ab ab ab ab ab", once=b"<title>"),
+    ),
     "python-module": (Pattern(b"!["), Pattern(b"<", once=b"`")),
     "python-package": (Pattern(b"!["), Pattern(b"<!--"), Pattern(b"\n", b"a")),
     "book": (Pattern(b"LIST OF ILLUSTRATIONS\n\n"),),

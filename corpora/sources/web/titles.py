@@ -11,6 +11,7 @@ heading alone reaches 64 %. For a twentieth nothing in the page is equal to what
 """
 
 import re
+from itertools import islice
 from urllib.parse import urlsplit
 
 from corpora.sources.web.tree import Tree
@@ -22,17 +23,18 @@ ANCHORS = "\u00b6# \t"  # signs of links to a heading itself, after it
 NO_NAMES = frozenset("www com org net co uk io blog docs forum shop".split())  # labels of hosts
 COMMON = 0.2  # the share of words, of both, from which on a heading is the title's
 MOST_PIECES = 3
+MOST_HEADINGS, MOST_TITLE = 50, 1_000  # headings, and characters of a title, that are looked at
 NAME_WORDS, BAR_WORDS = 6, 4
 
 
 def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     """A page's title; None where it says none."""
     texts = (_text(tree, span) for tag, span in zip(tree.tags, tree.spans, strict=True) if tag == "h1")
-    headings = [text for text in texts if text]
+    headings = list(islice(filter(None, texts), MOST_HEADINGS))
     site = metas.get("og:site_name") or metas.get("application-name", "")
     host = _host(address or metas.get("og:url", ""))
     shared = metas.get("og:title") or metas.get("twitter:title") or ""
-    named = [without_site(title, site, host, headings) for title in (shared, tree.title)]
+    named = [without_site(title[:MOST_TITLE], site, host, headings) for title in (shared, tree.title)]
     title = named[0] or named[1]
     if not headings:
         return title or None

@@ -52,11 +52,12 @@ NAMES = (
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 COUNTED = ("article", "main", "form", "figure", "table", "section", "noscript")
 TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbList", "Question", "Offer")
-TYPE = re.compile(r'"@type"\s*:\s*\[?\s*"(?:https?://schema\.org/)?(\w+)')
+TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
 ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
 BEGINNING, LEAST_GIVEN = 60, 16  # characters of a text that are looked for in what the page gives, and at least
 WIDE, NOT_WIDE = 0x2E80, 0xFE30  # code points from which on and before which a character is as wide as two, mostly
 WIDE_WORD = 2  # characters of that width to a word
+MOST_SEARCHED = 1 << 28  # characters for all blocks together: of what huge pages give, the beginning
 HEAD = 100  # characters of a text whose capitals and digits are counted
 CAPITAL, DIGIT, COMMA, END = 1, 2, 3, 4  # classes of characters
 CATEGORIES = {"Lu": CAPITAL, "Lt": CAPITAL, "Nd": DIGIT, "Nl": DIGIT}
@@ -333,7 +334,9 @@ def _given(tree: Tree, metas: dict[str, str]) -> list[Bools]:
     data = " ".join(_plain(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
     heads = [block.text[:BEGINNING] if len(block.text) >= LEAST_GIVEN else "\0" for block in tree.blocks]
-    return [np.array([head in text for head in heads]) for text in (data, description, tree.title)]
+    most = MOST_SEARCHED // len(heads)
+    given = (text[:most] for text in (data, description, tree.title))
+    return [np.array([head in text for head in heads]) for text in given]
 
 
 def _plain(script: str) -> str:
