@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
+from tokenizers.normalizers import Lowercase, Normalizer
+from tokenizers.normalizers import Sequence as Normalizers
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
+from trainer.huggingface.sentences import SentenceFolder
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (
@@ -58,11 +61,15 @@ class TextEncoder:
     """A tokenizer, and to how many tokens it cuts. It counts what it cuts.
 
     max_length: tokens of a sequence, special ones included
+    prompts:    before the first of the texts that are compared, and before the others; who makes vectors puts them
+    skipped:    tokens of each that are not pooled; (): all are
     """
 
     tokenizer: Tokenizer
     max_length: int
     inputs: ModelInputs
+    prompts: Sequence[str] = ("", "")
+    skipped: Sequence[int] = ()
     num_cut: int = field(default=0)
     tokens_cut: int = field(default=0)
 
@@ -70,6 +77,17 @@ class TextEncoder:
     def of(folder: Path, inputs: ModelInputs, max_length: int) -> "TextEncoder":
         """With the tokenizer of a model's folder. Raises InputError."""
         return TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
+
+    def as_in(self, sentences: SentenceFolder, prompts: Sequence[str]) -> "TextEncoder":
+        """Return it, reading texts in lower case and after prompts as a folder of sentence-transformers says."""
+        own = self.tokenizer.normalizer
+        steps = [*own] if isinstance(own, Normalizers) else [own] if isinstance(own, Normalizer) else []
+        if sentences.lowercase and not any(isinstance(each, Lowercase) for each in steps):
+            self.tokenizer.normalizer = Normalizers([Lowercase(), *steps])
+        self.prompts = prompts
+        if any(prompts) and not sentences.include_prompt:
+            self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in prompts]
+        return self
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Texts, each with its second one where there are such, as sequences with their special tokens."""

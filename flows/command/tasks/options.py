@@ -100,7 +100,10 @@ class VectorsAsked:
     layers: Annotated[str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")] = "last"
     combine: Annotated[str, Parameter(help="How to combine several layers: concat, sum or mean.")] = "concat"
     pooling: Annotated[
-        str, Parameter(help="How to pool a text's tokens: mean, cls or max; default: as in training.")
+        str, Parameter(help="How to pool a text's tokens: mean, cls, max, ...; default: as in training or the folder.")
+    ] = ""
+    prompt: Annotated[
+        str, Parameter(help="The folder's prompt to put before each text: query, passage, ...; default: its own.")
     ] = ""
     side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first"
     precision: Annotated[str, Parameter(help="Type of the stored numbers: float32 or float16.")] = "float32"

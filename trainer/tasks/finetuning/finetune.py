@@ -42,6 +42,7 @@ from corpora.store.settings import settings_json
 from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
+from trainer.huggingface.sentences import read_sentences, sentence_files
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
@@ -50,9 +51,17 @@ from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
-from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task, write_vector_files
+from trainer.tasks.saving import (
+    RECORD,
+    check_weights,
+    described_weights,
+    task_json,
+    usual_length,
+    write_task,
+    write_vector_files,
+)
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
-from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
+from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import Ranks, joined, settle
@@ -111,14 +120,18 @@ def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
+    if isinstance(task, VectorTask) and pretrained.sentences is not None:
+        return asked or usual_length(pretrained.sentences, positions)
     return asked or min(task.usual_length, positions)
 
 
 def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> TaskData:
     """Return the examples of both files as items, the task fitted to them. Raises InputError."""
     task = read_task(job.task)
+    if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:
+        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
     max_length = length_for(task, settings.max_length, pretrained, job.model)
-    encoder = TextEncoder.of(Path(job.model), pretrained.inputs, max_length)
+    encoder = task.text_encoder(Path(job.model), pretrained.inputs, max_length)
     files = read_file(task, job.training)
     task = task.fitted(files.examples, files.path)
     training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
@@ -165,7 +178,7 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
     """
     asked = {
         "job": dataclasses.asdict(job),
-        "model": _digests(Path(job.model)),
+        "model": _digests(Path(job.model), isinstance(task, VectorTask)),
         "second": _digests(Path(second)) if (second := getattr(task, "second_encoder", "")) else {},
         "examples": {name: file["sha256"] for name, file in files.items()},
         "task": task_json(task),
@@ -174,9 +187,11 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
     return identity
 
 
-def _digests(folder: Path) -> dict[str, Any]:
-    """Return sizes and digests of those files in a model's folder that are read."""
-    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES)
+def _digests(folder: Path, vectors: bool = False) -> dict[str, Any]:
+    """Return sizes and digests of those files in a model's folder that are read. vectors: also what it says of these"""
+    names = [CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES]
+    if vectors and read_sentences(folder) is not None:
+        names += sentence_files(folder)
     return described(folder, [name for name in names if (folder / name).is_file()])
 
 
@@ -225,7 +240,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
     if isinstance(task, VectorTask) and task.shared:
-        write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length)
+        write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length, state, data.pretrained)
     _copy_tokenizer(Path(job.model), new, data.pretrained.settings.positions)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
     record = record_of(course, task, files, new)

@@ -9,6 +9,7 @@ the right. Cost: scores of tokens x tokens; it is for export, not for training.
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -44,13 +45,23 @@ class PaddedBatch(Batch):
         return sums_BH / present_BS1.sum(1).clamp(min=1)
 
     def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """Return float32 [B, H]: the mean of each row, its maximum by dimension, or its first vector."""
-        if pooling == "mean":
-            return self.means(values_TH)
-        rows_BSH = values_TH.view(*self.boundaries.shape, -1).float()
-        if pooling == "cls":
-            return rows_BSH[:, 0]
-        return rows_BSH.masked_fill(~self.boundaries[..., None], torch.finfo(torch.float32).min).amax(1)
+        """float32 [B, H times modes], as `vector_steps.pooled`."""
+        return torch.cat([self._of_mode(values_TH, mode) for mode in pooling.split("+")], -1)
+
+    def _of_mode(self, values_TH: Tensor, mode: str) -> Tensor:
+        rows_BSH, present_BS1 = values_TH.view(*self.boundaries.shape, -1).float(), self.boundaries[..., None]
+        lengths_B1 = present_BS1.sum(1)
+        weights_BS1 = present_BS1 * torch.arange(1, rows_BSH.shape[1] + 1)[:, None]
+        last_BS1 = weights_BS1 == lengths_B1[:, None]
+        made: dict[str, Callable[[], Tensor]] = {
+            "cls": lambda: rows_BSH[:, 0],
+            "lasttoken": lambda: (rows_BSH * (last_BS1 & present_BS1)).sum(1),
+            "max": lambda: rows_BSH.masked_fill(~present_BS1, torch.finfo(torch.float32).min).amax(1),
+            "mean": lambda: self.means(values_TH),
+            "mean_sqrt_len_tokens": lambda: self.means(values_TH) * lengths_B1.float().sqrt(),
+            "weightedmean": lambda: (rows_BSH * weights_BS1).sum(1) / weights_BS1.sum(1).clamp(min=1),
+        }
+        return made[mode]()
 
 
 class PaddedAttention(nn.Module):

@@ -68,7 +68,7 @@ def drawn_items(lengths: tuple[int, ...] = LENGTHS) -> list[TaskItem]:
 
 def loaded_with(task: Any, folder: Path) -> Loaded:
     """A task's model on the one in a folder, its weights far from zero."""
-    settings, inputs, _ = pretrained = load_pretrained(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
     model = scattered(build_task_model(task, pretrained)).eval()
     return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=40)
 
