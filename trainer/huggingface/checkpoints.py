@@ -34,7 +34,7 @@ from torch import Tensor
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
-from trainer.huggingface.sentences import SentenceFolder
+from trainer.huggingface.sentences import SentenceFolder, read_sentences
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings, family_of, part_settings
@@ -296,7 +296,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_no_other_weights(folder: Path) -> None:
-    """Raise InputError where a folder holds weights of TensorFlow or Flax, which neither torch nor safetensors reads."""
+    """Raise InputError where a folder holds weights of TensorFlow or Flax, which torch does not read."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
             raise _of_another(path, library)
@@ -329,6 +329,8 @@ class Pretrained(NamedTuple):
 
 def load_pretrained(folder: Path) -> Pretrained:
     """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
+    if not (folder / CONFIG).is_file():
+        _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
     config, stored, settings = opened(folder, {"kind": MASKED})
     family, tensors = settings.of_family, modern(stored)
     inputs = ModelInputs(
