@@ -265,7 +265,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
 
 
 def sentence_files(folder: Path) -> list[str]:
-    """Return the names of those of these files that a folder has, weights included. Raises InputError."""
-    paths = [folder / name for name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
-    paths += [path for _, module in _modules(folder)[1:] for path in sorted((folder / module).glob("*"))]
-    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+    """Return the names of those of these files that a folder has, weights included."""
+    named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
+    below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()
+    return sorted(path.relative_to(folder).as_posix() for path in (*named, *below))

@@ -178,7 +178,7 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
     """
     asked = {
         "job": dataclasses.asdict(job),
-        "model": _digests(Path(job.model), isinstance(task, VectorTask)),
+        "model": _digests(Path(job.model)),
         "second": _digests(Path(second)) if (second := getattr(task, "second_encoder", "")) else {},
         "examples": {name: file["sha256"] for name, file in files.items()},
         "task": task_json(task),
@@ -187,11 +187,9 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
     return identity
 
 
-def _digests(folder: Path, vectors: bool = False) -> dict[str, Any]:
-    """Return sizes and digests of those files in a model's folder that are read. vectors: also what it says of these"""
-    names = [CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES]
-    if vectors and read_sentences(folder) is not None:
-        names += sentence_files(folder)
+def _digests(folder: Path) -> dict[str, Any]:
+    """Return sizes and digests of those files in a model's folder that are read."""
+    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
     return described(folder, [name for name in names if (folder / name).is_file()])
 
 

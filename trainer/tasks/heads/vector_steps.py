@@ -19,40 +19,46 @@ from trainer.huggingface.sentences import TRUNCATE, USUAL_ACTIVATION, SentenceFo
 from trainer.model.batches import Batch
 from trainer.tasks.kinds.vectors import SKIPPED
 
-# Shapes in the names of tensors: T tokens, S sequences, H hidden size.
+# Shapes in the names of tensors: T tokens, S sequences, L tokens of the longest, H hidden size.
 
 
 def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """float32 [S, H times modes]: of each sequence what the modes, joined by "+", make of its tokens' vectors.
 
-    Tokens at the beginning that the target SKIPPED counts are left out, but from the last token.
+    Tokens at the beginning that the target SKIPPED counts are left out, but the last one.
     """
-    lengths_S = batch.boundaries.diff().long()
-    if not len(lengths_S):
+    if not batch.num_sequences:
         width = hidden_TH.shape[1] * len(pooling.split("+"))
         return hidden_TH.new_zeros(0, width, dtype=torch.float32) + hidden_TH.float().sum() * 0
-    firsts_S, last_S = batch.first_tokens().long(), batch.boundaries[1:].long() - 1
-    values_TH, weights_T1 = hidden_TH.float(), (batch.positions() + 1).float().unsqueeze(1)
+    lengths_S1, places_L = batch.boundaries.diff()[:, None], torch.arange(batch.longest, device=hidden_TH.device)
+    rows_SL = (batch.boundaries[:-1, None] + places_L).clamp(max=len(hidden_TH) - 1)
+    present_SL = places_L < lengths_S1
     if SKIPPED in batch.targets:
-        skipped_S = torch.minimum(batch.targets[SKIPPED], lengths_S - 1)
-        kept_T = batch.positions() >= torch.repeat_interleave(skipped_S, lengths_S, output_size=len(batch.ids))
-        firsts_S, lengths_S = firsts_S + skipped_S, lengths_S - skipped_S
-        values_TH, weights_T1 = values_TH[kept_T], weights_T1[kept_T]
+        present_SL &= places_L >= torch.minimum(batch.targets[SKIPPED][:, None], lengths_S1 - 1)
+    return pooled_rows(hidden_TH[rows_SL], present_SL, pooling)
 
-    def reduced(rows_TH: Tensor, how: str) -> Tensor:
-        vectors: Tensor = torch.segment_reduce(rows_TH, how, lengths=lengths_S, axis=0)
-        return vectors
 
-    def of_mode(mode: str) -> Tensor:
-        if mode in ("cls", "lasttoken"):
-            return hidden_TH.index_select(0, firsts_S if mode == "cls" else last_S).float()
-        if mode == "weightedmean":
-            return reduced(values_TH * weights_T1, "sum") / reduced(weights_T1, "sum")
-        if mode == "mean_sqrt_len_tokens":
-            return reduced(values_TH, "mean") * lengths_S.float().sqrt().unsqueeze(1)
-        return reduced(values_TH, mode)
+def pooled_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
+    """float32 [S, H times modes], of rows of tokens that are there or not."""
+    rows_SLH, present_SL1 = hidden_SLH.float(), present_SL[..., None]
+    places_L1 = torch.arange(1, rows_SLH.shape[1] + 1, device=rows_SLH.device)[:, None]
+    weights_SL1 = present_SL1 * places_L1
 
-    return torch.cat([of_mode(mode) for mode in pooling.split("+")], -1)
+    def at(places_S1: Tensor) -> Tensor:
+        return rows_SLH.gather(1, places_S1[:, None].expand(-1, 1, rows_SLH.shape[2]) - 1).squeeze(1)
+
+    def mean(numbers_SL1: Tensor) -> Tensor:
+        return (rows_SLH * numbers_SL1).sum(1) / numbers_SL1.sum(1)
+
+    made: Mapping[str, Callable[[], Tensor]] = {
+        "cls": lambda: at(torch.where(present_SL1, places_L1, rows_SLH.shape[1]).amin(1)),
+        "lasttoken": lambda: at(weights_SL1.amax(1)),
+        "max": lambda: rows_SLH.masked_fill(~present_SL1, torch.finfo(torch.float32).min).amax(1),
+        "mean": lambda: mean(present_SL1),
+        "mean_sqrt_len_tokens": lambda: mean(present_SL1) * present_SL1.sum(1).sqrt(),
+        "weightedmean": lambda: mean(weights_SL1),
+    }
+    return torch.cat([made[mode]() for mode in pooling.split("+")], -1)
 
 
 class Dense(nn.Module):

@@ -36,7 +36,7 @@ from corpora.store.settings import bind
 from trainer.complete_folders import check_output, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
-from trainer.huggingface.sentences import MODULES, sentence_files
+from trainer.huggingface.sentences import sentence_files
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
 from trainer.settings.model import encoder_shape
@@ -140,8 +140,7 @@ def write_files(loaded: Loaded, folder: Path, new: Path, int8: bool) -> dict[str
         write_graph(loaded, graph, path)
     for path, small in zip(whole, smaller, strict=False):
         quantize_dynamic(path, small, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    sentences = sentence_files(folder) if (folder / MODULES).is_file() else []
-    for name in (*BESIDE, *(name for name in sentences if name.endswith(".json"))):
+    for name in (*BESIDE, *(name for name in sentence_files(folder) if name.endswith(".json"))):
         if (folder / name).is_file():
             (new / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(folder / name, new / name)

@@ -9,7 +9,6 @@ the right. Cost: scores of tokens x tokens; it is for export, not for training.
 """
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from trainer.model.attention import rotate, sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
+from trainer.tasks.heads.vector_steps import pooled_rows
 from trainer.tasks.kinds.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
@@ -46,22 +46,7 @@ class PaddedBatch(Batch):
 
     def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
         """float32 [B, H times modes], as `vector_steps.pooled`."""
-        return torch.cat([self._of_mode(values_TH, mode) for mode in pooling.split("+")], -1)
-
-    def _of_mode(self, values_TH: Tensor, mode: str) -> Tensor:
-        rows_BSH, present_BS1 = values_TH.view(*self.boundaries.shape, -1).float(), self.boundaries[..., None]
-        lengths_B1 = present_BS1.sum(1)
-        weights_BS1 = present_BS1 * torch.arange(1, rows_BSH.shape[1] + 1)[:, None]
-        last_BS1 = weights_BS1 == lengths_B1[:, None]
-        made: dict[str, Callable[[], Tensor]] = {
-            "cls": lambda: rows_BSH[:, 0],
-            "lasttoken": lambda: (rows_BSH * (last_BS1 & present_BS1)).sum(1),
-            "max": lambda: rows_BSH.masked_fill(~present_BS1, torch.finfo(torch.float32).min).amax(1),
-            "mean": lambda: self.means(values_TH),
-            "mean_sqrt_len_tokens": lambda: self.means(values_TH) * lengths_B1.float().sqrt(),
-            "weightedmean": lambda: (rows_BSH * weights_BS1).sum(1) / weights_BS1.sum(1).clamp(min=1),
-        }
-        return made[mode]()
+        return pooled_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
 class PaddedAttention(nn.Module):

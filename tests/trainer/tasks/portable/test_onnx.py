@@ -16,6 +16,7 @@ from small_tasks import new_job, run, scattered, write_rows
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
+from trainer.huggingface.sentences import MODES
 from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.formats.records import FileSettings
@@ -45,7 +46,7 @@ KINDS: dict[str, Any] = {
     "spans": SpanTask(),
     "choices": ChoiceTask(),
     "summary": SummaryTask(),
-    "cosine": SimilarityTask(lowest=0.0, highest=5.0, pooling="max"),
+    "cosine": SimilarityTask(lowest=0.0, highest=5.0, pooling="+".join(MODES)),
     "dual": RetrievalTask(shared=False, pooling="cls"),
     "dot": RetrievalTask(similarity="dot"),
 }
