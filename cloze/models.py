@@ -193,8 +193,8 @@ def embed(
 
     model:    any model, or the address of one
     texts:    texts, or dictionaries with `text`, or a file of them
-    settings: `pooling` ("mean", "cls", "max"), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token": then
-              N is their number), ...
+    settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`, `max_length`,
+              `by` ("text", "word" or "token": then N is their number), ...
 
     Raises InputError: an unknown setting, a text that is none.
     """

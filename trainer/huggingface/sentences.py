@@ -25,7 +25,7 @@ OLDER_TEXTS = tuple(
     f"sentence_{name}_config.json" for name in ("roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 NEWEST = 6  # the major version of sentence-transformers whose source this follows
-QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts; the first with a text is taken
+QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts
 OLDER_MODES = {  # modes of pooling by their keys before version 5.4, in the order in which those put them side by side
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -37,6 +37,7 @@ OLDER_MODES = {  # modes of pooling by their keys before version 5.4, in the ord
 MODES = (*OLDER_MODES.values(),)
 TRUNCATE = "Truncate"  # no module of theirs: the key `truncate_dim`
 Keys = Mapping[str, Any]
+Prompt = str | tuple[str, ...]  # a name, "" the default one; or names of which the first with a text is taken, if any
 STEPS: Mapping[str, Keys] = {  # what may follow a pooling, with the types of its keys
     "Dense": {"in_features": int, "out_features": int, "bias": bool, "activation_function": str, "use_residual": bool},
     "Normalize": {},
@@ -98,20 +99,14 @@ class SentenceFolder:
         """True if it has prompts whose tokens are not pooled."""
         return not self.include_prompt and any(self.prompts.values())
 
-    def prompt(self, name: str) -> str:
-        """Return the prompt of a name; "": the default one. "passage" and "corpus" are names of that of documents.
-
-        Raises InputError where no prompt has the name.
-        """
-        names = DOCUMENT if name in DOCUMENT else (name or self.default_prompt,)
-        if name and not self.prompts.keys() & {*names}:
+    def prompt(self, asked: Prompt) -> str:
+        """Return a prompt. Raises InputError for a name that none has; those of DOCUMENT are names of one."""
+        alike = DOCUMENT if asked in DOCUMENT else (asked or self.default_prompt,)
+        names = asked if isinstance(asked, tuple) else (asked, *alike)
+        if asked and isinstance(asked, str) and not self.prompts.keys() & {*names}:
             has = ", ".join(self.prompts) or "none"
-            raise InputError(f"{self.folder / MODEL} has no prompt named {name!r}: name one of its own ({has}).")
-        return self.prompts.get(name) or self.first_prompt(names)
-
-    def first_prompt(self, names: tuple[str, ...]) -> str:
-        """Return the first of some prompts that has a text; "" where none has."""
-        return next((self.prompts[name] for name in names if self.prompts.get(name)), "")
+            raise InputError(f"{self.folder / MODEL} has no prompt named {asked!r}: name one of its own ({has}).")
+        return next((self.prompts[str(name)] for name in names if self.prompts.get(str(name))), "")
 
 
 def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:

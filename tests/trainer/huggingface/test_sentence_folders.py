@@ -29,7 +29,6 @@ from trainer.tasks.portable.folder import answered
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.retrieve import Search
-from trainer.tasks.vectors.search import check_comparable
 from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
 from trainer.training.parallel import joined
 
@@ -133,9 +132,9 @@ CONFIGURATIONS: dict[str, tuple[str, Callable[[Any], list[Any]], dict[str, Any]]
 REWRITTEN = {"older": older, "cased": cased}
 
 
-def embedded(folder: Path, texts: Any = TEXTS, names: tuple[str, ...] = (), **settings: Any) -> Any:
+def embedded(folder: Path, texts: Any = TEXTS, **settings: Any) -> Any:
     """The vectors that `embed` makes of texts."""
-    embedder = Embedder.of(folder, EmbedSettings(**settings), torch.device("cpu"), names)
+    embedder = Embedder.of(folder, EmbedSettings(**settings), torch.device("cpu"))
     vectors = embedder.vectors(embedder.texts.encode([embedder.texts.prompts[0] + text for text in texts]))
     assert vectors[0].shape == (1, embedder.width)
     return np.concatenate(vectors)
@@ -155,7 +154,9 @@ def test_vectors_are_those_of_the_library(library: ModuleType, folders: Callable
         assert np.abs(embedded(folders(name), max_length=40)[1] - theirs[1]).max() > 1e-3
 
 
-def test_a_prompt_is_named_or_goes_by_what_is_embedded(library: ModuleType, folders: Callable[[str], Path]) -> None:
+def test_a_prompt_is_named_or_goes_by_what_is_embedded(
+    tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]
+) -> None:
     """Fails where queries and documents of a search have the default prompt, or each other's."""
     for name in ("prompted", "unpooled"):
         folder = folders(name)
@@ -172,8 +173,15 @@ def test_a_prompt_is_named_or_goes_by_what_is_embedded(library: ModuleType, fold
     document = reference(library, folders("prompted"), ["bad film"], prompt_name="passage")[0]
     wanted = query @ document / np.linalg.norm(query) / np.linalg.norm(document)
     assert result["documents"][0]["score"] == pytest.approx(wanted, abs=1e-5)
+    with (
+        joined() as ranks,
+        pytest.raises(InputError, match="compared by manhattan, and a search compares by cosine or"),
+    ):
+        Search(replace(job, model=str(folders("manhattan"))), ranks, folders("manhattan").parent).done()
     with pytest.raises(InputError, match=r"no prompt named 'fragment': name one of its own .*passage"):
         embedded(folders("prompted"), prompt="fragment")
+    with pytest.raises(InputError, match="has no prompts, of which one is named"):
+        embedded(write_model(tmp_path), prompt="query")
     with pytest.raises(InputError, match="put before whole texts"):
         EmbedSettings(prompt="query", by="word")
 
@@ -305,17 +313,6 @@ def test_what_is_not_read_is_refused_by_name(tmp_path: Path, folders: Callable[[
         (tmp_path / name / "config.json").unlink()
     with pytest.raises(InputError, match=reason):
         embedded(tmp_path / name)
-
-
-def test_a_similarity_that_no_search_has_is_refused(folders: Callable[[str], Path]) -> None:
-    """Fails where vectors that are compared by distance are ranked by cosine."""
-
-    class File:
-        name, width = "v", 32
-        made = Embedder.of(folders("manhattan"), EmbedSettings(), torch.device("cpu")).made
-
-    with pytest.raises(InputError, match="compared by manhattan, and a search compares by cosine or dot"):
-        check_comparable(File, File)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("file", ["tf_model.h5", "flax_model.msgpack", "model.safetensors"])

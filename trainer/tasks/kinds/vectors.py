@@ -32,7 +32,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.sentences import DOCUMENT, MODES, QUERY, SentenceFolder, read_sentences
+from trainer.huggingface.sentences import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
@@ -89,7 +89,7 @@ class VectorTask(Task):
 
     builder: ClassVar[str] = "trainer.tasks.heads.vectors:VectorModel"
     usual_length: ClassVar[int] = 128
-    prompts: ClassVar[tuple[tuple[str, ...], ...]] = ((), ())  # names of those before first texts, and before others
+    prompts: ClassVar[tuple[Prompt, Prompt]] = ("", "")  # of a folder, before first texts and before others
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
@@ -138,11 +138,7 @@ class VectorTask(Task):
 
     def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
         """Read texts as the model's folder says: with prompts, in lower case. Raises InputError."""
-        encoder, sentences = TextEncoder.of(folder, inputs, max_length), read_sentences(folder)
-        if sentences is None:
-            return encoder
-        prompts = [sentences.first_prompt(names) if names else sentences.prompt("") for names in self.prompts]
-        return encoder.as_in(sentences, prompts)
+        return TextEncoder.of(folder, inputs, max_length, self.prompts)
 
     def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
         """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
@@ -334,7 +330,7 @@ class RetrievalTask(VectorTask):
 
     kind: ClassVar[str] = "retrieval"
     usual_length: ClassVar[int] = 256
-    prompts: ClassVar[tuple[tuple[str, ...], ...]] = (QUERY, DOCUMENT)
+    prompts: ClassVar[tuple[Prompt, Prompt]] = (QUERY, DOCUMENT)
     roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
     optional: ClassVar[frozenset[str]] = frozenset({"negative"})
 

@@ -26,7 +26,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.huggingface.sentences import SentenceFolder, read_sentences
+from trainer.huggingface.sentences import Prompt, SentenceFolder
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.contract import Items, TaskItem, Tokens
@@ -40,7 +40,6 @@ from trainer.tasks.heads.vector_steps import pooled
 from trainer.tasks.heads.vectors import VectorModel
 from trainer.tasks.kinds.vectors import SKIPPED
 from trainer.tasks.portable.graphs import read_source
-from trainer.tasks.saving import Loaded
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
@@ -87,10 +86,10 @@ class Embedder:
     device: torch.device
 
     @staticmethod
-    def of(folder: Path, settings: EmbedSettings, device: torch.device, prompts: tuple[str, ...] = ()) -> "Embedder":
+    def of(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
         """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have.
 
-        prompts: names of the one for what is embedded, where the settings name none; (): it is the default one
+        prompt: of the folder for what is embedded, where the settings name none
         """
         loaded = read_source(folder)
         task, model = (loaded.task, loaded.model) if isinstance(loaded.model, VectorModel) else (None, None)
@@ -101,14 +100,10 @@ class Embedder:
             positions = loaded.settings.positions
             raise InputError(f"max_length = {length}, and the model {folder} reads {positions} tokens: lower it.")
         resolved, layers = replace(settings, pooling=settings.pooling or own), _layers(settings, encoder, folder)
-        texts = _text_encoder(folder, loaded, resolved, length, prompts)
+        prompts = (settings.prompt or prompt,) * 2 if settings.by == "text" else ((), ())
+        texts = TextEncoder.of(folder, loaded.inputs, length, prompts)
+        after, width = _after(model, resolved, layers, encoder)
         sentences = model.sentences if model is not None else None
-        meant = resolved.by == "text" and (resolved.pooling, layers) == (own, (encoder.shape.layers,))
-        modes = len(resolved.pooling.split("+")) if resolved.by == "text" else 1
-        width = encoder.shape.hidden_size * modes * (len(layers) if settings.combine == "concat" else 1)
-        after = nn.Sequential()
-        if meant and model is not None:
-            after, width = model.after, model.widths[-1]
         made = VectorsMade(
             model=_digest(folder, sentences),
             by=resolved.by,
@@ -171,18 +166,18 @@ def _layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) 
     return tuple(layer % (depth + 1) for layer in settings.layers)
 
 
-def _text_encoder(
-    folder: Path, loaded: Loaded, settings: EmbedSettings, length: int, prompts: tuple[str, ...]
-) -> TextEncoder:
-    """Return what reads texts as the folder says. Raises InputError for a prompt that it does not have."""
-    texts, sentences = TextEncoder.of(folder, loaded.inputs, length), read_sentences(folder)
-    if sentences is None:
-        if settings.prompt:
-            raise InputError(f"{folder} has no prompts of its own: leave --prompt out.")
-        return texts
-    by_name = settings.prompt or not prompts
-    prompt = sentences.prompt(settings.prompt) if by_name else sentences.first_prompt(prompts)
-    return texts.as_in(sentences, (prompt if settings.by == "text" else "",) * 2)
+def _after(
+    model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
+) -> tuple[nn.Module, int]:
+    """Return what follows the pooling, and the width of vectors: of a model's own pooling of its last layer, or none.
+
+    settings: with the pooling
+    """
+    by_text = settings.by == "text"
+    if model is not None and by_text and (settings.pooling, layers) == (model.pooling, (encoder.shape.layers,)):
+        return model.after, model.widths[-1]
+    parts = len(layers) if settings.combine == "concat" else 1
+    return nn.Sequential(), encoder.shape.hidden_size * parts * (len(settings.pooling.split("+")) if by_text else 1)
 
 
 def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
