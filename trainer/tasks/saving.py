@@ -20,7 +20,7 @@ Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +45,9 @@ from trainer.huggingface.checkpoints import (
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
-from trainer.huggingface.sentences import SentenceFolder, read_sentences, write_sentences
-from trainer.objectives.contract import ModelPart
+from trainer.huggingface.sentences import MODULES, SentenceFolder, read_sentences, write_sentences
+from trainer.model.batches import Batch
+from trainer.objectives.contract import ModelPart, Term
 from trainer.settings.model import ModelSettings
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
@@ -146,6 +147,37 @@ def load_task(folder: Path) -> Loaded:
 def usual_length(sentences: SentenceFolder | None, positions: int) -> int:
     """Return to how many tokens the authors of a folder cut texts; at most all that the model reads."""
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
+
+
+class NoTask(Task):
+    """What an encoder without a task has in place of one."""
+
+    kind: ClassVar[str] = "encoder"
+    unit: ClassVar[str] = "token"
+
+    def terms(self) -> tuple[Term, ...]:
+        """Return nothing: it learns nothing."""
+        return ()
+
+
+class StatesModel(TaskModel):
+    """An encoder by itself."""
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the vectors of all tokens: [T, H]."""
+        hidden_TH: Tensor = self.encoder(batch)
+        return hidden_TH
+
+
+def read_source(folder: Path) -> Loaded:
+    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
+    check_weights(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
+    architectures, says = settings.of_family.names.architectures, (folder / RECORD, folder / MODULES)
+    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG), architectures) is not None:
+        return load_task(folder)
+    model, length = StatesModel(NoTask(), pretrained), settings.positions
+    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
 
 def _part(task: Task, settings: ModelSettings) -> ModelPart:

@@ -8,6 +8,7 @@ model before the first text.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -90,7 +91,8 @@ class TextEncoder:
     def _read_as(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
         """Read texts in lower case and after prompts, as a folder of sentence-transformers says."""
         own = self.tokenizer.normalizer
-        steps = [*own] if isinstance(own, Normalizers) else [own] if isinstance(own, Normalizer) else []
+        alone: list[Any] = [own] if isinstance(own, Normalizer) else []
+        steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
         if sentences.lowercase and not any(isinstance(each, Lowercase) for each in steps):
             self.tokenizer.normalizer = Normalizers([Lowercase(), *steps])
         self.prompts = [sentences.prompt(asked) for asked in prompts]

@@ -200,7 +200,8 @@ def pairs_job(folder: Path, model: Path, task: dict[str, Any], **settings: Any) 
     ]
     file = write_rows(folder / "pairs.tsv", [[*map(str.strip, row)] for row in rows], ("text", "second", "label"))
     job = new_job(folder, task={"kind": "similarity", **task}, learning_rate=1e-2, batch=8, **settings)
-    return replace(job, model=str(model), training=file, evaluation=file)
+    changed: FinetuneJob = replace(job, model=str(model), training=file, evaluation=file)
+    return changed
 
 
 @pytest.mark.parametrize("name", ["prompted", "unpooled", "cased", "several"])

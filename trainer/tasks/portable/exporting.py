@@ -46,11 +46,11 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import COLUMNS, TextTask
 from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
-from trainer.tasks.portable.graphs import Graph, NoTask, graphs_of, plain_rows, read_source
+from trainer.tasks.portable.graphs import Graph, graphs_of, plain_rows
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, check_installed
-from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, task_json
+from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, NoTask, read_source, task_json
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.parallel import joined
 

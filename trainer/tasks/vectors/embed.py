@@ -39,7 +39,7 @@ from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.heads.vector_steps import pooled
 from trainer.tasks.heads.vectors import VectorModel
 from trainer.tasks.kinds.vectors import SKIPPED
-from trainer.tasks.portable.graphs import read_source
+from trainer.tasks.saving import read_source
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
@@ -92,8 +92,8 @@ class Embedder:
         prompt: of the folder for what is embedded, where the settings name none
         """
         loaded = read_source(folder)
-        task, model = (loaded.task, loaded.model) if isinstance(loaded.model, VectorModel) else (None, None)
-        has_two = task is not None and not task.shared
+        model = loaded.model if isinstance(loaded.model, VectorModel) else None
+        has_two = model is not None and not model.task.shared
         encoder = [*loaded.model.encoders()][has_two and settings.side == "second"]
         length, own = settings.max_length or loaded.max_length, model.pooling if model is not None else "mean"
         if length > loaded.settings.positions:
@@ -111,7 +111,7 @@ class Embedder:
             layers=layers,
             combine=resolved.combine if len(layers) > 1 else "",
             side=resolved.side if has_two else "first",
-            similarity=(sentences and sentences.similarity) or (task.by if task is not None else "cosine"),
+            similarity=(sentences and sentences.similarity) or (model.task.by if model is not None else "cosine"),
             max_length=length,
             prompt=texts.prompts[0],
         )

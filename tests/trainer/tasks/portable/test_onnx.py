@@ -30,10 +30,10 @@ from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.portable.exporting import export_onnx, made_items, write_files, write_graph
 from trainer.tasks.portable.folder import answered, read_folder
-from trainer.tasks.portable.graphs import graphs_of, plain_rows, read_source
+from trainer.tasks.portable.graphs import graphs_of, plain_rows
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import OnnxFiles
-from trainer.tasks.saving import Loaded
+from trainer.tasks.saving import Loaded, read_source
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 BESIDE = replace(THREE, numeric=("age",), means=(40.0,), deviations=(5.0,), categorical=("kind",),
