@@ -1,13 +1,14 @@
 """`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
 from corpora.store.settings import toml_table
+from flows.command.tasks.check import checked_first
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import counted
@@ -76,27 +77,36 @@ def published_task(
 
 
 def finetune_model(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
+    kind: str,
+    model: str,
+    files: TaskFiles,
+    output: Path,
+    overrides: Mapping[str, Any],
+    tell: Tell,
+    accept: Sequence[str] = (),
 ) -> int:
     """Fine-tune a model as `finetune_events` does, and print its progress. Returns 0.
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
     listener = Listener(tell)
-    for event in finetune_events(kind, model, files, output, overrides):
+    for event in finetune_events(kind, model, files, output, overrides, accept):
         listener.hear(event)
     return 0
 
 
 def finetune_events(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any]
+    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], accept: Sequence[str] = ()
 ) -> Iterator[Event]:
     """Fine-tune a model on two files of labelled examples, and yield the events; `output` becomes the result's folder.
 
+    The files are looked at first (`cloze check`).
+
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
+    accept:    findings that stop nothing
     Raises InputError, or TrainingFailed.
     """
-    task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
+    task, settings = task_and_settings(kind, {key: setting_value(text) for key, text in overrides.items()}, "finetune")
     with model_folder(model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
@@ -106,6 +116,7 @@ def finetune_events(
             evaluation=files.evaluation,
             settings=settings,
         )
+        yield from checked_first(task, files, accept=accept, max_length=settings.max_length, model=folder)
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 if event["event"] == "failure":
@@ -113,7 +124,7 @@ def finetune_events(
                 yield event
 
 
-def _value(text: Any) -> Any:
+def setting_value(text: Any) -> Any:
     """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
     if not isinstance(text, str):
         return text

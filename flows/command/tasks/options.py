@@ -13,6 +13,11 @@ Model = Annotated[
     str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
 ]
 
+Accept = Annotated[
+    tuple[str, ...],
+    Parameter(help="A finding of `cloze check` that is meant so, or `all`; several times.", negative=()),
+]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +77,7 @@ class EvaluationAsked:
     onnx: Annotated[
         bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
     ] = False
+    accept: Accept = ()
 
 
 @Parameter(name="*")

@@ -25,6 +25,7 @@ from trainer.tasks.contract import Task
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
 
+REASONS = ("null-labels", "label-spellings", "one-class")  # for which a task cannot be learnt
 MOST_CLASSES = 6  # that are counted in the first sentence
 
 
@@ -51,14 +52,12 @@ def check_task(
     ]
     findings = [
         *(finding for file in checked for finding in _unusable(file)),
-        *label_findings(task, checked),
+        *_of_labels(task, checked),
         *kind_findings(task.kind, checked),
         *repeat_findings(checked),
         *hint_findings(checked),
         *text_findings(task, checked, max_length or task.usual_length, model),
     ]
-    if not any(each.severity == "stops" for each in findings):
-        findings += _fitted(task, checked[0])
     findings.sort(key=lambda each: each.severity != "stops")
     rows = {file.name: len(file) for file in checked}
     return DataReport(looks=_looks(task, checked), rows=rows, findings=tuple(findings))
@@ -84,12 +83,16 @@ def _unusable(file: CheckedFile) -> Iterator[Finding]:
         )
 
 
-def _fitted(task: Task, training: CheckedFile) -> Iterator[Finding]:
-    """Yield why a task cannot be learnt of the training rows."""
+def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[Finding]:
+    """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
+    findings = list(label_findings(task, files))
     try:
-        task.fitted(training.examples, training.name)
+        task.fitted(files[0].examples, files[0].name)
     except InputError as error:
-        yield Finding(name="not-learnable", severity="stops", what=str(error), where=training.name, remedy="")
+        reasons = [each for each in findings if each.name in REASONS]
+        alone = Finding(name="not-learnable", severity="stops", what=str(error), where=files[0].name, remedy="")
+        return reasons or [alone]
+    return findings
 
 
 def _looks(task: Task, files: Sequence[CheckedFile]) -> str:

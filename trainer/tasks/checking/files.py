@@ -99,7 +99,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
     )
     taken = [(line, values, example) for line, (values, example) in rows]
     features = (*getattr(task, "numeric", ()), *getattr(task, "categorical", ()))
-    aside = {*task.learnt, *features, *ASIDE}
+    given = {role for _, values, _ in taken for role in values} - {*task.learnt, *features, *ASIDE}
     return CheckedFile(
         name=name,
         settings=file,
@@ -109,7 +109,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
         labels=[label_of(task, example, values) for _, values, example in taken] if labelled and task.learnt else None,
         ids=[values.get(ID) for _, values, _ in taken],
         counts=counts,
-        text_roles=tuple(role for role in task.roles if role not in aside),
+        text_roles=tuple(role for role in task.roles if role in given),
         features=features,
     )
 

@@ -131,6 +131,16 @@ def several(number: int, thing: str = "row", verb: str = "have") -> str:
     return f"{number:,} {thing} {one.get(verb, verb)}" if number == 1 else f"{number:,} {thing}s {verb}"
 
 
+def share_of(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
+    """Return a count with its share of all and its verb.
+
+    >>> share_of(2, 16)
+    '2 rows (12.5 %) have'
+    """
+    counted, _, own = several(number, thing, verb).rpartition(" ")
+    return f"{counted} ({percent(number, total)}) {own}"
+
+
 def percent(part: float, whole: float) -> str:
     """Return a share.
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from trainer.tasks.checking.files import CheckedFile, hash_of, text_of
-from trainer.tasks.checking.findings import Finding, percent, several, shortened
+from trainer.tasks.checking.findings import Finding, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 from trainer.tasks.kinds.tag_schemes import OUTSIDE, are_spans, scheme_of
 
@@ -121,7 +121,7 @@ def _answers(file: CheckedFile) -> Iterator[Finding]:
         yield Finding(
             name="cut-answers",
             severity="doubtful",
-            what=f"{len(cut):,} questions ({percent(len(cut), answers)}) have an answer that begins or ends within a "
+            what=f"{share_of(len(cut), answers, 'question')} an answer that begins or ends within a "
             "word, as where places are counted in bytes or from 1",
             where=file.at(cut),
             remedy="correct their places, in characters from 0",
@@ -159,8 +159,7 @@ def _pairs(file: CheckedFile) -> Iterator[Finding]:
         yield Finding(
             name="same-texts",
             severity="stops" if len(same) > MOSTLY * len(file) else "doubtful",
-            what=f"{len(same):,} rows ({percent(len(same), len(file))}) have one text twice, as {roles[0]} and "
-            f"{roles[1]}",
+            what=f"{share_of(len(same), len(file))} one text twice, as {roles[0]} and {roles[1]}",
             where=file.at(same),
             remedy="name two columns (`--column`), or leave these rows out",
             examples=examples_of(file, same, 1),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import Finding, excerpt, percent, several, shortened
+from trainer.tasks.checking.findings import Finding, excerpt, percent, several, share_of, shortened
 from trainer.tasks.contract import Task, plain_spelling
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
@@ -196,7 +196,7 @@ def _against_training(
         yield Finding(
             name="unseen-labels",
             severity="stops" if len(places) > UNSEEN * len(file) else "doubtful",
-            what=f"{len(places):,} rows ({percent(len(places), len(file))}) have a label that no row of "
+            what=f"{share_of(len(places), len(file))} a label that no row of "
             f"{training.name} has, {shortened([*map(repr, unseen)])}",
             where=file.at(places),
             remedy="give training rows of it, or leave these out",

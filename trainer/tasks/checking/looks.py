@@ -54,7 +54,7 @@ class Look:
     def flags(self) -> str:
         """The options with which commands read it so."""
         columns = [f"--column {role}={column}" for role, column in self.file.columns.items() if role != column]
-        return " ".join([*columns, *([] if self.file.header else ["--no-header"])])
+        return " ".join([f"--task {self.kind}", *columns, *([] if self.file.header else ["--no-header"])])
 
 
 def look_at(file: FileSettings) -> Look:

@@ -19,7 +19,7 @@ from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
-from trainer.tasks.checking.findings import Finding, percent, several, shortened
+from trainer.tasks.checking.findings import Finding, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 
 NEAR = DuplicateSettings()
@@ -57,8 +57,7 @@ def _within(file: CheckedFile) -> Iterator[Finding]:
         yield Finding(
             name="contradictions",
             severity="stops" if len(against) > CONTRADICTED * len(file) else "doubtful",
-            what=f"{len(against):,} rows ({percent(len(against), len(file))}) have the text of an earlier row and "
-            "another label",
+            what=f"{share_of(len(against), len(file))} the text of an earlier row and another label",
             where=f"{file.name}, {shortened(shown)}",
             remedy="keep the right label, or leave both out",
             examples=examples_of(file, [row for row, _ in against], 1),
@@ -68,7 +67,7 @@ def _within(file: CheckedFile) -> Iterator[Finding]:
         yield Finding(
             name="repeated-rows",
             severity="doubtful",
-            what=f"{len(same):,} rows ({percent(len(same), len(file))}) have the text of an earlier row",
+            what=f"{share_of(len(same), len(file))} the text of an earlier row",
             where=file.at(same),
             remedy="keep one of each, for they count more than once",
             examples=examples_of(file, same, 1),
@@ -110,7 +109,7 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[F
         yield Finding(
             name="evaluation-in-training",
             severity="stops",
-            what=f"it {of_all} {earlier.name}: {len(rows):,} of its {several(len(file), verb='are')} learnt by heart",
+            what=f"it {of_all} {earlier.name}: {len(rows):,} of its {len(file):,} rows are learnt by heart",
             where=file.name,
             remedy="judge by rows that are not learnt",
         )
@@ -118,7 +117,7 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[F
         yield Finding(
             name="leak",
             severity="stops" if learnt and share >= LEAKS else "doubtful",
-            what=f"{len(rows):,} rows ({percent(len(rows), len(file))}) are in {earlier.name} too",
+            what=f"{share_of(len(rows), len(file), verb='are')} in {earlier.name} too",
             where=file.at(rows),
             remedy="leave them out of one of the two",
             examples=examples_of(file, rows, 1),
@@ -137,7 +136,7 @@ def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Find
         yield Finding(
             name="shared-contexts",
             severity="doubtful",
-            what=f"{len(rows):,} rows ({percent(len(rows), len(file))}) have a {role} of {earlier.name}",
+            what=f"{share_of(len(rows), len(file))} a {role} of {earlier.name}",
             where=file.at(rows),
             remedy=f"split the data by {role}, or the score is of texts that were learnt",
         )
@@ -160,7 +159,7 @@ def _near(files: Sequence[CheckedFile]) -> Iterator[Finding]:
         yield Finding(
             name="near-repeats" if mine == theirs else "near-leak",
             severity="stops" if theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file) else "doubtful",
-            what=f"{len(rows):,} rows ({percent(len(rows), len(file))}) are nearly "
+            what=f"{share_of(len(rows), len(file), verb='are')} nearly "
             + (
                 "an earlier row"
                 if mine == theirs

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from trainer.tasks.checking.files import CheckedFile, text_of
-from trainer.tasks.checking.findings import Finding, excerpt, percent, several, shortened
+from trainer.tasks.checking.findings import Finding, excerpt, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -136,7 +136,7 @@ def _markup(file: CheckedFile) -> Iterator[Finding]:
         yield Finding(
             name="markup",
             severity="doubtful",
-            what=f"{len(marked):,} rows ({percent(len(marked), len(file))}) have markup of HTML: {' '.join(usual)}",
+            what=f"{share_of(len(marked), len(file))} markup of HTML: {' '.join(usual)}",
             where=file.at([row for row, _ in marked]),
             remedy="take it out, unless new texts have it too",
         )
