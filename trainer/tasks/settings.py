@@ -135,6 +135,7 @@ class FinetuneJob:
     model:  folder of the model to begin with
     output: folder for what is learnt; it must not hold anything yet
     task:   `kind`, and settings of the task
+    first_weights: whether the model begins with first weights, of its seed, in place of its own: a control
     """
 
     model: str
@@ -143,6 +144,7 @@ class FinetuneJob:
     training: FileSettings
     evaluation: FileSettings
     settings: FinetuneSettings = field(default_factory=FinetuneSettings)
+    first_weights: bool = False
 
 
 # Hyper-parameters as the authors of each family published them: the defaults.

@@ -23,6 +23,7 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_and_settings
 
 SEARCH = "search"  # documents, queries and judgements in place of a task
+HEAD = ("finding", "severity", "what was seen", "what to do")
 COLLECTION = ("documents", "queries", "judgements")
 
 
@@ -73,7 +74,7 @@ def show_report(report: DataReport) -> None:
     """Print a report: a paragraph, and a table of findings."""
     console.print(report.paragraph, markup=False)
     if report.findings:
-        table = plain_table("finding", "severity", "what was seen", "what to do", texts=("finding", "severity", "what was seen", "what to do"))
+        table = plain_table(*HEAD, texts=HEAD)
         for each in report.findings:
             shown = f" (such as {', '.join(each.examples)})" if each.examples else ""
             cells = (each.name, each.severity, f"{each.where}: {each.what}{shown}", each.remedy)

@@ -47,6 +47,8 @@ Tell = Callable[[str], None]
 def check_asked(asked: EvaluationAsked) -> None:
     """Raise InputError for what cannot be evaluated so."""
     check_choice("--license", asked.license, license_choices())
+    if asked.control and asked.compare is not None:
+        raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
     if asked.compare == asked.model:
         raise InputError(f"--compare names {asked.model} itself: give another model.")
     if asked.card is not None:
@@ -56,14 +58,15 @@ def check_asked(asked: EvaluationAsked) -> None:
 def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
     check_asked(asked)
-    model, output, compare = asked.model, asked.output, asked.compare
+    model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
     comparison = None
     if compare is not None:
-        others = found_in(run_suite(suite, compare, output, tell, asked.accept))
-        comparison = compared(suite, (model, compare), judged, others)
+        others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
+        second = f"{model} from first weights" if asked.control else compare
+        comparison = compared(suite, (model, second), judged, others, asked.control)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
     result = result_of(suite, model, judged, overlaps(suite, made), elsewhere)
@@ -188,12 +191,19 @@ def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
 # The runs.
 
 
-def run_suite(suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str] = ()) -> list[SuiteRun]:
-    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed."""
+def run_suite(
+    suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
+) -> list[SuiteRun]:
+    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+
+    control: from first weights
+    """
     with model_folder(model) as folder:
-        runs = list(runs_of(suite, folder, output))
+        runs = list(runs_of(suite, folder, output, control))
         waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
-        tell(f"{model}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
+        tell(
+            f"{model}{' from first weights' if control else ''}: {len(runs) - len(waiting)} of {len(runs)} runs are done"
+        )
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
         learn(waiting, tell)
     return runs

@@ -16,12 +16,13 @@ from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.suites.baselines import baseline_lines
 from trainer.tasks.suites.suite import settings_of_set
 
 Tell = Callable[[str], None]
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
 NO_SCORES = frozenset(
-    {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
+    {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", "baselines", *NUMBERS}
 )
 
 
@@ -155,6 +156,9 @@ class Listener:
         elif event["event"] != "checkpoint":
             self._last = time.monotonic()
             self._tell(progress(event, self._steps))
+        if event["event"] == "done" and event["metric"] in event:
+            for line in baseline_lines(event["metric"], event[event["metric"]], event.get("baselines", {})):
+                self._tell(line)
 
 
 def starting(event: Event) -> Iterator[str]:

@@ -72,6 +72,9 @@ class EvaluationAsked:
     data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
     output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    control: Annotated[
+        bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
+    ] = False
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
     license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
     onnx: Annotated[

@@ -153,9 +153,11 @@ def _at_one_place(file: CheckedFile, what: str) -> Finding:
 def _pairs(file: CheckedFile) -> Iterator[Finding]:
     """Yield pairs of one text with itself, and passages that are the query, or both an answer and none."""
     roles = ("query", "positive") if "positive" in file.text_roles else ("text", "second")
+    if not {*roles} <= {*file.text_roles}:
+        return
     pairs = [[hash_of(text_of(values.get(role))) for role in roles] for values in file.values]
     same = [row for row, (one, other) in enumerate(pairs) if one == other]
-    if roles[1] in file.values[0] and len(same) > SAME_TEXTS * len(file):
+    if len(same) > SAME_TEXTS * len(file):
         yield Finding(
             name="same-texts",
             severity="stops" if len(same) > MOSTLY * len(file) else "doubtful",

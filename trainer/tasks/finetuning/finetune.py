@@ -44,6 +44,7 @@ from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
 from trainer.huggingface.sentences import read_sentences, sentence_files
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
+from trainer.model.objective import build_model
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
@@ -61,6 +62,7 @@ from trainer.tasks.saving import (
     write_vector_files,
 )
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
+from trainer.tasks.suites.baselines import baseline_scores
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
@@ -90,6 +92,8 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
     pretrained = load_pretrained(Path(job.model))
+    if job.first_weights:
+        pretrained = with_first_weights(pretrained, job.settings.seed)
     over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
@@ -100,6 +104,15 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
         stop = fine_tuning(job, settings, data, files, ranks).run()
     ranks.wait()
     return stop.exit_code
+
+
+def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
+    """Return a model as it was before any training: the same on every process."""
+    torch.manual_seed(seed)
+    model = build_model(pretrained.settings, pretrained.inputs)
+    model.init_weights()
+    first = model.state_dict()
+    return pretrained._replace(state={name: first[name] for name in pretrained.state if name in first})
 
 
 @contextmanager
@@ -135,10 +148,11 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     files = read_file(task, job.training)
     task = task.fitted(files.examples, files.path)
     training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
+    baselines = baseline_scores(task, training.examples, evaluation.examples)
     if isinstance(task, TaughtTask) and task.teacher:
         task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
     training = replace(training, examples=())  # their items are all that is needed from here on
-    return TaskData(task, training, evaluation, pretrained, max_length)
+    return TaskData(task, training, evaluation, pretrained, max_length, baselines)
 
 
 def fine_tuning(
@@ -250,7 +264,8 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     best = record["restarts"][record["best"]]
     done = {"epoch": best["kept"], **best["scores"], "output": str(output)}
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
-    speak(line({"event": "done", "step": course.settings.steps, **done, **more, "metric": course.metric}))
+    beside = {"metric": course.metric, "baselines": record["baselines"]}
+    speak(line({"event": "done", "step": course.settings.steps, **done, **more, **beside}))
 
 
 def best_weights(path: Path) -> dict[str, Tensor]:
@@ -299,6 +314,7 @@ def record_of(course: TaskCourse, task: Task, files: Mapping[str, Any], folder: 
         "weights": described_weights(folder),
         "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in files.items()},
         "metric": course.metric,
+        "baselines": course.data.baselines,
         "restarts": restarts,
         "best": course.best,
         "median": statistics.median(judged),
