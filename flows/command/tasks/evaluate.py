@@ -201,9 +201,8 @@ def run_suite(
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output, control))
         waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
-        tell(
-            f"{model}{' from first weights' if control else ''}: {len(runs) - len(waiting)} of {len(runs)} runs are done"
-        )
+        named = f"{model} from first weights" if control else model
+        tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
         learn(waiting, tell)
     return runs

@@ -9,7 +9,7 @@ Both are learnt of the training rows and judged as the model is. Cost: `bag_of_w
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,19 @@ def baseline_answers(
     return {name: each for name, each in answers.items() if each is not None}
 
 
-def verdict(metric: str, score: float, usual: float | None, words: float | None, p: float | None = None) -> str:
+def short(score: float) -> str:
+    """Return a score with four digits."""
+    return f"{score:.4g}"
+
+
+def verdict(
+    metric: str,
+    score: float,
+    usual: float | None,
+    words: float | None,
+    p: float | None = None,
+    shown: Callable[[float], str] = short,
+) -> str:
     """Return in a sentence that a model has learnt nothing, or no more than words say; "" where it has.
 
     usual, words: the score of one answer to everything and of a bag of words; None where it is not known
@@ -65,15 +77,16 @@ def verdict(metric: str, score: float, usual: float | None, words: float | None,
     >>> verdict("accuracy", 0.7, 0.6, 0.8)
     'a bag of words does as well: accuracy 0.8, and the model 0.7'
     """
+    named = f"{metric} {shown(score)}"
     if usual is not None and score <= usual:
-        return f"learnt nothing: {metric} {score:.4g} is not above the {usual:.4g} of one answer to everything"
+        return f"learnt nothing: {named} is not above the {shown(usual)} of one answer to everything"
     if usual is not None and p is not None and p >= SURELY:
         return (
-            f"hardly learnt anything: {metric} {score:.4g} is above the {usual:.4g} of one answer to everything by no "
-            f"more than chance makes (p {p:.2g})"
+            f"hardly learnt anything: {named} is above the {shown(usual)} of one answer to everything by no more than "
+            f"chance makes (p {p:.2g})"
         )
     if words is not None and score <= words:
-        return f"a bag of words does as well: {metric} {words:.4g}, and the model {score:.4g}"
+        return f"a bag of words does as well: {metric} {shown(words)}, and the model {shown(score)}"
     return ""
 
 
@@ -81,8 +94,8 @@ def baseline_lines(metric: str, score: float, baselines: Mapping[str, Scores]) -
     """Yield the baselines of a score, and what they say of it."""
     compared = {name: each[metric] for name, each in baselines.items() if metric in each}
     if compared:
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in compared.items())
-        yield f"to compare with {metric} {score:.4g}: {shown}"
+        beside = ", ".join(f"{name} {short(value)}" for name, value in compared.items())
+        yield f"to compare with {metric} {short(score)}: {beside}"
     if concluded := verdict(metric, score, compared.get(MAJORITY), compared.get(WORDS)):
         yield f"warning: {concluded}"
 

@@ -59,7 +59,7 @@ class SuiteRow:
     @property
     def verdict(self) -> str:
         """Return that nothing was learnt, or no more than words say; "" where that is not so, or not known."""
-        return verdict(self.metric, self.median, self.majority, self.words, self.p)
+        return verdict(self.metric, self.median, self.majority, self.words, self.p, hundredfold)
 
     @property
     def median(self) -> float:
