@@ -65,7 +65,7 @@ def check(
     accept: options.Accept = (),
     as_json: AsJson = False,
 ) -> int:
-    """Look at labeled data before anything is learned from it.
+    """FileLook at labeled data before anything is learned from it.
 
     Exit code 1 if something would make a score meaningless.
     """

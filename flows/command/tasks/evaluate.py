@@ -194,7 +194,7 @@ def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+    """FileLook at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
 
     control: from first weights
     """

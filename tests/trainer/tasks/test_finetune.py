@@ -17,7 +17,7 @@ from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load, load_pretrained
-from trainer.tasks.finetuning.finetune import RECORD, main
+from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
 from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.scores.texts import class_scores, correlations
@@ -369,3 +369,15 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
         head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
         assert torch.equal(head(torch.ones(2, 32)), head.decision.bias.expand(2, -1))
         assert torch.equal(pooled[0][0], head.pooler.dense.bias.tanh()) == drops_first
+
+
+def test_a_control_begins_with_first_weights(tmp_path: Path) -> None:
+    """Fails where a control keeps what was learnt, lacks a part of the model, or is another one each time."""
+    job = new_job(tmp_path, rows=48)
+    learnt = load_pretrained(Path(job.model))
+    first, again, other = (with_first_weights(learnt, seed).state for seed in (1, 1, 2))
+    assert {name for name in learnt.state if name.startswith("encoder.")} <= {*first}
+    matrices = [name for name in first if first[name].ndim > 1]
+    assert matrices and all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], old[name]) for name in matrices for old in (learnt.state, other))
+    assert run(replace(job, first_weights=True)) != run(replace(job, output=str(tmp_path / "own")))

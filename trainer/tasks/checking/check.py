@@ -15,7 +15,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from trainer.tasks.checking.files import CheckedFile, read_checked
-from trainer.tasks.checking.findings import DataReport, Finding, percent, shortened
+from trainer.tasks.checking.findings import DataFinding, DataReport, percent, shortened
 from trainer.tasks.checking.hints import hint_findings
 from trainer.tasks.checking.kinds import kind_findings
 from trainer.tasks.checking.labels import label_findings, rows_of_names
@@ -69,12 +69,12 @@ def _names(paths: Sequence[str]) -> list[str]:
     return names if len({*names}) == len(names) else list(map(str, paths))
 
 
-def _unusable(file: CheckedFile) -> Iterator[Finding]:
+def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield the records that cannot be used, by reason."""
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
-        yield Finding(
+        yield DataFinding(
             name="unusable-rows",
             severity="stops" if lost > most * counts.rows else "doubtful",
             what=f"{number:,} {counts.unit} ({percent(number, counts.rows)}) cannot be used: {reason}",
@@ -83,14 +83,14 @@ def _unusable(file: CheckedFile) -> Iterator[Finding]:
         )
 
 
-def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[Finding]:
+def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
     """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
     findings = list(label_findings(task, files))
     try:
         task.fitted(files[0].examples, files[0].name)
     except InputError as error:
         reasons = [each for each in findings if each.name in REASONS]
-        alone = Finding(name="not-learnable", severity="stops", what=str(error), where=files[0].name, remedy="")
+        alone = DataFinding(name="not-learnable", severity="stops", what=str(error), where=files[0].name, remedy="")
         return reasons or [alone]
     return findings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from trainer.tasks.checking.files import hash_of
-from trainer.tasks.checking.findings import DataReport, Finding, percent, several, shortened
+from trainer.tasks.checking.findings import DataFinding, DataReport, percent, several, shortened
 from trainer.tasks.formats.layouts.trec import (
     Judgements,
     judged_queries,
@@ -45,9 +45,9 @@ def check_collection(documents: str, queries: str, judgements: str) -> DataRepor
     return DataReport(looks=looks, rows=rows, findings=tuple(findings))
 
 
-def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> Iterator[Finding]:
+def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> Iterator[DataFinding]:
     if empty:
-        yield Finding(
+        yield DataFinding(
             name="empty-texts",
             severity="doubtful",
             what=f"{several(len(empty), 'document')} no text: {shortened(empty)}",
@@ -55,7 +55,7 @@ def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> 
             remedy="give their texts, or know that they are not met",
         )
     if again:
-        yield Finding(
+        yield DataFinding(
             name="repeated-ids",
             severity="stops",
             what=f"{several(len(again), 'document')} the id of another: {shortened(again)}",
@@ -63,7 +63,7 @@ def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> 
             remedy="give each an id of its own",
         )
     if repeated:
-        yield Finding(
+        yield DataFinding(
             name="repeated-rows",
             severity="doubtful",
             what=f"{repeated:,} documents have the text of another, so either may be the answer that was judged",
@@ -72,11 +72,11 @@ def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> 
         )
 
 
-def _judgements(name: str, judged: Judgements, documents: set[str]) -> Iterator[Finding]:
+def _judgements(name: str, judged: Judgements, documents: set[str]) -> Iterator[DataFinding]:
     pairs = [(query, document) for query, row in judged.items() for document, grade in row.items() if grade > 0]
     missing = [(query, document) for query, document in pairs if document not in documents]
     if missing:
-        yield Finding(
+        yield DataFinding(
             name="missing-documents",
             severity="stops" if len(missing) > MISSING * len(pairs) else "doubtful",
             what=f"{len(missing):,} of {len(pairs):,} relevant documents ({percent(len(missing), len(pairs))}) are not "
@@ -86,15 +86,15 @@ def _judgements(name: str, judged: Judgements, documents: set[str]) -> Iterator[
         )
 
 
-def _queries(name: str, path: str, asked: dict[str, str], judged: Judgements) -> Iterator[Finding]:
+def _queries(name: str, path: str, asked: dict[str, str], judged: Judgements) -> Iterator[DataFinding]:
     try:
         taken = judged_queries(asked, judged, path)
     except InputError as error:
-        yield Finding(name="missing-queries", severity="stops", what=str(error), where=name, remedy="")
+        yield DataFinding(name="missing-queries", severity="stops", what=str(error), where=name, remedy="")
         return
     by_place = any(asked.get(query) != text for query, text in taken.items())
     if by_place:
-        yield Finding(
+        yield DataFinding(
             name="missing-queries",
             severity="doubtful",
             what="judgements name queries by their places from 1, for some of their names are no ids of queries",
@@ -102,7 +102,7 @@ def _queries(name: str, path: str, asked: dict[str, str], judged: Judgements) ->
             remedy="nothing is to be done if it is Cranfield; else give the queries of these judgements",
         )
     if len(taken) < len(asked):
-        yield Finding(
+        yield DataFinding(
             name="unjudged-queries",
             severity="doubtful",
             what=f"{len(asked) - len(taken):,} of {len(asked):,} queries are not judged and not scored",
@@ -111,7 +111,7 @@ def _queries(name: str, path: str, asked: dict[str, str], judged: Judgements) ->
         )
     useless = [query for query, row in judged.items() if not any(grade > 0 for grade in row.values())]
     if useless:
-        yield Finding(
+        yield DataFinding(
             name="unjudged-queries",
             severity="doubtful",
             what=f"{len(useless):,} queries have no relevant document, and every model scores 0: {shortened(useless)}",

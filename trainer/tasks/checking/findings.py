@@ -29,7 +29,7 @@ NAMES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DataFinding:
     """One thing that was seen in labelled data.
 
     name:     its kind, one of NAMES, by which it is accepted
@@ -60,10 +60,10 @@ class DataReport:
 
     looks: str
     rows: dict[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[DataFinding, ...]
 
     @property
-    def stopping(self) -> tuple[Finding, ...]:
+    def stopping(self) -> tuple[DataFinding, ...]:
         """Those that stop a command."""
         return tuple(each for each in self.findings if each.severity == "stops")
 

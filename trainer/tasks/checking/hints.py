@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import Finding, percent
+from trainer.tasks.checking.findings import DataFinding, percent
 from trainer.tasks.checking.labels import examples_of, names_of
 from trainer.tasks.checking.texts import READ, looked_at
 
@@ -24,7 +24,7 @@ USUAL = 0.9  # of which always answering the commonest one must not be near
 DISTINCT = 0.9  # share of values that are met once, from which a column holds ids
 
 
-def hint_findings(files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def hint_findings(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield what tells labels. files: the training file first, which is looked at"""
     file = files[0]
     for name in file.features:
@@ -35,7 +35,7 @@ def hint_findings(files: Sequence[CheckedFile]) -> Iterator[Finding]:
         yield from _words(file, file.labels)
 
 
-def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Finding]:
+def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
     """Yield words that nearly all rows of a class have, and hardly any other row."""
     rows = looked_at(len(file), READ)
     sizes = Counter(labels[row] for row in rows)
@@ -56,7 +56,7 @@ def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Finding]:
         told_all = len(telling) >= len(sizes) - 1
         own_name = all(word in WORD.findall(label.casefold()) for label, word in telling.items())
         shown = ", ".join(f"{word!r} for {label!r}" for label, word in [*telling.items()][:3])
-        yield Finding(
+        yield DataFinding(
             name="label-in-text",
             severity="stops" if told_all and own_name else "doubtful",
             what=f"one word tells the label, {shown}: at least {percent(EVERYWHERE, 1)} of the rows of the class have "
@@ -67,7 +67,7 @@ def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Finding]:
+def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
     """Yield that a column holds an id: each category once, or whole numbers one after another."""
     values = [str(value) for value in column]
     is_numeric = all(value.lstrip("-").isdecimal() for value in values)
@@ -76,7 +76,7 @@ def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Findin
     distinct = not is_numeric and len(values) > FEWEST and len({*values}) >= DISTINCT * len(values)
     text_like = distinct and any(_is_number(value) for value in values)
     if counted_up or (distinct and not text_like):
-        yield Finding(
+        yield DataFinding(
             name="ids-as-features",
             severity="doubtful",
             what=f"the column {name} "
@@ -99,7 +99,7 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _column(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Finding]:
+def _column(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
     """Yield that a column alone tells the label: its values' commonest labels are right, or it is the number."""
     labels = file.labels or ()
     if len(labels) < 2 * FEWEST:
@@ -119,7 +119,7 @@ def _column(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Fin
         right = best.total() / len(names)
         tells = right >= TELLS and usual < USUAL and 5 * len(best) <= len(names)
     if tells:
-        yield Finding(
+        yield DataFinding(
             name="label-in-column",
             severity="stops",
             what=f"the column {name} alone tells {percent(right, 1)} of the labels",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from trainer.tasks.checking.files import CheckedFile, hash_of, text_of
-from trainer.tasks.checking.findings import Finding, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 from trainer.tasks.kinds.tag_schemes import OUTSIDE, are_spans, scheme_of
 
@@ -21,7 +21,7 @@ SAME_TEXTS = 0.1  # share of pairs that are one text twice
 CUT_WORDS = 0.02  # share of answers that begin or end within a word
 
 
-def kind_findings(kind: str, files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def kind_findings(kind: str, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield what is wrong with files of a kind of task."""
     for file in files:
         if kind in OF_KINDS and len(file):
@@ -33,7 +33,7 @@ def kind_findings(kind: str, files: Sequence[CheckedFile]) -> Iterator[Finding]:
 # Tags.
 
 
-def _tags(file: CheckedFile) -> Iterator[Finding]:
+def _tags(file: CheckedFile) -> Iterator[DataFinding]:
     sentences = [(row, tags) for row, tags in enumerate(file.labels or ()) if tags]
     counts = Counter(tag for _, tags in sentences for tag in tags)
     spans = {tag for tag in counts if tag == OUTSIDE or are_spans([tag])}
@@ -42,7 +42,7 @@ def _tags(file: CheckedFile) -> Iterator[Finding]:
     begins = any(tag.startswith("B-") for tag in spans)
     if odd and begins and inside >= MOSTLY * sum(counts[tag] for tag in counts if tag != OUTSIDE):
         rows = [row for row, tags in sentences if {*tags} & {*odd}]
-        yield Finding(
+        yield DataFinding(
             name="odd-tags",
             severity="stops",
             what=f"{sum(counts[tag] for tag in odd):,} tags are no tags of spans among {inside:,} that are: "
@@ -53,7 +53,7 @@ def _tags(file: CheckedFile) -> Iterator[Finding]:
     elif begins:
         yield from _broken_spans(file, sentences)
     if file.labels and {*counts} == {OUTSIDE}:
-        yield Finding(
+        yield DataFinding(
             name="no-spans",
             severity="stops",
             what="every word has the tag O",
@@ -62,7 +62,7 @@ def _tags(file: CheckedFile) -> Iterator[Finding]:
         )
     long = [row for row, values in enumerate(file.values) if len(values["words"]) > LONG_SENTENCE]
     if long and isinstance(file.values[long[0]]["words"], list):
-        yield Finding(
+        yield DataFinding(
             name="joined-sentences",
             severity="doubtful",
             what=f"{len(long):,} sentences have more than {LONG_SENTENCE} words",
@@ -71,7 +71,7 @@ def _tags(file: CheckedFile) -> Iterator[Finding]:
         )
 
 
-def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str]]]) -> Iterator[Finding]:
+def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str]]]) -> Iterator[DataFinding]:
     """Yield I- tags that continue nothing, in a file where most spans begin with B-."""
     broken, starts = list[tuple[int, str]](), 0
     for row, tags in sentences:
@@ -81,7 +81,7 @@ def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str
             if letter in ("I", "E", "L") and (before[:1] not in ("B", "I") or before.partition("-")[2] != name):
                 broken.append((row, f"{tag} after {before}"))
     if broken and len(broken) <= (1 - MOSTLY) * starts:
-        yield Finding(
+        yield DataFinding(
             name="broken-spans",
             severity="doubtful",
             what=f"{len(broken):,} tags continue a span that did not begin, and {starts:,} spans begin as they should: "
@@ -91,13 +91,13 @@ def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str
         )
 
 
-def _schemes(files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def _schemes(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield a file whose tags are in another scheme than those of the first."""
     schemes = [scheme_of(tags or () for tags in file.labels or ()) for file in files]
     spans = [are_spans({tag for tags in file.labels or () for tag in tags or ()}) for file in files]
     for file, scheme, has_spans in zip(files[1:], schemes[1:], spans[1:], strict=True):
         if file.labels and has_spans and spans[0] and scheme != schemes[0]:
-            yield Finding(
+            yield DataFinding(
                 name="mixed-schemes",
                 severity="doubtful",
                 what=f"tags are in the scheme {scheme}, and those of {files[0].name} in {schemes[0]}",
@@ -109,7 +109,7 @@ def _schemes(files: Sequence[CheckedFile]) -> Iterator[Finding]:
 # Answers that are spans of a text.
 
 
-def _answers(file: CheckedFile) -> Iterator[Finding]:
+def _answers(file: CheckedFile) -> Iterator[DataFinding]:
     cut, first, answers = list[int](), 0, 0
     for row, spans in enumerate(file.labels or ()):
         context = text_of(file.values[row]["context"])
@@ -118,7 +118,7 @@ def _answers(file: CheckedFile) -> Iterator[Finding]:
         if any(_cuts_word(context, begin, begin + len(text)) for begin, text in spans or ()):
             cut.append(row)
     if len(cut) > CUT_WORDS * answers:
-        yield Finding(
+        yield DataFinding(
             name="cut-answers",
             severity="doubtful",
             what=f"{share_of(len(cut), answers, 'question')} an answer that begins or ends within a "
@@ -137,8 +137,8 @@ def _cuts_word(context: str, begin: int, end: int) -> bool:
     return any(len(edge) == 2 and edge.isalpha() and max(edge) < "\u0530" for edge in edges)
 
 
-def _at_one_place(file: CheckedFile, what: str) -> Finding:
-    return Finding(
+def _at_one_place(file: CheckedFile, what: str) -> DataFinding:
+    return DataFinding(
         name="answers-at-one-place",
         severity="doubtful",
         what=what,
@@ -150,7 +150,7 @@ def _at_one_place(file: CheckedFile, what: str) -> Finding:
 # Pairs, passages and choices.
 
 
-def _pairs(file: CheckedFile) -> Iterator[Finding]:
+def _pairs(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield pairs of one text with itself, and passages that are the query, or both an answer and none."""
     roles = ("query", "positive") if "positive" in file.text_roles else ("text", "second")
     if not {*roles} <= {*file.text_roles}:
@@ -158,7 +158,7 @@ def _pairs(file: CheckedFile) -> Iterator[Finding]:
     pairs = [[hash_of(text_of(values.get(role))) for role in roles] for values in file.values]
     same = [row for row, (one, other) in enumerate(pairs) if one == other]
     if len(same) > SAME_TEXTS * len(file):
-        yield Finding(
+        yield DataFinding(
             name="same-texts",
             severity="stops" if len(same) > MOSTLY * len(file) else "doubtful",
             what=f"{share_of(len(same), len(file))} one text twice, as {roles[0]} and {roles[1]}",
@@ -173,7 +173,7 @@ def _pairs(file: CheckedFile) -> Iterator[Finding]:
         if any((one, hash_of(text)) in positives for text in _negatives(values.get("negative")))
     ]
     if wrong:
-        yield Finding(
+        yield DataFinding(
             name="negative-is-positive",
             severity="doubtful",
             what=f"{several(len(wrong))} a negative that a row has as the right text of the same {roles[0]}",
@@ -187,7 +187,7 @@ def _negatives(value: object) -> Sequence[str]:
     return [text_of(each) for each in value] if isinstance(value, list) else [text_of(value)] if value else []
 
 
-def _choices(file: CheckedFile) -> Iterator[Finding]:
+def _choices(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield questions with one choice twice, and right choices that are always at one place."""
     given = [
         [text_of(each) for each in (values["choices"] if "choices" in values else _endings(file, values))]
@@ -195,7 +195,7 @@ def _choices(file: CheckedFile) -> Iterator[Finding]:
     ]
     twice = [row for row, choices in enumerate(given) if len({hash_of(each) for each in choices}) < len(choices)]
     if twice:
-        yield Finding(
+        yield DataFinding(
             name="same-choices",
             severity="doubtful",
             what=f"{several(len(twice), 'question')} a choice twice",
@@ -206,7 +206,7 @@ def _choices(file: CheckedFile) -> Iterator[Finding]:
     places = Counter(place for place in file.labels or () if place is not None)
     place, number = max(places.items(), key=lambda item: item[1], default=(0, 0))
     if places.total() >= FEWEST and number >= AT_ONE_PLACE * places.total():
-        yield Finding(
+        yield DataFinding(
             name="choice-by-place",
             severity="stops" if number == places.total() else "doubtful",
             what=f"choice {place + 1} is right in {percent(number, places.total())} of the questions",
@@ -219,7 +219,7 @@ def _endings(file: CheckedFile, values: Mapping[str, object]) -> list[object]:
     return [values[role] for role in file.text_roles if role not in ("context", "question")]
 
 
-OF_KINDS: Mapping[str, Callable[[CheckedFile], Iterator[Finding]]] = MappingProxyType(
+OF_KINDS: Mapping[str, Callable[[CheckedFile], Iterator[DataFinding]]] = MappingProxyType(
     {"tags": _tags, "span": _answers, "choice": _choices}
     | dict.fromkeys(("classes", "number", "similarity", "retrieval"), _pairs)
 )

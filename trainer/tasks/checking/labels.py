@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import Finding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
 from trainer.tasks.contract import Task, plain_spelling
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
@@ -29,7 +29,7 @@ OUTLYING = 1.0  # ranges of nearly all numbers, by which one is beyond them
 NEARLY_ALL = (0.01, 0.99)
 
 
-def label_findings(task: Task, files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def label_findings(task: Task, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield what is wrong with labels. files: the training file first"""
     labelled = [file for file in files if file.labels is not None and len(file)]
     if not labelled:
@@ -76,12 +76,12 @@ def rows_of_names(file: CheckedFile) -> dict[str, list[int]]:
     return rows
 
 
-def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Finding]:
+def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[DataFinding]:
     nulls = [name for name in rows if name.casefold() in NULLS]
     if nulls:
         meant = len(nulls) == 1 and nulls[0].casefold() in MAYBE_MEANT
         places = sorted(row for name in nulls for row in rows[name])
-        yield Finding(
+        yield DataFinding(
             name="null-labels",
             severity="doubtful" if meant else "stops",
             what=f"{several(len(places))} {', '.join(map(repr, sorted(nulls)))} for a label, which most tools write "
@@ -95,8 +95,8 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Fin
             yield _minus_one(file, [row for name in rows if as_number(name) == -1 for row in rows[name]])
 
 
-def _minus_one(file: CheckedFile, rows: Sequence[int]) -> Finding:
-    return Finding(
+def _minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
+    return DataFinding(
         name="missing-as-number",
         severity="doubtful",
         what=f"{several(len(rows))} -1 for a label and no other is below 0, as where -1 stands for none (GLUE)",
@@ -105,7 +105,7 @@ def _minus_one(file: CheckedFile, rows: Sequence[int]) -> Finding:
     )
 
 
-def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[Finding]:
+def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[DataFinding]:
     """Yield labels that differ by case, spaces, width, hyphens or form of Unicode alone."""
     spelled = defaultdict[str, Counter[str]](Counter)
     for file in files:
@@ -115,7 +115,7 @@ def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Seq
         if len(names) > 1:
             usual, *others = (name for name, _ in names.most_common())
             file, places = next((file, rows[file.name][others[0]]) for file in files if rows[file.name].get(others[0]))
-            yield Finding(
+            yield DataFinding(
                 name="label-spellings",
                 severity="stops",
                 what=f"the labels {', '.join(f'{name!a} ({names[name]:,} rows)' for name in (usual, *others))} are one "
@@ -135,13 +135,13 @@ def spelling_key(name: str) -> str:
     return "".join(letter for letter in plain if letter not in " _-.") if as_number(plain) is None else plain
 
 
-def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[Finding]:
+def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:
     """Yield classes that are too rare, and one that is nearly all."""
     few = FEW_TO_LEARN if training else FEW_TO_MEASURE
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
         counts = [f"{name!r} {len(rows[name])}" for name in rare]
-        yield Finding(
+        yield DataFinding(
             name="rare-classes" if training else "unmeasured-classes",
             severity="doubtful",
             what=f"{len(rare)} of {len(rows)} classes have fewer than {few} rows, too few to "
@@ -152,7 +152,7 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     most = max(rows, key=lambda name: len(rows[name]), default="")
     one_a_row = all(isinstance(label, str) for label in file.labels or ())
     if one_a_row and len(rows) == 1 and len(file) > 1:
-        yield Finding(
+        yield DataFinding(
             name="one-class",
             severity="stops",
             what=f"every row has the label {most!r}, so that any model is right",
@@ -160,7 +160,7 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
             remedy="give rows of other classes as well, or name the column of the labels (`--column label=...`)",
         )
     elif one_a_row and len(file) >= FEWEST and len(rows[most]) >= IMBALANCED * len(file):
-        yield Finding(
+        yield DataFinding(
             name="imbalance",
             severity="doubtful",
             what=f"{percent(len(rows[most]), len(file))} of the rows have the label {most!r}, and always answering it "
@@ -170,12 +170,12 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
         )
 
 
-def _sorted(file: CheckedFile) -> Iterator[Finding]:
+def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield that rows are in the order of their labels."""
     labels = [label for label in file.labels or () if isinstance(label, str)]
     classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
     if len(labels) == len(file) >= FEWEST and classes > 1 and changes == classes - 1:
-        yield Finding(
+        yield DataFinding(
             name="sorted-rows",
             severity="doubtful",
             what="rows are in the order of their labels: every epoch of training is shuffled, but a part of the file "
@@ -187,13 +187,13 @@ def _sorted(file: CheckedFile) -> Iterator[Finding]:
 
 def _against_training(
     file: CheckedFile, training: CheckedFile, rows: Mapping[str, Mapping[str, Sequence[int]]]
-) -> Iterator[Finding]:
+) -> Iterator[DataFinding]:
     """Yield classes that training has not, or much more or less often."""
     ours, theirs = rows[file.name], rows[training.name]
     unseen = sorted({*ours} - {*theirs})
     if unseen:
         places = sorted(row for name in unseen for row in ours[name])
-        yield Finding(
+        yield DataFinding(
             name="unseen-labels",
             severity="stops" if len(places) > UNSEEN * len(file) else "doubtful",
             what=f"{share_of(len(places), len(file))} a label that no row of "
@@ -206,7 +206,7 @@ def _against_training(
     shares = {name: (len(ours.get(name, ())) / len(file), len(theirs[name]) / len(training)) for name in theirs}
     far = max(shares, key=lambda name: abs(shares[name][0] - shares[name][1]))
     if abs(shares[far][0] - shares[far][1]) >= SHIFTED:
-        yield Finding(
+        yield DataFinding(
             name="label-shift",
             severity="doubtful",
             what=f"{percent(shares[far][0], 1)} of the rows have the label {far!r}, and {percent(shares[far][1], 1)} "
@@ -216,14 +216,14 @@ def _against_training(
         )
 
 
-def _numbers(file: CheckedFile) -> Iterator[Finding]:
+def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield numbers that are far from all others."""
     numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
     low, high = np.nanquantile(numbers, NEARLY_ALL)
     beyond = OUTLYING * (high - low)
     far = np.flatnonzero((numbers < low - beyond) | (numbers > high + beyond)).tolist()
     if far and len(file) >= FEWEST:
-        yield Finding(
+        yield DataFinding(
             name="out-of-scale",
             severity="doubtful",
             what=f"{several(len(far))} numbers far from the others, nearly all of which are {low:g} to {high:g}: "
@@ -237,7 +237,7 @@ def _numbers(file: CheckedFile) -> Iterator[Finding]:
             yield _minus_one(file, below)
     values = {*numbers.tolist()}
     if len(values) == 1 and len(file) > 1:
-        yield Finding(
+        yield DataFinding(
             name="one-class",
             severity="stops",
             what=f"every row has the number {numbers[0]:g}, so that no correlation exists",

@@ -44,7 +44,7 @@ IDS = ("id", "index", "idx", "guid", "pairid", "_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FileLook:
     """What a file looks like. kind: of task; file: how it is read"""
 
     kind: str
@@ -57,14 +57,14 @@ class Look:
         return " ".join([f"--task {self.kind}", *columns, *([] if self.file.header else ["--no-header"])])
 
 
-def look_at(file: FileSettings) -> Look:
+def look_at(file: FileSettings) -> FileLook:
     """Return what a file looks like. Raises InputError where it looks like no task."""
     ending = ENDINGS.get(unpacked_ending(file.path), "")
     chosen = file.format or ending
     if chosen == "json" and _begins_object(file.path):
         chosen = "squad"
     if chosen in OF_FORMATS:
-        return Look(kind=OF_FORMATS[chosen], file=replace(file, format=chosen))
+        return FileLook(kind=OF_FORMATS[chosen], file=replace(file, format=chosen))
     if chosen not in ("tsv", "csv", "json", "jsonl", "parquet"):
         raise InputError(f"{file.path} does not show which task it is for: name it (`--task classes`).")
     file, names = _with_header(replace(file, format=chosen))
@@ -74,7 +74,7 @@ def look_at(file: FileSettings) -> Look:
             role: next((by_name[each] for each in spelled if each in by_name), "") for role, spelled in roles.items()
         }
         if all(columns.values()):
-            return Look(kind=kind, file=replace(file, columns=columns))
+            return FileLook(kind=kind, file=replace(file, columns=columns))
     return _table_look(file, names)
 
 
@@ -105,7 +105,7 @@ def _with_header(file: FileSettings) -> tuple[FileSettings, list[str]]:
     return replace(file, header=False), [str(number) for number in range(1, len(cells) + 1)]
 
 
-def _table_look(file: FileSettings, names: Sequence[str]) -> Look:
+def _table_look(file: FileSettings, names: Sequence[str]) -> FileLook:
     """Return a look by what columns hold: the longest texts, and few values or numbers for labels."""
     rows = list(islice(_rows(file, names), LOOKED_AT))
     columns = {name: [text_of(row.get(name)) for row in rows] for name in names}
@@ -117,9 +117,9 @@ def _table_look(file: FileSettings, names: Sequence[str]) -> Look:
     one, *others = [name for name in names if name in ordered]
     chosen = {"text": one} | ({"second": others[0]} if others and labels else {})
     if not labels:
-        return Look(kind="next", file=replace(file, columns=chosen))
+        return FileLook(kind="next", file=replace(file, columns=chosen))
     kind = "number" if _are_numbers(columns[labels[0]]) else "classes"
-    return Look(kind=kind, file=replace(file, columns={**chosen, "label": labels[0]}))
+    return FileLook(kind=kind, file=replace(file, columns={**chosen, "label": labels[0]}))
 
 
 def _rows(file: FileSettings, names: Sequence[str]) -> Iterator[Values]:
@@ -135,7 +135,9 @@ def _label_like(columns: Mapping[str, Sequence[str]]) -> list[str]:
     few = {name: len({*cells}) for name, cells in full.items() if name.casefold() not in IDS}
     classes = [name for name, number in few.items() if 1 < number <= min(MOST_CLASSES, len(full[name]) / 2)]
     numbers = [name for name, cells in full.items() if name.casefold() not in IDS and _are_numbers(cells)]
-    return sorted((name for name in classes if name not in numbers), key=lambda name: few[name]) + numbers
+    ordered = sorted((name for name in classes if name not in numbers), key=lambda name: few[name])
+    texts = [name for name in ordered if _is_text(columns[name])]
+    return [*(name for name in ordered if name not in texts), *numbers, *texts]
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
-from trainer.tasks.checking.findings import Finding, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 
 NEAR = DuplicateSettings()
@@ -34,7 +34,7 @@ APART = 0.25  # of the range of numbers, by which two contradict each other
 OF_MANY = ("context", "query")  # roles that several rows may share within a file, and no two files should
 
 
-def repeat_findings(files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def repeat_findings(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield rows that come again. files: the training file first"""
     for file in files:
         yield from _within(file)
@@ -45,7 +45,7 @@ def repeat_findings(files: Sequence[CheckedFile]) -> Iterator[Finding]:
     yield from _near(files)
 
 
-def _within(file: CheckedFile) -> Iterator[Finding]:
+def _within(file: CheckedFile) -> Iterator[DataFinding]:
     _, first, inverse = np.unique(file.keys, return_index=True, return_inverse=True)
     repeats = np.flatnonzero(first[inverse] != np.arange(len(file))).tolist()
     if not repeats:
@@ -54,7 +54,7 @@ def _within(file: CheckedFile) -> Iterator[Finding]:
     against = [pair for pair in pairs if _contradict(file, *pair)]
     if against:
         shown = [f"lines {file.lines[earlier]} and {file.lines[row]}" for row, earlier in against]
-        yield Finding(
+        yield DataFinding(
             name="contradictions",
             severity="stops" if len(against) > CONTRADICTED * len(file) else "doubtful",
             what=f"{share_of(len(against), len(file))} the text of an earlier row and another label",
@@ -64,7 +64,7 @@ def _within(file: CheckedFile) -> Iterator[Finding]:
         )
     same = [row for row, earlier in pairs if not _contradict(file, row, earlier)]
     if same:
-        yield Finding(
+        yield DataFinding(
             name="repeated-rows",
             severity="doubtful",
             what=f"{share_of(len(same), len(file))} the text of an earlier row",
@@ -83,7 +83,7 @@ def _contradict(file: CheckedFile, row: int, earlier: int) -> bool:
     return bool(one != other)
 
 
-def _repeated_ids(file: CheckedFile) -> Iterator[Finding]:
+def _repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
     ids = [str(each) for each in file.ids]
     met, again = set[str](), list[int]()
     for row, each in enumerate(ids):
@@ -91,7 +91,7 @@ def _repeated_ids(file: CheckedFile) -> Iterator[Finding]:
             again.append(row)
         met.add(each)
     if again:
-        yield Finding(
+        yield DataFinding(
             name="repeated-ids",
             severity="doubtful",
             what=f"{several(len(again))} the id of an earlier one, such as {ids[again[0]]!r}",
@@ -100,13 +100,13 @@ def _repeated_ids(file: CheckedFile) -> Iterator[Finding]:
         )
 
 
-def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[Finding]:
+def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
     """Yield rows that an earlier file has too. learnt: whether it is the training file"""
     rows = np.flatnonzero(np.isin(file.keys, earlier.keys)).tolist()
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME:
         of_all = "has the same rows as" if len(file) == len(earlier) else "is a part of"
-        yield Finding(
+        yield DataFinding(
             name="evaluation-in-training",
             severity="stops",
             what=f"it {of_all} {earlier.name}: {len(rows):,} of its {len(file):,} rows are learnt by heart",
@@ -114,7 +114,7 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[F
             remedy="judge by rows that are not learnt",
         )
     elif rows:
-        yield Finding(
+        yield DataFinding(
             name="leak",
             severity="stops" if learnt and share >= LEAKS else "doubtful",
             what=f"{share_of(len(rows), len(file), verb='are')} in {earlier.name} too",
@@ -127,13 +127,13 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[F
             yield from _shared(file, earlier, role)
 
 
-def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Finding]:
+def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[DataFinding]:
     """Yield contexts or queries that two files share."""
     place = file.text_roles.index(role)
     theirs = {hash_of(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_of(texts[place]) in theirs]
     if rows:
-        yield Finding(
+        yield DataFinding(
             name="shared-contexts",
             severity="doubtful",
             what=f"{share_of(len(rows), len(file))} a {role} of {earlier.name}",
@@ -142,7 +142,7 @@ def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Find
         )
 
 
-def _near(files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield rows that are nearly like an earlier one, of the same file or of one before."""
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
@@ -156,7 +156,7 @@ def _near(files: Sequence[CheckedFile]) -> Iterator[Finding]:
             by_files.setdefault((mine, theirs), []).append(pair)
     for (mine, theirs), rows in by_files.items():
         file, other = files[mine], files[theirs]
-        yield Finding(
+        yield DataFinding(
             name="near-repeats" if mine == theirs else "near-leak",
             severity="stops" if theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file) else "doubtful",
             what=f"{share_of(len(rows), len(file), verb='are')} nearly "

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from trainer.tasks.checking.files import CheckedFile, text_of
-from trainer.tasks.checking.findings import Finding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -38,7 +38,9 @@ MARKUP = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#x?[0-9a-f]+);|</?(?:br|p|div
 LETTER = re.compile(r"\w")
 
 
-def text_findings(task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None) -> Iterator[Finding]:
+def text_findings(
+    task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None
+) -> Iterator[DataFinding]:
     """Yield what is wrong with texts. max_length: tokens that are read; model: a folder with a tokenizer"""
     for file in files:
         if not isinstance(task, WINDOWED):
@@ -63,7 +65,7 @@ def _some(rows: Sequence[int], file: CheckedFile) -> str:
     return f" of the {len(rows):,} that were looked at" if len(rows) < len(file) else ""
 
 
-def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) -> Iterator[Finding]:
+def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) -> Iterator[DataFinding]:
     """Yield that texts are cut: by the model's tokenizer, without one where there are more words than tokens.
 
     apart: whether the texts of a row are read one by one
@@ -83,7 +85,7 @@ def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) ->
     cut = [row for row, length in zip(rows, lengths, strict=True) if length > room]
     if len(cut) > CUT * len(rows):
         lost = sum(max(0, length - room) for length in lengths)
-        yield Finding(
+        yield DataFinding(
             name="cut-texts",
             severity="doubtful",
             what=f"{len(cut):,} rows{_some(rows, file)} ({percent(len(cut), len(rows))}) have more {unit} than the "
@@ -104,12 +106,12 @@ def _read_together(file: CheckedFile, row: int, apart: bool) -> Sequence[str]:
     return (" ".join([*others, max(map(str, choices), key=len, default="")]),)
 
 
-def _broken(file: CheckedFile) -> Iterator[Finding]:
+def _broken(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield texts that were decoded wrongly, as ftfy would mend them, or with the replacement character."""
     rows = looked_at(len(file), READ)
     bad = [row for row in rows if not file.wholes[row].isascii() and _is_broken(file.wholes[row])]
     if len(bad) > BROKEN * len(rows):
-        yield Finding(
+        yield DataFinding(
             name="mojibake",
             severity="doubtful",
             what=f"{len(bad):,} rows{_some(rows, file)} have characters as of a text that was read in a wrong encoding",
@@ -128,12 +130,12 @@ def _around(text: str) -> str:
     return repr(next((word[:30] for word in text.split() if not word.isascii() and _is_broken(word)), text[:30]))
 
 
-def _markup(file: CheckedFile) -> Iterator[Finding]:
+def _markup(file: CheckedFile) -> Iterator[DataFinding]:
     marks = ((row, MARKUP.search(whole)) for row, whole in enumerate(file.wholes) if "<" in whole or "&" in whole)
     marked = [(row, match[0]) for row, match in marks if match]
     if len(marked) > MARKED * len(file):
         usual = [mark for mark, _ in Counter(mark for _, mark in marked).most_common(3)]
-        yield Finding(
+        yield DataFinding(
             name="markup",
             severity="doubtful",
             what=f"{share_of(len(marked), len(file))} markup of HTML: {' '.join(usual)}",
@@ -142,14 +144,14 @@ def _markup(file: CheckedFile) -> Iterator[Finding]:
         )
 
 
-def _no_texts(file: CheckedFile) -> Iterator[Finding]:
+def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield texts that are null values, or without a letter or digit; and columns of ids in place of texts."""
     for place, role in enumerate(file.text_roles):
         column = [texts[place].strip() for texts in file.texts]
         given = [row for row, text in enumerate(column) if text]
         empty = [row for row in given if column[row].casefold() in NULLS or not LETTER.search(column[row])]
         if role not in ("words", "sentences", "choices") and empty:
-            yield Finding(
+            yield DataFinding(
                 name="null-texts",
                 severity="stops" if len(empty) > EMPTY * len(file) else "doubtful",
                 what=f"{several(len(empty))} no words in {role}",
@@ -159,7 +161,7 @@ def _no_texts(file: CheckedFile) -> Iterator[Finding]:
             )
         ids = sum(not text.isalpha() and " " not in text and any(map(str.isdigit, text)) for text in column)
         if len(file) >= CONSTANT and ids >= 0.95 * len(given) > 0 and len({*column}) > 0.5 * len(given):
-            yield Finding(
+            yield DataFinding(
                 name="ids-as-texts",
                 severity="stops",
                 what=f"{role} holds ids, no texts",
@@ -169,13 +171,13 @@ def _no_texts(file: CheckedFile) -> Iterator[Finding]:
             )
 
 
-def _constant(file: CheckedFile) -> Iterator[Finding]:
+def _constant(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield texts and columns that are the same in every row."""
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= CONSTANT else None
         if first is not None and all(values.get(name) == first for values in file.values):
             alone = file.text_roles == (name,)
-            yield Finding(
+            yield DataFinding(
                 name="constant-text" if name in file.text_roles else "constant-column",
                 severity="stops" if alone else "doubtful",
                 what=f"{name} is the same in every row, {excerpt(text_of(first))}",
@@ -184,7 +186,7 @@ def _constant(file: CheckedFile) -> Iterator[Finding]:
             )
 
 
-def _languages(files: Sequence[CheckedFile]) -> Iterator[Finding]:
+def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield languages that are mixed in a file, and files of another language than the first."""
     mains = list[str]()
     for file in files:
@@ -196,7 +198,7 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[Finding]:
         others = [f"{code} {number}" for code, number in counts.most_common() if code != main and number >= FEWEST]
         foreign = [row for row, code in codes.items() if code not in (main, UNKNOWN)]
         if main and others and len(foreign) >= MINOR * counts.total():
-            yield Finding(
+            yield DataFinding(
                 name="mixed-languages",
                 severity="doubtful",
                 what=f"{len(foreign):,} of {counts.total():,} rows whose language shows are not in {main}: "
@@ -205,7 +207,7 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[Finding]:
                 remedy="judge each language by itself, and take a model that has read all of them",
             )
         if mains and main and mains[0] and main != mains[0]:
-            yield Finding(
+            yield DataFinding(
                 name="other-language",
                 severity="doubtful",
                 what=f"most rows are in {main}, and those of {files[0].name} in {mains[0]}",
