@@ -42,12 +42,13 @@ class Bags(NamedTuple):
     def times(self, vector: Float64s) -> Float64s:
         """Return the product with a vector [D]: [N]."""
         sums = np.cumsum(np.append(0.0, self.weights * vector[self.features]))
-        return sums[self.starts[1:]] - sums[self.starts[:-1]]
+        products: Float64s = sums[self.starts[1:]] - sums[self.starts[:-1]]
+        return products
 
     def back(self, rows: Float64s) -> Float64s:
         """Return the product of the transpose with a vector [N]: [D]."""
         spread = np.repeat(rows, np.diff(self.starts))
-        return np.bincount(self.features, self.weights * spread, WIDTH + 1)
+        return np.asarray(np.bincount(self.features, self.weights * spread, WIDTH + 1), np.float64)
 
 
 def linear_answers(training: Sequence[Texts], targets: Float64s, rows: Sequence[Texts]) -> Float64s:
@@ -59,7 +60,8 @@ def linear_answers(training: Sequence[Texts], targets: Float64s, rows: Sequence[
     wanted = targets[taken.start : taken.stop : taken.step]
     means = wanted.mean(0)
     columns = [asked.times(ridge(learnt, wanted[:, place] - means[place])) for place in range(wanted.shape[1])]
-    return np.stack(columns, 1) + means
+    answers: Float64s = np.stack(columns, 1) + means
+    return answers
 
 
 def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
