@@ -4,8 +4,8 @@
 
 Promise: every finding is true of the files as they were read, with its count and its first lines; what only a person
 can know is called doubtful. Files of another order have the same findings, but for lines and examples. No torch.
-Cost: some 30 microseconds a row of 20 words, linear in the rows (200,000 rows in six seconds, one x86-64 core).
-Memory: 1.5 kB a row of 20 words.
+Cost: some 55 microseconds a row of 20 words, linear in the rows: 200,000 and 10,000 to judge by take 11 CPU seconds
+(one x86-64 core, 2026-11-27). Memory: 2.2 kB a row of 20 words.
 """
 
 from collections import Counter

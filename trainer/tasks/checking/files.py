@@ -1,7 +1,7 @@
 """A file of labelled data as the judge sees it: each usable record with its line, texts and label.
 
 Records are read as fine-tuning reads them, but labels are not held to those of training, and a file with many unusable
-records is read to its end. Memory: some 700 bytes a row besides its text.
+records is read to its end. Memory: the records, as Python's objects.
 """
 
 from collections.abc import Mapping, Sequence

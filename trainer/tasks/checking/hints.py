@@ -1,6 +1,6 @@
 """Hints: what tells the label without being read: a word that is always with it, a column, an id.
 
-Cost: words of 20,000 rows at equal distances are counted, 10 microseconds a row; columns are read whole.
+Cost: words of at most 20,000 rows at equal distances are counted; columns are read whole.
 """
 
 import re

@@ -2,9 +2,9 @@
 
 Exact ones are rows whose texts differ by case, spaces and form of Unicode at most. Near ones are what the deduplicator
 of corpora calls so (`corpora.duplicates`: .8 of the runs of five words in common, counted, not estimated), for rows of
-12 words or more; of rows with several texts, each text must be alike. Cost: 2 microseconds a row, and for near ones 4
-nanoseconds a byte. Memory: 250 bytes a row while near ones are sought, and the runs of words of those that are
-compared.
+12 words or more; of rows with several texts, each text must be alike. Cost: linear in the
+rows, as the deduplicator is. Memory: keys of each row while near ones are sought, and the runs of words of those that
+are compared.
 """
 
 from collections.abc import Iterator, Sequence

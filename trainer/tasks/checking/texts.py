@@ -1,7 +1,7 @@
 """Texts: cut ones, languages, broken characters, markup, texts that are none.
 
 Promise: counts are of all rows, or the finding says of how many that were looked at, at equal distances in the file.
-Cost: languages of 2,000 rows and lengths of 2,000 by the tokenizer take half a second; the rest 2 microseconds a row.
+Cost: languages and lengths are those of at most 2,000 rows, broken characters are sought in at most 20,000.
 """
 
 import re

