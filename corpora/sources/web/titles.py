@@ -128,7 +128,7 @@ def describe_titles(given: Given, found: dict[str, list[Cut]]) -> Float32s:
     rows = []
     for text, (of_title, of_shared, of_heading) in found.items():
         words, letters = _words(text), _letters(text)
-        heads = [text in given.headings and given.headings.index(text) + 1, letters in heading_letters]
+        heads: list[float] = [text in given.headings and given.headings.index(text) + 1, letters in heading_letters]
         heads += [any(letters in other for other in heading_letters)]
         heads += [max((measure(words, other) for other in headings), default=-1.0) for measure in (_in_common, _held)]
         agrees = [_in_common(words, other) for other in sides]
