@@ -43,9 +43,9 @@ class Forest(NamedTuple):
 
 
 @cache
-def read_forest(name: str) -> Forest:
-    """A forest of the file: "blocks" or "pages"."""
-    with np.load(FILE, allow_pickle=False) as arrays:
+def read_forest(name: str, file: Path = FILE) -> Forest:
+    """A forest of a file: "blocks" or "pages" of that beside the code."""
+    with np.load(file, allow_pickle=False) as arrays:
         forest = Forest(*(arrays[f"{name}.{field}"] for field in Forest._fields))
     for array in forest:
         array.flags.writeable = False
