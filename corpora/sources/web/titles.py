@@ -14,6 +14,7 @@ import re
 from itertools import islice
 from urllib.parse import urlsplit
 
+from corpora.kernels.arrays import Int64s
 from corpora.sources.web.tree import Tree
 
 BETWEEN = re.compile(r"(\s+[|\u2013\u2014\u00bb\u00ab\u00b7•:/\u203a>~-]\s+|\s*\|\s*)")
@@ -29,7 +30,7 @@ NAME_WORDS, BAR_WORDS = 6, 4
 
 def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     """A page's title; None where it says none."""
-    texts = (_text(tree, span) for tag, span in zip(tree.tags, tree.spans, strict=True) if tag == "h1")
+    texts = (_text(tree, tree.spans[at]) for at, tag in enumerate(tree.tags) if tag == "h1")
     headings = list(islice(filter(None, texts), MOST_HEADINGS))
     site = metas.get("og:site_name") or metas.get("application-name", "")
     host = _host(address or metas.get("og:url", ""))
@@ -85,7 +86,7 @@ def _is_last(pieces: list[str], before: str, headings: list[str]) -> bool:
     return "|" in pieces[-2] and len(pieces[-1].split()) <= BAR_WORDS and len(before) >= len(pieces[-1])
 
 
-def _text(tree: Tree, span: tuple[int, int]) -> str:
+def _text(tree: Tree, span: Int64s) -> str:
     return " ".join(" ".join(block.text for block in tree.blocks[slice(*span)]).split()).rstrip(ANCHORS)
 
 

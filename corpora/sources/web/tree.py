@@ -33,6 +33,7 @@ from corpora.sources.web.markup.elements import (
     PageLimits,
     Refused,
     Tree,
+    Written,
 )
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
 from corpora.sources.web.markup.plain import BlockText, plain_page
@@ -155,16 +156,12 @@ def _text(data: bytes) -> str:
 def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     """The table as lists of Python."""
     names = NAMES + [_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2]]
-    numbers, starts, stops, parents, firsts, lasts = table.nodes[: table.state[kernels.NODES]].T.tolist()
+    numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
-        tags=["", *map(names.__getitem__, numbers[1:])],
-        attributes=[
-            str(data[a:b], "utf-8", "surrogatepass") if a < b else "" for a, b in zip(starts, stops, strict=True)
-        ],
-        parents=parents,
+        tags=["", *map(names.__getitem__, numbers[1:].tolist())], written=Written(data, starts, stops), parents=parents
     )
-    before = _add_blocks(tree, data, table)
-    tree.spans = [(before[first], before[last]) for first, last in zip(firsts, lasts, strict=True)]
+    before = np.array(_add_blocks(tree, data, table))
+    tree.spans = np.stack((before[firsts], before[lasts]), axis=1)
     tokens = page.tokens[: page.state[kernels.NUM_TOKENS]]
     for does, _, start, stop in tokens[tokens[:, 0] >= kernels.META].tolist():
         written = _text(data[start:stop])

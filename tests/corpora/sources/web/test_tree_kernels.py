@@ -80,7 +80,14 @@ def differs(html: str, limits: PageLimits = LIMITS) -> str:
     fast, plain = parse_page(html, limits), plain_page(html, limits)
     if isinstance(fast, Refused) or isinstance(plain, Refused):
         return "" if fast == plain else f"{fast} {plain}"
-    return " ".join(name for name in Tree.__slots__ if getattr(fast, name) != getattr(plain, name))
+    return " ".join(name for name in Tree.__slots__ if _as_lists(fast, name) != _as_lists(plain, name))
+
+
+def _as_lists(page: Tree, name: str) -> object:
+    value = getattr(page, name)
+    if name == "written":
+        return [page.written.of(element) for element in range(len(page.tags))]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 @examples(2_000)
