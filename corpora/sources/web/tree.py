@@ -160,7 +160,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     tree = Tree(
         tags=["", *map(names.__getitem__, numbers[1:].tolist())], written=Written(data, starts, stops), parents=parents
     )
-    before = np.array(_add_blocks(tree, data, table))
+    before = _add_blocks(tree, data, table)
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)
     tokens = page.tokens[: page.state[kernels.NUM_TOKENS]]
     for does, _, start, stop in tokens[tokens[:, 0] >= kernels.META].tolist():
@@ -175,23 +175,28 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     return tree
 
 
-def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> list[int]:
+def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
     """Add the blocks of a page; returns the number of those before each group, and of all."""
-    before, blocks, tags, begin = [], tree.blocks, tree.tags, 0
     text = _text(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
-    groups = table.groups[: table.state[kernels.GROUPS]].tolist()
-    for group, (node, first, links, is_mixed, end) in enumerate(groups):
-        before.append(len(blocks))
-        tag = tags[node] or "body"
-        if is_mixed or tag == "pre":
-            stop = groups[group + 1][1] if group + 1 < len(groups) else len(segments)
-            _add_mixed(blocks, node, tag, data, segments[first:stop].tolist())
-        else:
-            size = end - begin
-            blocks.append(Block(node, tag, text[begin:end], links if links < size else size))
-        begin = end
-    return [*before, len(blocks)]
+    nodes, firsts, links, is_mixed, stops = table.groups[: table.state[kernels.GROUPS]].T
+    starts, places = np.append(0, stops)[:-1], nodes.tolist()
+    tags = [tree.tags[node] or "body" for node in places]
+    texts = [text[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    columns = zip(places, tags, texts, np.minimum(links, stops - starts).tolist(), strict=True)
+    written = list(map(Block._make, columns))
+    counts, after = np.ones(len(nodes) + 1, np.int64), 0
+    is_pre = np.array([tag == "pre" for tag in tags], np.bool_)
+    for group in np.flatnonzero((is_mixed > 0) | is_pre | (starts == stops)).tolist():
+        tree.blocks += written[after:group]
+        before, after = len(tree.blocks), group + 1
+        if is_mixed[group] or is_pre[group]:
+            parts = segments[firsts[group] : firsts[after] if after < len(nodes) else None]
+            _add_mixed(tree.blocks, places[group], tags[group], data, parts.tolist())
+        counts[after] = len(tree.blocks) - before
+    tree.blocks += written[after:]
+    counts[0] = 0
+    return np.cumsum(counts)
 
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:

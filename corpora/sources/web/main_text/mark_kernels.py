@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s
+from corpora.kernels.arrays import Bools, Bytes, Int16s, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.sources.web.markup.kernels import space_width
+from corpora.sources.web.markup.characters import space_width
 
 # Codes of characters: a small letter and its capital have one; then "-", "_", digits, and all others.
 _DASH, _LINE, _DIGIT, _OTHER = 26, 27, 28, 29
@@ -27,7 +27,6 @@ IN_WORD, NAME, ROLE, PROPERTY, IN_STYLE = range(1, 6)
 # What the value of an attribute is: words, of which the first of a class is kept; a word; a style; itself a mark, or
 # where it is "true".
 WORDS, CLASS, OF_ROLE, OF_PROPERTY, STYLE, GIVEN, IF_TRUE = range(1, 8)
-ENDS = 9  # the column of `gives` that says whether others have anything
 ANY, NO_LETTER, NO_WORD = range(3)  # what stands before what is looked for, and what after it
 _LESS, _EQUALS, _GREATER, _SLASH, _QUOTE, _APOSTROPHE = (ord(each) for each in "<=>/\"'")
 PRIME = 0x100000001B3
@@ -37,12 +36,14 @@ class WordTable(NamedTuple):
     """Words to look for, letter by letter: a node for each of their beginnings.
 
     after: of each node, the one that follows it by the code of the next letter; 0 where none does
+    ends:  of each node, whether `gives` or `never` have something
     gives: of each node, the marks of the words that end there, by what must stand before (times 3) and after; of the
            name of an attribute, what its value is and, at 1, the mark that it gives itself
     never: marks that a word which comes so far does not have from where it began
     """
 
-    after: Int32s
+    after: Int16s
+    ends: Bools
     gives: Int64s
     never: Int64s
 
@@ -162,13 +163,15 @@ def _add_marks(
             size += 1
         codes[size] = CODES[byte]
         size, was_small = size + 1, root == IN_WORD and 97 <= byte <= 122
-    for first in range(size):
-        before = codes[first - 1] if first else _OTHER
-        at, node, found = first + 1, table.after[root, codes[first]], 0
+    for first in range(size - 1):
+        node = table.after[table.after[root, codes[first]], codes[first + 1]]
+        if node == 0:
+            continue
+        before, at, found = codes[first - 1] if first else _OTHER, first + 2, 0
         while node > 0:
             after = codes[at] if at < size else _OTHER
-            found &= ~table.never[node]
-            if table.gives[node, ENDS]:
+            if table.ends[node]:
+                found &= ~table.never[node]
                 for place in range(9):
                     if _fits(before, place // 3) and _fits(after, place % 3):
                         found |= table.gives[node, place]

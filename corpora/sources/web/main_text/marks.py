@@ -18,7 +18,6 @@ from corpora.sources.web.main_text import mark_kernels as kernels
 from corpora.sources.web.main_text.mark_kernels import (
     ANY,
     CODES,
-    ENDS,
     IN_STYLE,
     IN_WORD,
     NAME,
@@ -181,7 +180,7 @@ def word_marks(word: str) -> int:
 @cache
 def word_table() -> WordTable:
     """What `read_marks` looks for."""
-    after, gives, never = ([[0] * width for _ in range(IN_STYLE + 1)] for width in (NUM_CODES, ENDS + 1, 1))
+    after, gives, never = ([[0] * width for _ in range(IN_STYLE + 1)] for width in (NUM_CODES, 9, 1))
 
     def node_of(node: int, word: str) -> int:
         for code in CODES[[ord(letter) for letter in word]].tolist():
@@ -194,17 +193,16 @@ def word_table() -> WordTable:
 
     for mark, pattern in WORDS.items():
         for word, place, others in _words_of(pattern):
-            row = gives[node_of(IN_WORD, word)]
-            row[place], row[ENDS] = row[place] | BIT[mark], 1
+            gives[node_of(IN_WORD, word)][place] |= BIT[mark]
             for other in others:
                 never[node_of(IN_WORD, word + other)][0] |= BIT[mark]
     for name in ATTRIBUTES:
         gives[node_of(NAME, name)][:2] = KINDS.get(name, kernels.WORDS), BIT["not shown"]
     for root, marks in ((ROLE, ROLES), (PROPERTY, PROPERTIES), (IN_STYLE, STYLES)):
         for word, mark in marks.items():
-            row = gives[node_of(root, word)]
-            row[0], row[ENDS] = BIT[mark], 1
-    return WordTable(np.array(after, np.int32), np.array(gives, np.int64), np.array(never, np.int64)[:, 0])
+            gives[node_of(root, word)][0] = BIT[mark]
+    given, not_given = np.array(gives, np.int64), np.array(never, np.int64)[:, 0].copy()
+    return WordTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
 
 
 def _words_of(pattern: str) -> Iterator[tuple[str, int, list[str]]]:

@@ -15,7 +15,7 @@ from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.contract import Tally
 from corpora.sources.web import tree
 from corpora.sources.web.charset import decode_html
-from corpora.sources.web.markup.kernels import space_width
+from corpora.sources.web.markup.characters import space_width
 from corpora.sources.web.markup.plain import plain_page
 from corpora.sources.web.response import TooLarge, decoded_body, read_response
 from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_page
@@ -31,6 +31,7 @@ VALUES = [
 ]
 TEXTS = [
     *(" ", "\n", "\t", "\xa0", "\u2003\u3000", "a", "\u00e9\u4e2d ", "&nbsp;", "&amp", "&#10;", "&#1;", "&", "<", "< "),
+    *("&eacute;", "&#x3000;a", "&ensp;", "&#xD800;", "&#65", "&#9999999999;", "&lt;b", "&notit;", "&lang;", "&#0160;x"),
     *("<<b", "\x00", "\x85", "\x1c", "\ud800", "\U0001f600", "x > y", "\r\n", '"', "'", "--> ", "=", "two  words "),
 ]
 OTHERS = [

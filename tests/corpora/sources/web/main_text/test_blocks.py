@@ -86,9 +86,10 @@ PIECES = st.sampled_from(
     "leader no-print tags stage Comment replyTo promo box promo-box cta info 12 - _ x \u00e9 \u212a".split()
 )
 ATTRIBUTES = st.sampled_from([
-    *("role=Banner", "role='main x'", "itemprop=articleBody", "hidden", "HIDDEN=x", "aria-hidden=true", "nav", "= x"),
-    *('aria-hidden="TRUE"', "style='color: red'", "style='disPlay : none'", "style=visibility:hidden", 'class="nav', "/"),
-    *("style=di\u017fplay:none", "data-bloc\u212a=nav", "Class='\u3000'", "class = \t'a\u3000nav\x1cads'", ">", "class"),
+    *("role=Banner", "role='main x'", "itemprop=articleBody", "hidden", "HIDDEN=x", "aria-hidden=true", "nav"),
+    *("= x", 'aria-hidden="TRUE"', "style='color: red'", "style='disPlay : none'", "style=visibility:hidden", "/"),
+    *("style=di\u017fplay:none", "data-bloc\u212a=nav", "Class='\u3000'", "class = \t'a\u3000nav\x1cads'", ">"),
+    *("class", 'class="nav'),
 ])  # fmt: skip
 WORDS_IN = st.tuples(st.sampled_from(["class", "CLASS", "id", "data-qa", "data-x"]), st.lists(PIECES, max_size=4))
 WRITTEN = st.one_of(WORDS_IN.map(lambda one: f"{one[0]}='{''.join(one[1])} b'"), ATTRIBUTES)
