@@ -291,10 +291,10 @@ def _given(tree: Tree, texts: tuple[str, ...], metas: dict[str, str]) -> list[Bo
     """Whether a block's text begins as something that the page's data, its description or its title says."""
     data = " ".join(_plain(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
-    heads = [text[:BEGINNING] if len(text) >= LEAST_GIVEN else "\0" for text in texts]
+    heads = [text[:BEGINNING] if len(text) >= LEAST_GIVEN else "" for text in texts]
     most = MOST_SEARCHED // len(heads)
     given = (text[:most] for text in (data, description, tree.title))
-    return [np.array([head in text for head in heads]) for text in given]
+    return [np.array([head != "" and head in text for head in heads]) for text in given]
 
 
 def _plain(script: str) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corpora.kernels.arrays import Bools, Float32s, Float64s, Int16s, Int32s, Int64s, UInt32s
+from corpora.kernels.arrays import Bools, Float32s, Float64s, Int16s, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import trailing_zeros
 
