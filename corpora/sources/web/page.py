@@ -16,7 +16,6 @@ words .958. On pieces of text that must and must not be found, from 123 more pag
 import json
 import re
 from dataclasses import dataclass
-from html import unescape
 
 from corpora.sources.web.facts import (
     canonical_address,
@@ -28,7 +27,7 @@ from corpora.sources.web.facts import (
 from corpora.sources.web.main_text.blocks import main_text
 from corpora.sources.web.main_text.features import HEADINGS
 from corpora.sources.web.titles import page_title
-from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page, unescaped
 
 LIMITS = PageLimits()
 NO_TEXT = "no main text"
@@ -110,7 +109,7 @@ def data_text(scripts: list[str]) -> str:
         text = json.loads(f'"{longest}"', strict=False) if len(longest) > LEAST_DATA else ""
     except ValueError:
         return ""
-    return paragraphs(unescape(MARKUP.sub(" ", text)))
+    return paragraphs(unescaped(MARKUP.sub(" ", text)))
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:

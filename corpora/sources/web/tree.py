@@ -12,7 +12,6 @@ adoption of misplaced table content and of misnested formatting, which moves no 
 """
 
 import re
-from html import unescape
 from itertools import chain
 
 import numpy as np
@@ -34,11 +33,12 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     Written,
+    unescaped,
 )
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
 from corpora.sources.web.markup.plain import BlockText, plain_page
 
-__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page"]
+__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page", "unescaped"]
 
 # What start tags of some names do, besides.
 DOES = {
@@ -168,7 +168,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
         if does == kernels.PAGE:
             tree.html += written
         elif does == kernels.TITLE:
-            tree.title = tree.title or unescape(written)
+            tree.title = tree.title or unescaped(written)
         else:
             lists = {kernels.META: tree.metas, kernels.LINK: tree.links, kernels.TIME: tree.times}
             lists.get(does, tree.scripts).append(written)

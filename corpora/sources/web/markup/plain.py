@@ -5,7 +5,6 @@ Promises: one pass over the characters, without recursion and without a tree of 
 """
 
 import re
-from html import unescape
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from corpora.sources.web.markup.elements import (
     Refused,
     Tree,
     Written,
+    unescaped,
 )
 from corpora.sources.web.markup.kernels import MOST_FAULTS
 
@@ -95,7 +95,7 @@ class BlockText:
         if not self.parts and text.isspace():
             return
         if "&" in text:
-            text = unescape(text)
+            text = unescaped(text)
         if "\n" in text and not keeps_lines:
             text = text.replace("\n", " ")
         self.parts.append(text)
@@ -220,7 +220,7 @@ class _Builder:
             self.unended.add(name)
             return start
         if name == "title" and not self.tree.title:
-            self.tree.title = unescape(html[start : end.start()])
+            self.tree.title = unescaped(html[start : end.start()])
         elif name == "script" and "ld+json" in attributes:
             self.tree.scripts.append(html[start : end.start()])
         return end.end()

@@ -71,6 +71,7 @@ HOSTILE = {
     "breaks": "<p>a" + "<br>" * 20_000 + "b",
     "many names": "".join(f"<x{i}>" for i in range(1_500)) + "</x7>z",
     "names": "".join(f"</x{i}>" for i in range(50_000)) + "z",
+    "a number of many digits": f"<title>&#{'1' * 5_000};</title><p>&#{'1' * 5_000};",
     "nothing": "",
     "no tag": "a & b\n\nc",
 }
