@@ -2,7 +2,7 @@
 
 Promises: a pure function of a page's table and its address. Every number is a count, a share of two counts, or stands
 for a name, so it is the same on every machine. No number is of a site: addresses are measured, not read.
-Costs: 10 ms for a page of 240 kB in 250 blocks on a busy core, half of them for names of classes not seen before.
+Costs: 4.5 ms for a page of 280,000 characters in 290 blocks on a busy core, a fifth of them for marks.
 
 A block is judged by
     its text           length, links, marks at its end, capitals, how it opens; a character as wide as two counts as two

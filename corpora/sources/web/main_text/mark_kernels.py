@@ -3,7 +3,7 @@
 Promises: `read_marks` gives of every element what `marks.own_marks` gives, or says that it is not sure: of words and
 names that are not ASCII, and of styles that may hide. `carry_down` gives what `marks.carried_plain` gives. Time grows
 with the characters of attributes and with elements.
-Costs: 0.15 ms for the 38,000 characters of attributes of a page of 280 kB.
+Costs: 0.6 to 1 ms for 42,000 characters of attributes.
 """
 
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 Promises: a pure function of a tag and its attributes as they are written. A mark is one bit; an element has those
 of all the elements around it, except that an element which holds most of a page's prose keeps none that speaks
 against prose: "sidebar-right" on `<body>` says nothing of the article.
-Costs: 0.9 ms for a page of 160 kB; the words of class names are looked up in a bounded memory of what they said.
+Costs: 1 ms for a page with 700 elements and 42,000 characters of attributes.
 """
 
 import re
