@@ -125,8 +125,8 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
         np.array(nodes), parents, first, np.maximum(first, last), numbers[named], numbers[of_blocks], lengths, *sums
     )
     text = _text_columns(texts, sizes, characters, counts)
-    depths, around, *near = _near(sizes, *marks_of(tree, named, list(names)))
-    groups = [
+    depths, around, near = _near(sizes, *marks_of(tree, named, list(names)))
+    groups: list[list[Float64s] | list[Bools] | Float64s] = [
         text,
         _places(sizes, depths),
         _marked(sizes, around),
@@ -141,7 +141,7 @@ def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
     columns = np.empty((len(FEATURES), len(texts)), np.float32)
     at = 0
     for group in groups:
-        columns[at : at + len(group)] = group
+        columns[at : at + len(group)] = np.asarray(group)
         at += len(group)
     columns[at:] = np.array(_page(tree, address, metas, sizes, tags, text), np.float32)[:, None]
     return columns.T
@@ -210,8 +210,8 @@ def _marked(sizes: Sizes, around: Int64s) -> Float64s:
     return np.concatenate((has, np.where(has > 0, carried[:, None], -1.0)))
 
 
-def _near(sizes: Sizes, marks: Int64s, alike: Int64s) -> list[Float64s]:
-    """The depth of every element, and the marks of those around it; then of each block how far the nearest element is
+def _near(sizes: Sizes, marks: Int64s, alike: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
+    """(the depth of every element, the marks of those around it, columns): of each block how far the nearest element is
     whose own marks speak against text and what it holds, and how far the nearest for it; of the nearest element with
     two equal ones beside it their number, text, links and blocks; how many are equal to the block's own element."""
     held, linked, blocks = sizes.held(sizes.text_sum), sizes.held(sizes.link_sum), sizes.last - sizes.first
@@ -237,7 +237,7 @@ def _near(sizes: Sizes, marks: Int64s, alike: Int64s) -> list[Float64s]:
         inside / np.maximum(equal, 1),
     )
     columns += [np.where(copied, column[at_repeated], 0.0) for column in of_copies]
-    return [depths, around, *columns, equal[sizes.nodes]]
+    return depths, around, [*columns, equal[sizes.nodes]]
 
 
 def _elements(sizes: Sizes) -> list[Float64s]:

@@ -105,7 +105,7 @@ def sum_trees(
 @kernel
 def _first_leaf(first: Int64s, node: int) -> int:
     """The number of the first leaf of a tree from a node on, or of a leaf itself."""
-    return first[node] if node >= 0 else -1 - node  # type: ignore[no-any-return]
+    return first[node] if node >= 0 else -1 - node
 
 
 @kernel
