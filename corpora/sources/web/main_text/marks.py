@@ -15,21 +15,6 @@ import numpy as np
 
 from corpora.kernels.arrays import Int64s
 from corpora.sources.web.main_text import mark_kernels as kernels
-from corpora.sources.web.main_text.mark_kernels import (
-    ANY,
-    CODES,
-    IN_STYLE,
-    IN_WORD,
-    NAME,
-    NO_LETTER,
-    NO_WORD,
-    NUM_CODES,
-    PRIME,
-    PROPERTY,
-    ROLE,
-    WordTable,
-    read_marks,
-)
 from corpora.sources.web.tree import ATTRIBUTE, Tree
 
 # Of words in a class, an id or a data attribute that names a component: the mark, and how they are known.
@@ -117,7 +102,7 @@ MOST = 0.5  # the share of a page's prose above which an element is not apparatu
 ALTERNATIVE = re.compile(r"(?:[^|()]|\([^()]*\))+")
 EDGES = re.compile(r"^(\(\?<!\[a-z\]\)|\\b)?(.*?)(\(\?!\[a-z\]\)|\\b)?(?:\(\?!([a-z|]+)\))?$")
 LETTERS = re.compile(r"\(\?:([a-z|-]+)\)|([a-z_-]\??)")
-NEXT_TO = {"": ANY, r"(?<![a-z])": NO_LETTER, r"(?![a-z])": NO_LETTER, r"\b": NO_WORD}
+NEXT_TO = {"": kernels.ANY, r"(?<![a-z])": kernels.NO_LETTER, r"(?![a-z])": kernels.NO_LETTER, r"\b": kernels.NO_WORD}
 
 
 def marks_of(tree: Tree, tags: Int64s, names: list[str]) -> tuple[Int64s, Int64s]:
@@ -126,9 +111,9 @@ def marks_of(tree: Tree, tags: Int64s, names: list[str]) -> tuple[Int64s, Int64s
     tags: of each element the place of its tag in `names`
     """
     own = np.array([BIT.get(TAGS.get(name, ""), 0) for name in names])[tags]
-    alike, unsure = (tree.parents * PRIME ^ tags) * PRIME, np.zeros(len(tags), np.bool_)
+    alike, unsure = (tree.parents * kernels.PRIME ^ tags) * kernels.PRIME, np.zeros(len(tags), np.bool_)
     data, starts, stops = tree.written
-    read_marks(np.frombuffer(data, np.uint8), starts, stops, word_table(), own, alike, unsure)
+    kernels.read_marks(np.frombuffer(data, np.uint8), starts, stops, word_table(), own, alike, unsure)
     for element in np.flatnonzero(unsure).tolist():
         own[element] = own_marks(tree.tags[element], tree.written.of(element))
     return own, alike
@@ -178,12 +163,12 @@ def word_marks(word: str) -> int:
 
 
 @cache
-def word_table() -> WordTable:
+def word_table() -> kernels.WordTable:
     """What `read_marks` looks for."""
-    after, gives, never = ([[0] * width for _ in range(IN_STYLE + 1)] for width in (NUM_CODES, 9, 1))
+    after, gives, never = ([[0] * width for _ in range(kernels.IN_STYLE + 1)] for width in (kernels.NUM_CODES, 9, 1))
 
     def node_of(node: int, word: str) -> int:
-        for code in CODES[[ord(letter) for letter in word]].tolist():
+        for code in kernels.CODES[[ord(letter) for letter in word]].tolist():
             if not after[node][code]:
                 after[node][code] = len(after)
                 for rows in (after, gives, never):
@@ -193,16 +178,16 @@ def word_table() -> WordTable:
 
     for mark, pattern in WORDS.items():
         for word, place, others in _words_of(pattern):
-            gives[node_of(IN_WORD, word)][place] |= BIT[mark]
+            gives[node_of(kernels.IN_WORD, word)][place] |= BIT[mark]
             for other in others:
-                never[node_of(IN_WORD, word + other)][0] |= BIT[mark]
+                never[node_of(kernels.IN_WORD, word + other)][0] |= BIT[mark]
     for name in ATTRIBUTES:
-        gives[node_of(NAME, name)][:2] = KINDS.get(name, kernels.WORDS), BIT["not shown"]
-    for root, marks in ((ROLE, ROLES), (PROPERTY, PROPERTIES), (IN_STYLE, STYLES)):
+        gives[node_of(kernels.NAME, name)][:2] = KINDS.get(name, kernels.WORDS), BIT["not shown"]
+    for root, marks in ((kernels.ROLE, ROLES), (kernels.PROPERTY, PROPERTIES), (kernels.IN_STYLE, STYLES)):
         for word, mark in marks.items():
             gives[node_of(root, word)][0] = BIT[mark]
     given, not_given = np.array(gives, np.int64), np.array(never, np.int64)[:, 0].copy()
-    return WordTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
+    return kernels.WordTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
 
 
 def _words_of(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
