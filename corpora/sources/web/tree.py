@@ -33,7 +33,7 @@ from corpora.sources.web.markup.elements import (
     PageLimits,
     Refused,
     Tree,
-    Written,
+    WrittenAttributes,
     unescaped,
 )
 from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
@@ -159,7 +159,9 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     names = NAMES + [_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2]]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
-        tags=["", *map(names.__getitem__, numbers[1:].tolist())], written=Written(data, starts, stops), parents=parents
+        tags=["", *map(names.__getitem__, numbers[1:].tolist())],
+        written=WrittenAttributes(data, starts, stops),
+        parents=parents,
     )
     before = _add_blocks(tree, data, table)
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)

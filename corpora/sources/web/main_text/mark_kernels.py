@@ -32,7 +32,7 @@ _LESS, _EQUALS, _GREATER, _SLASH, _QUOTE, _APOSTROPHE = (ord(each) for each in "
 PRIME = 0x100000001B3
 
 
-class WordTable(NamedTuple):
+class MarkTable(NamedTuple):
     """Words to look for, letter by letter: a node for each of their beginnings.
 
     after: of each node, the one that follows it by the code of the next letter; 0 where none does
@@ -50,7 +50,7 @@ class WordTable(NamedTuple):
 
 @kernel
 def read_marks(
-    data: Bytes, starts: Int64s, stops: Int64s, table: WordTable, marks: Int64s, keys: Int64s, unsure: Bools
+    data: Bytes, starts: Int64s, stops: Int64s, table: MarkTable, marks: Int64s, keys: Int64s, unsure: Bools
 ) -> None:
     """Add to `marks` those that attributes give, and make the digest of the first class a part of `keys`."""
     gives, codes = table.gives, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
@@ -126,7 +126,7 @@ def _value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 
 @kernel
-def _exact(data: Bytes, start: int, stop: int, table: WordTable, node: int) -> int:
+def _exact(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
     """The node that a whole word comes to, 0 for one that is not in the table; -1 where it is not ASCII."""
     for at in range(start, stop):
         if data[at] >= 0x80:
@@ -150,7 +150,7 @@ def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
 
 @kernel
 def _add_marks(
-    data: Bytes, start: int, stop: int, codes: Bytes, table: WordTable, root: int, marks: Int64s, element: int
+    data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
     """Add the marks that are in a word; returns whether it is not sure of them: of any in a style."""
     size, was_small, result = 0, False, 0

@@ -163,7 +163,7 @@ def word_marks(word: str) -> int:
 
 
 @cache
-def word_table() -> kernels.WordTable:
+def word_table() -> kernels.MarkTable:
     """What `read_marks` looks for."""
     after, gives, never = ([[0] * width for _ in range(kernels.IN_STYLE + 1)] for width in (kernels.NUM_CODES, 9, 1))
 
@@ -187,7 +187,7 @@ def word_table() -> kernels.WordTable:
         for word, mark in marks.items():
             gives[node_of(root, word)][0] = BIT[mark]
     given, not_given = np.array(gives, np.int64), np.array(never, np.int64)[:, 0].copy()
-    return kernels.WordTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
+    return kernels.MarkTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
 
 
 def _words_of(pattern: str) -> Iterator[tuple[str, int, list[str]]]:

@@ -99,7 +99,7 @@ class Block(NamedTuple):
     links: int
 
 
-class Written(NamedTuple):
+class WrittenAttributes(NamedTuple):
     """The attributes of elements as they are written: stretches of UTF-8, by their first places and those after the
     last."""
 
@@ -130,7 +130,7 @@ class Tree:
     """
 
     tags: list[str] = field(default_factory=lambda: [""])
-    written: Written = field(default_factory=lambda: Written(b"", _zeros(1)(), _zeros(1)()))
+    written: WrittenAttributes = field(default_factory=lambda: WrittenAttributes(b"", _zeros(1)(), _zeros(1)()))
     parents: Int64s = field(default_factory=lambda: np.full(1, -1))
     spans: Int64s = field(default_factory=_zeros(1, 2))
     blocks: list[Block] = field(default_factory=list)

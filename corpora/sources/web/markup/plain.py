@@ -21,7 +21,7 @@ from corpora.sources.web.markup.elements import (
     PageLimits,
     Refused,
     Tree,
-    Written,
+    WrittenAttributes,
     unescaped,
 )
 from corpora.sources.web.markup.kernels import MOST_FAULTS
@@ -231,7 +231,7 @@ class _Builder:
         self._pop_to(0)
         self.spans[0] = (0, len(self.tree.blocks))
         stops = np.cumsum([len(written) for written in self.attributes])
-        self.tree.written = Written(b"".join(self.attributes), np.append(0, stops[:-1]), stops)
+        self.tree.written = WrittenAttributes(b"".join(self.attributes), np.append(0, stops[:-1]), stops)
         self.tree.parents, self.tree.spans = np.array(self.parents), np.array(self.spans)
         return self.tree
 

@@ -11,7 +11,7 @@ from corpora.sources.web.main_text.features import FEATURES, describe, look_at
 from corpora.sources.web.main_text.mark_kernels import carry_down
 from corpora.sources.web.main_text.marks import BIT, MARKS, carried_plain, first_class, marks_of, own_marks
 from corpora.sources.web.main_text.text_kernels import look_plain
-from corpora.sources.web.markup.elements import Written
+from corpora.sources.web.markup.elements import WrittenAttributes
 from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 
 NAMES = ("Ayr", "Troon", "Girvan", "Oban", "Wick", "Mallaig", "Stornoway")
@@ -106,7 +106,7 @@ def test_kernels_read_marks_as_their_twins(elements: list[tuple[str, str]]) -> N
     tags = np.array([names.index(tag) for tag, _ in elements], np.int64)
     pieces = [written.encode() for _, written in elements]
     stops = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    written = Written(b"".join(pieces), stops - [len(piece) for piece in pieces], stops)
+    written = WrittenAttributes(b"".join(pieces), stops - [len(piece) for piece in pieces], stops)
     tree = Tree(tags=[tag for tag, _ in elements], written=written, parents=np.zeros(len(elements), np.int64))
     marks, alike = marks_of(tree, tags, names)
     assert marks.tolist() == [own_marks(*element) for element in elements]
