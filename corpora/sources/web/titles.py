@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from corpora.kernels.arrays import Float32s
+from corpora.kernels.arrays import Float32s, Int64s
 from corpora.sources.web.main_text.forest import read_forest, sum_trees
 from corpora.sources.web.tree import Tree
 
@@ -65,16 +65,19 @@ NO_CUT = Cut()
 def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     """A page's title; None where it says none."""
     given = what_is_given(tree, metas, address)
+    if not given.shared and not given.headings:  # nothing says which piece of it is the name
+        return without_site(given.title, given.names, []) or None
     found = candidates(given)
     if len(found) < 2:
         return next(iter(found), None)
-    odds = sum_trees(describe_titles(given, found), *read_forest("titles", FILE)[:-1])
+    columns = np.ascontiguousarray(describe_titles(given, found).T)
+    odds = sum_trees(columns, *read_forest("titles", FILE)[:-1])
     return list(found)[int(np.argmax(odds))]
 
 
 def what_is_given(tree: Tree, metas: dict[str, str], address: str) -> Given:
     """What a page gives that may name it."""
-    texts = (_text(tree, span) for tag, span in zip(tree.tags, tree.spans, strict=True) if tag == "h1")
+    texts = (_text(tree, tree.spans[at]) for at, tag in enumerate(tree.tags) if tag == "h1")
     host, path = _host_and_path(address or metas.get("og:url", ""))
     named = (metas.get("og:site_name") or metas.get("application-name", ""), _longest_label(host))
     return Given(
@@ -176,7 +179,7 @@ def _is_last(pieces: list[str], before: str, headings: list[str]) -> bool:
     return "|" in pieces[-2] and len(pieces[-1].split()) <= BAR_WORDS and len(before) >= len(pieces[-1])
 
 
-def _text(tree: Tree, span: tuple[int, int]) -> str:
+def _text(tree: Tree, span: Int64s) -> str:
     return " ".join(" ".join(block.text for block in tree.blocks[slice(*span)]).split()).rstrip(ANCHORS)
 
 
