@@ -39,8 +39,8 @@ def test_the_kernel_equals_its_definition(documents: list[list[int]], length: in
 
 letters = st.lists(
     st.tuples(st.sampled_from([1, 1, 1, 2]), st.lists(st.tuples(st.integers(3, 5), st.integers(1, 4)), max_size=3)),
-    min_size=30,
-    max_size=60,
+    min_size=60,
+    max_size=90,
 )
 
 
