@@ -84,7 +84,8 @@ def _left_out(run: RunView) -> Iterator[Remark]:
 def _notices(run: RunView) -> Iterator[Remark]:
     for manifest in run.manifests:
         if notice := manifest.facts.get("notice"):
-            yield _look("vocabularies", f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
+            part = "training" if manifest.kind == "models" else "vocabularies"
+            yield _look(part, f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
 
 
 def _examples(run: RunView) -> Iterator[Remark]:

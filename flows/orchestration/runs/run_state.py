@@ -137,7 +137,8 @@ class RunState:
     def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
         """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(line(record, manifest))
-        if notice := manifest.facts.get("notice"):
+        notice = manifest.facts.get("notice")
+        if notice and (manifest.kind != "models" or record.state == "reused"):  # else it was given before the training
             self.warn(f"{manifest.stage_folder}: {notice}")
         for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
             self.warn(unread)

@@ -20,7 +20,8 @@ from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
 from trainer.jobs.job import TrainingJob, readings
-from trainer.jobs.phases import seen_in, settle, train_examples
+from trainer.jobs.phases import seen_in, settle
+from trainer.jobs.repeats import repeat_warning, train_examples
 from trainer.settings.phases import BatchRamp, PhaseSettings, Quota
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
