@@ -24,6 +24,14 @@ from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 
 HELPS_MASKED, HELPS_NEXT, MOST_EPOCHS = 64, 4, 1_000
+_OF_MASKED = (
+    "Where tokens are masked, 64 passes were nearly as good as new text, 256 and more were worse (Raffel et al. 2020, "
+    "table 9)."
+)
+_OF_NEXT = (
+    "Where the next token is predicted, 4 passes are as good as new text, and more are worth less and less "
+    "(Muennighoff et al. 2023)."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +80,13 @@ def reads_of(job: TrainingJob) -> Iterator[SetRead]:
 
 
 def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError where a set is read more often than `max_epochs` allows, or where nothing says so, far too often."""
+    """Raise InputError where a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
     for read in reads:
         most = _most(training.phase[read.phase - 1], training)
         if (read.epochs > most) if most is not None else (read.passes > MOST_EPOCHS):
-            why = f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MOST_EPOCHS:,} is the most"
+            why = (
+                f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MOST_EPOCHS:,} is the most"
+            )
             raise InputError(
                 f"At the end of phase {read.phase} the shards {read.name!r} would have been read "
                 f"{read.epochs:,.2f} times ({read.slots:,} slots of {read.examples:,} examples), and {why}: read less "
@@ -93,7 +103,7 @@ def repeat_warning(reads: Iterable[SetRead], objective: str) -> str:
 
     objective: its kind
     """
-    helps, known = _KNOWN["next" if objective == "next" else "masked"]
+    helps, known = (HELPS_NEXT, _OF_NEXT) if objective == "next" else (HELPS_MASKED, _OF_MASKED)
     last = {read.name: read for read in reads if read.passes > helps}  # at the end of all phases that read it
     if not last:
         return ""
@@ -103,17 +113,3 @@ def repeat_warning(reads: Iterable[SetRead], objective: str) -> str:
         f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {known} Add text, or train for "
         "fewer steps."
     )
-
-
-_KNOWN = {
-    "masked": (
-        HELPS_MASKED,
-        "Where tokens are masked, 64 passes were nearly as good as new text, 256 and more were worse (Raffel et al. "
-        "2020, table 9).",
-    ),
-    "next": (
-        HELPS_NEXT,
-        "Where the next token is predicted, 4 passes are as good as new text, and more are worth less and less "
-        "(Muennighoff et al. 2023).",
-    ),
-}

@@ -133,10 +133,12 @@ def warnings_of(shards: Manifest) -> list[str]:
         return []
     what = " and ".join(name.replace("_", " ") for name, number in lost.items() if number)
     kind = str(shards.settings.get("compat") or shards.facts.get("input"))
+    remedy = _LOSSES.get(kind, "Longer examples (shards.length) may hold more.")
     return [
-        f"shards/{shards.name}: {left / whole:.0%} of the tokens ({left:,} of {whole:,}) are in no example, but {what}. "
-        f'{_LOSSES.get(kind, "Longer examples (shards.length) may hold more.")} input = "full-sentences" leaves nothing '
-        "over."
+        (
+            f"shards/{shards.name}: {left / whole:.0%} of the tokens ({left:,} of {whole:,}) are in no example: they "
+            f'are {what}. {remedy} input = "full-sentences" leaves nothing over.'
+        )
     ]
 
 
@@ -144,10 +146,10 @@ _LOSSES = {
     "segment-pair": "A chunk that no text of another document is like has no pair: add documents.",
     "sentence-order": "Sentences alone in their document lose five tokens at both ends where they are cut, and those "
     "with which documents begin or end alike (`alike_tokens`) would tell the order.",
-    "sentence-pair": "Of an odd number of sentences one is alone, and a pair needs one like it in another document: add "
-    "documents.",
+    "sentence-pair": "Of an odd number of sentences one is alone, and a pair needs one like it in another document: "
+    "add documents.",
     "single": "Sequences under shards.min_tokens are left over.",
-    "google-bert": 'The authors\' script truncates what is longer than an example: raise shards.length, or leave compat '
+    "google-bert": "The authors' script truncates what is longer than an example: raise shards.length, or leave compat "
     "out, which truncates nothing.",
 }
 _REASONS = {

@@ -105,9 +105,7 @@ def _two_fit(bounds: Int64s, first: int, limit: int) -> bool:
 
 
 @kernel
-def _piece(
-    words: Bytes, bounds: Int64s, at: int, first: int, limit: int, key: np.uint64
-) -> tuple[int, int, int, int]:
+def _piece(words: Bytes, bounds: Int64s, at: int, first: int, limit: int, key: np.uint64) -> tuple[int, int, int, int]:
     """The next piece of sentences that are cut at words: its begin, middle and end, and where the text goes on.
 
     The sentences are those up to the next two that fit an example together; `MARGIN` tokens of both ends are no part of
