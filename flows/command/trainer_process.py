@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from corpora.errors import InputError
-from flows.run.inputs.start_model import copy_model, model_files
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, is_short, newest
 from flows.signals import scratch_folder
+from trainer.jobs.start import copy_model, model_files
 from trainer.launching.commands import LOG_LINES, command, environment, events, processes_of
 from trainer.launching.launch import TrainingFailed
 from trainer.settings.training import TrainingSettings

@@ -45,6 +45,7 @@ from flows.recipes.tables import (
     toml_lines,
     with_paths,
 )
+from flows.recipes.task_table import TaskEntry, read_task_table
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
@@ -63,7 +64,7 @@ TABLES = (
     "bounds",
     "notify",
 )
-NAMED = ("vocabulary", "shards")  # one table, or several with names
+NAMED = ("vocabulary", "shards", "task")  # one table, or several with names
 KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
@@ -127,6 +128,7 @@ class Recipe:
     vocabularies: tuple[VocabularyEntry, ...]
     shards: tuple[ShardsEntry, ...]
     model: ModelEntry | None = None
+    tasks: tuple[TaskEntry, ...] = ()
     privacy: Privacy = field(default_factory=Privacy)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     workers: Limits = field(default_factory=Limits)
@@ -208,7 +210,10 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         _shards(called, section, where, seed, vocabularies, sources)
         for called, section, where in named_tables(table, "shards")
     )
-    for called in {*(entry.name for entry in vocabularies), *(entry.name for entry in shards)} - {""}:
+    model = _model(table, sections, seed, shards, path)
+    tasks = _tasks(table, path, sources, model)
+    names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
+    for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
     return Recipe(
         name=name,
@@ -219,7 +224,8 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
         vocabularies=vocabularies,
         shards=shards,
-        model=_model(table, sections, seed, shards, path),
+        model=model,
+        tasks=tasks,
         privacy=bind(Privacy, sections["privacy"], "privacy"),
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
@@ -302,6 +308,19 @@ def _model(
                 phase.check_mask_rate(where, each.name, masking.kind, masking.schedule is not None)
                 phase.check_steps(where, each.name, masking.schedule.batch if masking.schedule else None)
     return entry
+
+
+def _tasks(
+    table: Mapping[str, Any], path: Path, sources: Sequence[SourceEntry], model: ModelEntry | None
+) -> tuple[TaskEntry, ...]:
+    if "task" not in table:
+        return ()
+    if model is None:
+        raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
+    names = tuple(entry.source.name for entry in sources)
+    return tuple(
+        read_task_table(called, section, where, path, names) for called, section, where in named_tables(table, "task")
+    )
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:

@@ -14,6 +14,7 @@
         tokens       every document tokenised          one artifact a vocabulary
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
+        tasks        the model fine-tuned and judged      one artifact a [[task]]
 
 How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
@@ -21,7 +22,7 @@ in a test it may build them in the same process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,7 @@ from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
-from flows.run.inputs.start_model import begun, fitting, taught
+from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
 from shards.build import plan_shards
@@ -52,6 +53,7 @@ from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
+from trainer.tasks.build import plan_tasks
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
@@ -67,6 +69,7 @@ STAGES = (
     "tokens",
     "shards",
     "models",
+    "tasks",
 )
 
 
@@ -74,7 +77,7 @@ def stages_after(kind: str) -> tuple[str, ...]:
     """The stages that come after those of a kind.
 
     >>> stages_after("tokens")
-    ('shards', 'models')
+    ('shards', 'models', 'tasks')
     """
     return STAGES[STAGES.index(kind) + 1 :]
 
@@ -90,13 +93,14 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run: the newest corpus, vocabularies and shard sets by their names in the recipe, a model."""
+    """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names."""
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
     vocabularies: Mapping[str, Manifest]
     shard_sets: Mapping[str, Manifest]
     model: Manifest | None = None
+    tasks: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def vocabulary(self) -> Manifest:
@@ -112,7 +116,8 @@ class Outcome:
     def manifests(self) -> tuple[Manifest, ...]:
         """All of them, in the order in which they depend on each other."""
         trained = (self.model,) if self.model is not None else ()
-        return (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
+        made = (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
+        return (*made, *self.tasks.values())
 
 
 def run_recipe(
@@ -135,7 +140,12 @@ def run_recipe(
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     return Outcome(
-        documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
+        documents=tuple(documents),
+        corpus=corpus,
+        vocabularies=vocabularies,
+        shard_sets=shard_sets,
+        model=model,
+        tasks=learn_tasks(place, recipe, model, perform) if model is not None else {},
     )
 
 
@@ -291,6 +301,17 @@ def train_model(
         ]
     )
     return model
+
+
+def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
+    """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
+    learnt = {}
+    for entry in recipe.tasks:
+        baseline = find_baseline(recipe, entry)
+        [learnt[entry.name]] = perform(
+            [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline)]
+        )
+    return learnt
 
 
 def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:

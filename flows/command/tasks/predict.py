@@ -6,8 +6,8 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
-from flows.command.tasks.finetune import ledger_line
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
+from flows.run.task_lines import ledger_line
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
 from trainer.tasks.portable.folder import TABLE
