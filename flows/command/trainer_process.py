@@ -23,7 +23,7 @@ from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, is_short, newest
 from flows.signals import scratch_folder
 from trainer.jobs.start import copy_model, model_files
-from trainer.launching.commands import LOG_LINES, command, environment, events, processes_of
+from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
 from trainer.launching.launch import TrainingFailed
 from trainer.settings.training import TrainingSettings
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 CONFIG = "config.json"
-PREFIX = "trainer: "  # before the paragraph that the trainer ends with
-MENDABLE = 2  # its exit code then
 
 Event = Mapping[str, Any]
 
@@ -121,7 +119,5 @@ def job_file(job: "DataclassInstance") -> Iterator[str]:
 def _ended(code: int, log: IO[bytes]) -> Exception:
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
-    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
-        return InputError(lines[-1].removeprefix(PREFIX))
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return TrainingFailed("\n".join([f"The trainer {how}; the end of its output:", *lines[-LOG_LINES:]]))
+    report = [f"The trainer {how_ended(code)}; the end of its output:", *lines[-LOG_LINES:]]
+    return mendable(code, lines) or TrainingFailed("\n".join(report))

@@ -13,6 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice
 from flows.recipes.tables import resolved_path
+from trainer.tasks.answers_build import check_answers
 from trainer.tasks.formats.published import PUBLISHED, published_set
 from trainer.tasks.registry import field_names, task_and_settings
 from trainer.tasks.suites.suite import READ, Suite, check_seeds, read_suite, shipped_suites, suite_task
@@ -128,7 +129,8 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
                          "a suite.")  # fmt: skip
     is_set = own.task in PUBLISHED
     kind = published_set(own.task).kind if is_set else own.task
-    task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    task, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    check_answers(own.answers, task, where)
     needed = ("data",) if is_set else ("train", "evaluate")
     missing = [key for key in needed if not getattr(own, key)]
     if missing:

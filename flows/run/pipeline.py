@@ -15,6 +15,7 @@
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
         tasks        the model fine-tuned and judged      one artifact a [[task]]
+        answers      new documents, by the tasks' models   one artifact a [[task]] that asks for them
 
 How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
@@ -45,6 +46,7 @@ from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
+from flows.run.record.releases import answered_until
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
@@ -53,6 +55,7 @@ from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
+from trainer.tasks.answers_build import plan_answers
 from trainer.tasks.build import plan_tasks
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
@@ -70,6 +73,7 @@ STAGES = (
     "shards",
     "models",
     "tasks",
+    "answers",
 )
 
 
@@ -77,7 +81,7 @@ def stages_after(kind: str) -> tuple[str, ...]:
     """The stages that come after those of a kind.
 
     >>> stages_after("tokens")
-    ('shards', 'models', 'tasks')
+    ('shards', 'models', 'tasks', 'answers')
     """
     return STAGES[STAGES.index(kind) + 1 :]
 
@@ -101,6 +105,7 @@ class Outcome:
     shard_sets: Mapping[str, Manifest]
     model: Manifest | None = None
     tasks: Mapping[str, Manifest] = field(default_factory=dict)
+    answers: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def vocabulary(self) -> Manifest:
@@ -117,7 +122,7 @@ class Outcome:
         """All of them, in the order in which they depend on each other."""
         trained = (self.model,) if self.model is not None else ()
         made = (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
-        return (*made, *self.tasks.values())
+        return (*made, *self.tasks.values(), *self.answers.values())
 
 
 def run_recipe(
@@ -139,13 +144,15 @@ def run_recipe(
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
+    tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
         documents=tuple(documents),
         corpus=corpus,
         vocabularies=vocabularies,
         shard_sets=shard_sets,
         model=model,
-        tasks=learn_tasks(place, recipe, model, perform) if model is not None else {},
+        tasks=tasks,
+        answers=answer_documents(place, recipe, corpus, tasks, perform),
     )
 
 
@@ -312,6 +319,20 @@ def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform)
             [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline)]
         )
     return learnt
+
+
+def answer_documents(
+    place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
+) -> dict[str, Manifest]:
+    """Let the fine-tuned models answer the documents that no released model of the recipe has answered."""
+    answers = {}
+    for entry in recipe.tasks:
+        asked = entry.settings
+        if asked.answers:
+            since = answered_until(place, recipe.name, tasks[entry.name].name, asked.answers, corpus)
+            stage = plan_answers(place, tasks[entry.name], corpus, since, asked.answers, asked.sources)
+            [answers[entry.name]] = perform([stage])
+    return answers
 
 
 def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:

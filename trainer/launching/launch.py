@@ -12,7 +12,7 @@ leave; the agent waits for that as long as it takes, where torchrun by itself ki
 """
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,7 +24,18 @@ from corpora.store.places.place import Place
 from shards.reading.files.shard_set import files_of, first_damage
 from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
-from trainer.launching.commands import ALONE, Nodes, command, environment, events, failure, how_ended, processes_of
+from trainer.launching.commands import (
+    ALONE,
+    Nodes,
+    command,
+    environment,
+    events,
+    failure,
+    how_ended,
+    lines_after,
+    mendable,
+    processes_of,
+)
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.stopping import Stop
 from trainer.metrics import Event
@@ -113,11 +124,11 @@ def run_trainer(
     on_event: Callable[[Event], None],
     stop: Stop,
     nodes: Nodes = ALONE,
-    does: str = "train",
+    does: Sequence[str] = ("train",),
 ) -> int:
     """Run a command of the trainer on a job's file in processes of its own until they end; return the exit code.
 
-    log_path: where all is appended that is no event; does: the command
+    log_path: where all is appended that is no event; does: the command, and its arguments after the file
     Raises InputError with the trainer's own message where the user can fix the problem.
     """
     processes = processes_of(training)
@@ -126,7 +137,7 @@ def run_trainer(
         opened = log_path.open("ab", buffering=0)
     with opened as log:
         process = subprocess.Popen(
-            command(path, processes, nodes, does),
+            [*command(path, processes, nodes, does[0]), *does[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -148,6 +159,11 @@ def run_trainer(
     if failures:
         raise failures[0]
     return code
+
+
+def ended(log_path: Path, begin: int, code: int) -> Exception:
+    """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
+    return mendable(code, lines_after(log_path, begin)) or TrainingFailed(failure(log_path, begin, code))
 
 
 def _input_error(event: Event) -> InputError:

@@ -33,8 +33,7 @@ from trainer.build import work_folder
 from trainer.complete_folders import names_in
 from trainer.jobs.job import CACHE, JOB, JobInput
 from trainer.jobs.start import CONFIG, Start, copy_model, model_files
-from trainer.launching.commands import failure
-from trainer.launching.launch import LOG, TrainingFailed, run_trainer
+from trainer.launching.launch import LOG, ended, run_trainer
 from trainer.launching.stopping import Stop
 from trainer.metrics import METRICS_FILE, Event
 from trainer.tasks.data import named_file
@@ -192,8 +191,8 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
             path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
             log.touch()
         begin, training = log.stat().st_size, job.task.settings.training(1)
-        if code := run_trainer(path, log, training, on_event, stop or Stop(), does="evaluate"):
-            raise TrainingFailed(failure(log, begin, code))
+        if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
+            raise ended(log, begin, code)
 
 
 def _is_done(run: SuiteRun) -> bool:

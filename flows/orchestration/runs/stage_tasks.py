@@ -46,6 +46,7 @@ from flows.orchestration.runs.tasks import (
     Doing,
     FlowTasks,
     LoneTasks,
+    answer_range,
     build_range,
     finish_stage,
     learn_range,
@@ -69,7 +70,7 @@ from flows.signals import answer_signals, give_way, last_word
 Fault = TypeVar("Fault", bound=Exception)
 
 IN_FLOW = FlowTasks()
-WORK = {"models": train_range, "tasks": learn_range}  # what is not done by the workers
+WORK = {"models": train_range, "tasks": learn_range, "answers": answer_range}  # what the workers do not do
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 LOOK_SECONDS = 0.2  # between two looks at the tasks of a run on the server
 SETTLED_LOOKS = 3  # without an unfinished task, after which none is still on its way

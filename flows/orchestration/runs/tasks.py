@@ -87,6 +87,11 @@ def learn_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrust
     return state_of(learn_and_keep, parts_built)
 
 
+def answer_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+    """Answer documents with a fine-tuned model, which is a process of its own for each part."""
+    return state_of(lambda: len(build_parts(run.place, stage, plans, distrusted)), parts_built)
+
+
 def finish_stage(run: RunState, stage: Stage, survey: Survey) -> State[Manifest]:
     """Make the artifact appear, unless the store holds it whole, and leave its ledger where people look."""
 

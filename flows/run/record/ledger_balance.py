@@ -141,6 +141,8 @@ def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
             which, _, unit = account.unit.partition(" ")
             title = _titled(f"Read labelled {unit} for {which}", name)
             yield replace(_step(title, account), unit=unit)
+    for name, answers in newest_of_each(manifests, "answers").items():
+        yield _step(_titled("Answer new documents", name), answers.ledger.account("documents"))
 
 
 def _titled(what: str, name: str) -> str:
