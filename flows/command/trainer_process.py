@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from corpora.errors import InputError
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, is_short, newest
+from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
 from trainer.jobs.start import copy_model, model_files
 from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
@@ -39,8 +39,11 @@ Event = Mapping[str, Any]
 
 
 @contextmanager
-def model_folder(address: str) -> Iterator[Path]:
-    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError."""
+def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
+    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError.
+
+    kinds: of artifacts, the first that the address has is taken
+    """
     if (Path(address) / CONFIG).is_file():
         yield Path(address)
         return
@@ -50,7 +53,7 @@ def model_folder(address: str) -> Iterator[Path]:
             f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
             "store, or a release (STORE@NAME)."
         )
-    artifact = newest(find_artifacts(address, "models"))
+    artifact = _artifact(address, kinds)
     files = model_files(artifact.manifest)
     if CONFIG not in files:
         raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
@@ -61,6 +64,17 @@ def model_folder(address: str) -> Iterator[Path]:
     with scratch_folder() as scratch:
         copy_model(artifact.place, artifact.manifest, files, scratch / "model")
         yield scratch / "model"
+
+
+def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
+    """Return the newest artifact of the first kind that an address has. Raises InputError where several are meant."""
+    artifacts = find_artifacts(address)
+    kind = next((kind for kind in kinds if any(each.manifest.kind == kind for each in artifacts)), kinds[0])
+    chosen = [each for each in artifacts if each.manifest.kind == kind] or find_artifacts(address, kind)
+    names = sorted({each.manifest.stage_folder for each in chosen})
+    if kind == "tasks" and len(names) > 1:
+        raise InputError(f"{address} has models for several tasks: give the folder of one, {' or '.join(names)}.")
+    return newest(chosen)
 
 
 # The process.

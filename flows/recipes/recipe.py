@@ -28,6 +28,7 @@ from flows.recipes.settings.bounds import Bound, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy, printable
+from flows.recipes.settings.release import ReleaseSettings
 from flows.recipes.settings.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -62,6 +63,7 @@ TABLES = (
     "model",
     "training",
     "bounds",
+    "release",
     "notify",
 )
 NAMED = ("vocabulary", "shards", "task")  # one table, or several with names
@@ -134,6 +136,7 @@ class Recipe:
     workers: Limits = field(default_factory=Limits)
     engine: str = LOCAL
     bounds: tuple[Bound, ...] = ()
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     seed: int = 42
     text: str = ""
@@ -231,6 +234,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
         bounds=read_bounds(sections["bounds"]),
+        release=bind(ReleaseSettings, sections["release"], "release"),
         notify=bind(NotifySettings, sections["notify"], "notify"),
         text=text,
         path=path,

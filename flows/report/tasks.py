@@ -5,18 +5,16 @@ Promise: every number is drawn from what the artifact keeps of the answers of ea
 Cost: as `flows.run.record.task_scores`.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import read_manifest
 from flows.report.run import RunView
 from flows.run.record.releases import release_before
-from flows.run.record.task_scores import comparison_with, comparison_with_baseline
-from trainer.tasks.build import found_in, suite_in
+from flows.run.record.task_scores import comparison_with, comparison_with_baseline, result_in, summaries
+from trainer.tasks.build import suite_in
 from trainer.tasks.suites import comparing, table
 from trainer.tasks.suites.comparing import SuiteComparison
-from trainer.tasks.suites.table import SuiteResult, SuiteRow, hundredfold
 
 View = dict[str, Any]
 
@@ -27,7 +25,7 @@ def task_views(run: RunView) -> list[View]:
     views = []
     for name, tasks in run.of_each("tasks").items():
         suite = suite_in(tasks)
-        result = table.result_of(suite, name or suite.name, found_in(run.place, tasks), {})
+        result = result_in(run.place, tasks, name)
         comparisons = [comparison_with_baseline(run.place, tasks)]
         if release is not None:
             released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
@@ -63,21 +61,3 @@ def _comparison_view(comparison: SuiteComparison) -> View:
         "rows": [comparing.compared_cells(each) for each in comparison.tasks],
         "verdict": [*comparing.verdict_lines(comparison)],
     }
-
-
-def summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a sentence for each task, by the first metric of the split that counts."""
-    first: dict[str, SuiteRow] = {}
-    for row in result.rows:
-        if row.averaged:
-            first.setdefault(row.task, row)
-    for task, row in first.items():
-        interval = f" ({hundredfold(row.interval[0])} to {hundredfold(row.interval[1])})" if row.interval else ""
-        usual = "" if row.majority is None else f"; the most frequent class has {hundredfold(row.majority)}"
-        yield f"{task}: {row.metric} {hundredfold(row.median)}{interval}{usual}.{_nothing_learnt(row)}"
-
-
-def _nothing_learnt(row: SuiteRow) -> str:
-    if row.majority is None or max(row.scores) > row.majority:
-        return ""
-    return " It learnt nothing: no seed is above one answer to everything."

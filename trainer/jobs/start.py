@@ -95,7 +95,7 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
     new.mkdir(parents=True)
     for name, file in files.items():
         path = f"{manifest.stage_folder}/{file.path}"
-        (new / name).parent.mkdir(exist_ok=True)
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
         with place.open(path) as source, (new / name).open("wb") as sink:
             shutil.copyfileobj(source, sink)
         if sha256_of(new / name) != file.sha256:

@@ -72,9 +72,10 @@ def check_answers(does: str, task: Mapping[str, Json], where: str) -> None:
     """Raise InputError where a task cannot answer documents: it reads more than one text. task: its table"""
     needed, _ = roles_of(read_task(task, where), labelled=False)
     if does == PREDICT and needed != ["text"]:
+        reads = f"the task {task['kind']!r} reads {' and '.join(needed)}"
         raise InputError(
-            f'{where}.answers = "predict": the task {task["kind"]!r} reads {" and ".join(needed)}, and a document is one '
-            'text. Leave it out, or let it make vectors: answers = "embed".'
+            f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
+            'answers = "embed".'
         )
 
 

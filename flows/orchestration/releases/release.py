@@ -10,6 +10,7 @@ users of a name see the change from one release to the next. Nothing damaged can
 Cost: every byte that is released is read once.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -130,6 +131,23 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
         crossed=crossings_of_run(place, recipe.bounds, record, figures, before),
         against=against,
     )
+
+
+def release_by_itself(recipe: Recipe, record: RunRecord, tell: Callable[[str], None]) -> None:
+    """Release a run under the name in its recipe, if it names one, its bounds hold, and that is not released already.
+
+    Raises InputError.
+    """
+    name = recipe.release.name
+    if not name:
+        return
+    promotion = promotion_of(recipe, record, name)
+    for crossing in promotion.crossed:
+        tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
+    is_new = name not in names_of_releases(promotion.place)
+    if promotion.crossed or not (is_new or current_release(promotion.place, name).artifacts != promotion.artifacts):
+        return
+    tell(f"Released as {name}, number {promotion.release('its bounds hold').number}.")
 
 
 def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:

@@ -15,7 +15,7 @@ from flows.run.record.ledger_balance import newest_of_each
 from trainer.tasks.build import BASELINE, found_in, suite_in
 from trainer.tasks.suites.comparing import SuiteComparison, compared
 from trainer.tasks.suites.suite import Suite
-from trainer.tasks.suites.table import Found
+from trainer.tasks.suites.table import Found, SuiteResult, SuiteRow, hundredfold, result_of
 
 SCORE, GAIN = "by the median seed", "over the most frequent class"
 
@@ -48,6 +48,30 @@ def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskS
                 if others:
                     base = _median(suite, others, task.name, split.name, metric)
                     yield TaskScore(f"{of}: gain in {metric}{split_in} over the baseline", score - base, BASELINE)
+
+
+def result_in(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
+    """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
+    suite = suite_in(tasks)
+    return result_of(suite, called or suite.name, found_in(place, tasks), {})
+
+
+def summaries(result: SuiteResult) -> Iterator[str]:
+    """Yield a sentence for each task, by the first metric of the split that counts."""
+    first: dict[str, SuiteRow] = {}
+    for row in result.rows:
+        if row.averaged:
+            first.setdefault(row.task, row)
+    for task, row in first.items():
+        interval = f" ({hundredfold(row.interval[0])} to {hundredfold(row.interval[1])})" if row.interval else ""
+        usual = "" if row.majority is None else f"; the most frequent class has {hundredfold(row.majority)}"
+        yield f"{task}: {row.metric} {hundredfold(row.median)}{interval}{usual}.{_nothing_learnt(row)}"
+
+
+def _nothing_learnt(row: SuiteRow) -> str:
+    if row.majority is None or max(row.scores) > row.majority:
+        return ""
+    return " It learnt nothing: no seed is above one answer to everything."
 
 
 def label(suite: Suite, called: str, task: str) -> str:
