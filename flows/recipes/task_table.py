@@ -13,9 +13,9 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice
 from flows.recipes.tables import resolved_path
-from trainer.tasks.answers_build import check_answers
+from trainer.tasks.data import roles_of
 from trainer.tasks.formats.published import PUBLISHED, published_set
-from trainer.tasks.registry import field_names, task_and_settings
+from trainer.tasks.registry import field_names, read_task, task_and_settings
 from trainer.tasks.suites.suite import READ, Suite, check_seeds, read_suite, shipped_suites, suite_task
 
 ANSWERS = ("", "predict", "embed")
@@ -130,8 +130,22 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
     is_set = own.task in PUBLISHED
     kind = published_set(own.task).kind if is_set else own.task
     task, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
-    check_answers(own.answers, task, where)
+    _check_answers(own.answers, task, where)
+    if is_set and (strange := [key for key in ("train", "evaluate", "columns", "format") if getattr(own, key)]):
+        raise InputError(f"{where}.{strange[0]} is given, but {own.task} is read as it is published: leave it out, or "
+                         f"name the kind of task, {kind!r}, in place of the set.")  # fmt: skip
     needed = ("data",) if is_set else ("train", "evaluate")
     missing = [key for key in needed if not getattr(own, key)]
     if missing:
         raise InputError(f"{where}.{missing[0]} is missing: {own.task!r} needs {' and '.join(needed)}.")
+
+
+def _check_answers(does: str, task: Mapping[str, Any], where: str) -> None:
+    """Raise InputError where a task cannot answer documents: it reads more than one text. task: its table"""
+    needed, _ = roles_of(read_task(task, where), labelled=False)
+    if does == "predict" and needed != ["text"]:
+        reads = f"the task {task['kind']!r} reads {' and '.join(needed)}"
+        raise InputError(
+            f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
+            'answers = "embed".'
+        )

@@ -42,6 +42,7 @@ from corpora.tombstones import read_tombstones
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.answers_build import plan_answers
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
@@ -55,7 +56,6 @@ from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
-from trainer.tasks.answers_build import plan_answers
 from trainer.tasks.build import plan_tasks
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]

@@ -17,7 +17,7 @@ from trainer.tasks.build import TaskJob, learn
 
 def watch_learning(stage: Stage, job: TaskJob, advance: Advance) -> None:
     """Learn a task, and show its progress. Raises InputError, or TrainingFailed with the log's end."""
-    watch = Watch(what=stage.stage_folder, task=job.task.name, advance=advance)
+    watch = LearningWatch(what=stage.stage_folder, task=job.task.name, advance=advance)
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
     message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
     stop = Stop()
@@ -27,7 +27,7 @@ def watch_learning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
 
 @dataclass(kw_only=True)
-class Watch:
+class LearningWatch:
     """Passes the events of the trainer to the pages of a run, until that is stopped."""
 
     what: str

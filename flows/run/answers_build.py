@@ -11,7 +11,7 @@ documents = answered + unusable, by reason. Memory: the texts of those that are 
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -36,9 +36,8 @@ from trainer.launching.launch import LOG, ended, run_trainer
 from trainer.launching.stopping import Stop
 from trainer.metrics import Event
 from trainer.tasks.build import model_at
-from trainer.tasks.data import enough_together, roles_of
+from trainer.tasks.data import enough_together
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import read_task
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 
@@ -66,17 +65,6 @@ class AnswersJob:
     does: str
     sources: tuple[str, ...]
     work: str = ""
-
-
-def check_answers(does: str, task: Mapping[str, Json], where: str) -> None:
-    """Raise InputError where a task cannot answer documents: it reads more than one text. task: its table"""
-    needed, _ = roles_of(read_task(task, where), labelled=False)
-    if does == PREDICT and needed != ["text"]:
-        reads = f"the task {task['kind']!r} reads {' and '.join(needed)}"
-        raise InputError(
-            f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
-            'answers = "embed".'
-        )
 
 
 def plan_answers(
