@@ -32,7 +32,7 @@ def export(
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write a corpus or shards as Parquet, a model's checkpoint, or a release: encoder, tokenizer, heads and answers.
+    """Write a corpus, shards, a checkpoint or a whole release.
 
     Parquet files come with a data card and Croissant metadata.
     """

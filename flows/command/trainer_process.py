@@ -68,13 +68,18 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
 
 def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
     """Return the newest artifact of the first kind that an address has. Raises InputError where several are meant."""
-    artifacts = find_artifacts(address)
-    kind = next((kind for kind in kinds if any(each.manifest.kind == kind for each in artifacts)), kinds[0])
-    chosen = [each for each in artifacts if each.manifest.kind == kind] or find_artifacts(address, kind)
-    names = sorted({each.manifest.stage_folder for each in chosen})
-    if kind == "tasks" and len(names) > 1:
-        raise InputError(f"{address} has models for several tasks: give the folder of one, {' or '.join(names)}.")
-    return newest(chosen)
+    refusals = {}
+    for kind in kinds:
+        try:
+            chosen = find_artifacts(address, kind)
+        except InputError as refusal:
+            refusals[kind] = refusal
+            continue
+        names = sorted({each.manifest.stage_folder for each in chosen})
+        if kind == "tasks" and len(names) > 1:
+            raise InputError(f"{address} has models for several tasks: give the folder of one, {' or '.join(names)}.")
+        return newest(chosen)
+    raise refusals["models"]
 
 
 # The process.

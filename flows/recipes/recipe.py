@@ -46,7 +46,7 @@ from flows.recipes.tables import (
     toml_lines,
     with_paths,
 )
-from flows.recipes.task_table import TaskEntry, read_task_table
+from flows.recipes.task_table import TaskEntry, read_tasks
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
@@ -214,7 +214,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         for called, section, where in named_tables(table, "shards")
     )
     model = _model(table, sections, seed, shards, path)
-    tasks = _tasks(table, path, sources, model)
+    tasks = read_tasks(table, path, tuple(entry.source.name for entry in sources), model is not None)
     names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
     for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
@@ -312,19 +312,6 @@ def _model(
                 phase.check_mask_rate(where, each.name, masking.kind, masking.schedule is not None)
                 phase.check_steps(where, each.name, masking.schedule.batch if masking.schedule else None)
     return entry
-
-
-def _tasks(
-    table: Mapping[str, Any], path: Path, sources: Sequence[SourceEntry], model: ModelEntry | None
-) -> tuple[TaskEntry, ...]:
-    if "task" not in table:
-        return ()
-    if model is None:
-        raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
-    names = tuple(entry.source.name for entry in sources)
-    return tuple(
-        read_task_table(called, section, where, path, names) for called, section, where in named_tables(table, "task")
-    )
 
 
 def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice
-from flows.recipes.tables import resolved_path
+from flows.recipes.tables import named_tables, resolved_path
 from trainer.tasks.data import roles_of
 from trainer.tasks.formats.published import PUBLISHED, published_set
 from trainer.tasks.registry import field_names, read_task, task_and_settings
@@ -89,10 +89,18 @@ class TaskEntry:
         return Suite(name=name, seeds=own.seeds, tasks=(task,), average=False)
 
 
-def read_task_table(
-    name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]
-) -> TaskEntry:
-    """Return a table of a recipe at a path. sources: the recipe's. Raises InputError."""
+def read_tasks(
+    table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
+) -> tuple[TaskEntry, ...]:
+    """Return the `[[task]]` tables of a recipe at a path. sources: the names of the recipe's. Raises InputError."""
+    if "task" not in table:
+        return ()
+    if not has_model:
+        raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
+    return tuple(_entry(*named, path, sources) for named in named_tables(table, "task"))
+
+
+def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]) -> TaskEntry:
     own_keys = field_names(TaskSettings)
     own = bind(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
     given = {key: value for key, value in section.items() if key not in own_keys}

@@ -92,6 +92,8 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
     Raises ValueError for a kind that is not a stage.
     """
     missing = {STAGES.index(kind) for kind in kinds}
+    if "models" in kinds:
+        missing |= {STAGES.index(kind) for kind in ("tasks", "answers")}
     return tuple(kind for number, kind in enumerate(STAGES) if number not in missing)
 
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
+from labelled_world import LABELLED, TASK, UNUSABLE, tasks_world
 from recorded_run import record
 from small_recipe import Run, World, page, prose, text_of
-from small_tasks import LABELLED, TASK, UNUSABLE, tasks_world
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
