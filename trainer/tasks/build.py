@@ -229,19 +229,20 @@ def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
 def _judged(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
     judged = read_judged(run.judged(split))
     assert judged is not None, "a run ends with its splits judged"
-    lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
-    if lacking:
+    if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
-            f"The task {run.task} has no {lacking[0]} of {split.name}: name `metrics` of {', '.join(judged.scores)}."
+            f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
+            f"{', '.join(judged.scores)}."
         )
     return judged
 
 
 def _score_rows(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> Iterator[dict[str, Any]]:
     named = {"of": of, "task": run.task, "split": split.name, "seed": run.seed}
-    for metric in split.metrics if split.labelled else ():
-        majority = judged.majority.get(metric)
-        yield {**named, "metric": metric, "score": judged.scores[metric], "majority": majority}
+    for metric in split.metrics:
+        if metric in judged.scores:
+            majority = judged.majority.get(metric)
+            yield {**named, "metric": metric, "score": judged.scores[metric], "majority": majority}
 
 
 def _judged_row(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> dict[str, Any]:
@@ -287,6 +288,20 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
     splits = [{**split, "file": nowhere(split["file"])} for split in asked["splits"]]
     table = {"task": asked["task"], "settings": asked["settings"], "training": nowhere(asked["training"])}
     return bind(SuiteTask, {"name": name, **table, "splits": splits}, name)
+
+
+def suite_judged(tasks: Manifest, results: Found) -> Suite:
+    """Return the suite of an artifact with the metrics that its answers have: three classes have no `f1` of one."""
+    suite = suite_in(tasks)
+
+    def with_metrics(task: str, split: SuiteSplit) -> SuiteSplit:
+        scores = results[task, suite.seeds[0], split.name].scores
+        return replace(split, metrics=tuple(metric for metric in split.metrics if metric in scores))
+
+    judged = (
+        replace(task, splits=tuple(with_metrics(task.name, split) for split in task.splits)) for task in suite.tasks
+    )
+    return replace(suite, tasks=tuple(judged))
 
 
 def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:

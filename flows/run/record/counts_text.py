@@ -23,8 +23,9 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "splits": ("word with its pieces", "words with their pieces"),
     "surfaces": ("look that examples have", "looks that examples have"),
     "frequencies": "counted token",
-    "judged": ("judged run", "judged runs"),
-    "answers": ("answered example", "answered examples"),
+    "judged": "judged run",
+    "tasks/answers": "answered example",
+    "answers/answers": ("file of answers", "files of answers"),
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 

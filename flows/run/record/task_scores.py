@@ -12,7 +12,7 @@ from typing import NamedTuple
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.run.record.ledger_balance import newest_of_each
-from trainer.tasks.build import BASELINE, found_in, suite_in
+from trainer.tasks.build import BASELINE, found_in, suite_in, suite_judged
 from trainer.tasks.suites.comparing import SuiteComparison, compared
 from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import Found, SuiteResult, SuiteRow, hundredfold, result_of
@@ -33,7 +33,8 @@ def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskS
 
     called: the name of the artifact where there are several. Raises Damaged.
     """
-    suite, ours, others = suite_in(tasks), found_in(place, tasks), found_in(place, tasks, BASELINE)
+    ours, others = found_in(place, tasks), found_in(place, tasks, BASELINE)
+    suite = suite_judged(tasks, ours)
     for task in suite.tasks:
         for split in task.splits:
             of, split_in = f"task {label(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
@@ -52,8 +53,9 @@ def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskS
 
 def result_in(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
-    suite = suite_in(tasks)
-    return result_of(suite, called or suite.name, found_in(place, tasks), {})
+    results = found_in(place, tasks)
+    suite = suite_judged(tasks, results)
+    return result_of(suite, called or suite.name, results, {})
 
 
 def summaries(result: SuiteResult) -> Iterator[str]:
