@@ -17,6 +17,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from corpora.store.tables import read_table
+from flows.command.trainer_process import model_folder
+from flows.export.release_folder import export_release
+from flows.orchestration.releases.release import release_by_itself
 from flows.recipes.settings.bounds import read_bounds
 from flows.report.page import build_page
 from flows.run.plan.plan import plan_run
@@ -24,9 +27,12 @@ from flows.run.record.bounds import crossings_of_run
 from flows.run.record.figures import figures_of
 from flows.run.record.ledger_balance import accounts_of
 from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.run_record import read_run
 from trainer.tasks.build import found_in, suite_in
 
-FIRST, SECOND = "20260102T000000000000-small", "20260103T000000000000-small"
+FIRST = "20260102T000000000000-small"
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +95,7 @@ def test_a_repeated_run_builds_nothing_and_a_changed_label_builds_its_task_alone
     assert planned["answers/small-boat"].state == "follows"
 
 
+@pytest.mark.long
 def test_a_part_that_is_built_again_has_the_same_bytes(run: Run, tmp_path: Path) -> None:
     """Fails where something of the folder depends on the time or the place, so that a repair could not restore it."""
     [tasks] = run.of("tasks")
@@ -120,6 +127,26 @@ def answers_of(run: Run) -> list[dict[str, str]]:
     return [row for table in tables for row in table.to_pylist()]
 
 
+def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, tmp_path: Path) -> None:
+    """Fails where a run within its bounds is not released by itself, or a part of the release is not in its folder."""
+    text = world.text + '[bounds]\n"task boat: accuracy" = { min = 0.5 }\n[release]\nname = "own"\n'
+    recipe, lines = replace(world, text=text).recipe(), list[str]()
+    for _ in range(2):
+        release_by_itself(recipe, read_run(run.place, FIRST), lines.append)
+    assert lines == ["Released as own, number 1."]
+    strict = replace(world, text=text.replace("min = 0.5", "min = 1.5")).recipe()
+    release_by_itself(strict, read_run(run.place, FIRST), lines.append)
+    assert lines[1].startswith("Not released as own: a bound is crossed")
+    folders = export_release(f"{run.place.address}@own", tmp_path / "own")
+    assert set(folders) == {"encoder", "tokenizer", "heads/boat", "answers/boat"}
+    files = {path.relative_to(tmp_path / "own").as_posix() for path in (tmp_path / "own").rglob("*")}
+    models = {f"{folder}/{name}" for folder in ("encoder", "heads/boat") for name in ("config.json", "tokenizer.json")}
+    assert models | {"tokenizer/vocab.txt", "heads/boat/finetune.json", "answers/boat/00000.parquet"} <= files
+    assert "boat" in (tmp_path / "own" / "README.md").read_text()
+    with model_folder(f"{run.place.address}@own", ("tasks", "models")) as folder:
+        assert (folder / "finetune.json").is_file()
+
+
 def test_the_report_shows_scores_and_what_is_released(run: Run) -> None:
     """Fails where the page of a run says nothing of its tasks, or does not compare them with the released ones."""
     shown = text_of(build_page(run.place, run.record, "text"))
@@ -128,6 +155,7 @@ def test_the_report_shows_scores_and_what_is_released(run: Run) -> None:
     assert "Learnt from 2 seeds" in shown
 
 
+@pytest.mark.long
 def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: World, run: Run) -> None:
     """Fails where a worse model passes its gates, or an equal one does not."""
     poor = world.run(task__boat__epochs="1", task__boat__learning_rate="1e-6", task__boat__answers='""')
