@@ -114,7 +114,7 @@ def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, source
         _check_task(own, given, where)
     files = {key: getattr(own, key) for key in ("train", "evaluate", "data")}
     files["suite"] = "" if own.suite in shipped_suites() else own.suite
-    placed = {key: resolved_path(value, path) for key, value in files.items() if value}
+    placed: dict[str, Any] = {key: resolved_path(value, path) for key, value in files.items() if value}
     baseline = "" if not own.baseline or "://" in own.baseline else resolved_path(own.baseline, path)
     return TaskEntry(name=name, settings=replace(own, **placed), given=given, where=where, baseline_folder=baseline)
 
