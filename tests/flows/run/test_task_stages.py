@@ -176,7 +176,7 @@ def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: Worl
         ("epochs = 8", "epoch = 8", "'epochs'"),
         ('"predict"', '"guess"', "embed"),
         ('evaluate = "labelled/dev.tsv"\n', "", "evaluate"),
-        ('"classes"', '"glue/sst2"', "data"),
+        ('"classes"', '"glue/sst2"', "as it is published"),
         ('task = "classes"\n', 'suite = "glue"\n', "suite"),
         ('"classes"', '"choice"', "a document is one text"),
     ],
