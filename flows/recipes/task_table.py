@@ -39,6 +39,7 @@ class TaskSettings:
                   the most frequent class is compared with in any case
     answers:      "predict" or "embed": what is made of documents that no released model has answered yet
     sources:      the sources whose documents are answered; none: all
+    accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
     """
 
     task: str = ""
@@ -55,6 +56,7 @@ class TaskSettings:
     baseline: str = ""
     answers: str = ""
     sources: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -159,9 +158,8 @@ class EncodedExamples:
     labelled: bool
 
 
-def read_file(task: Task, file: FileSettings, labelled: bool = True, most: int | None = None) -> FileExamples:
-    """Return the examples of a file, or the first of them. Raises InputError, also for a column of a role that the task
-    does not have."""
+def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
+    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = roles_of(task, labelled)
@@ -173,7 +171,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, most: int |
         [*optional, ID],
     )
     lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in islice(rows, most):
+    for line, (name, example) in rows:
         lines.append(line)
         ids.append(name)
         examples.append(example)

@@ -38,7 +38,7 @@ from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
 from flows.run.inputs.fetch import FetchOptions, fetch_recipe
-from flows.run.inputs.labelled_files import check_labelled_files
+from flows.run.inputs.labelled_files import labelled_lines
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.pipeline import Outcome
@@ -128,7 +128,7 @@ def begin(
         run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
         pulse.workers = workers or default_workers()
         wait_for_clearing(place, pulse.waiting(run.tell))
-        for line in fetch_inputs(recipe, home, run.tell):
+        for line in (*labelled_lines(recipe), *fetch_inputs(recipe, home, run.tell)):
             run.tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
@@ -321,8 +321,7 @@ def _hashed_before(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Return the lock with every raw file, and the other files in their folders. Raises InputError."""
-    check_labelled_files(recipe)
+    """Return the lock with every raw file, and the other files in their folders."""
     with stat_cache(home) as cache:
         resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)

@@ -1,23 +1,25 @@
-"""The labelled files of a recipe's tasks, looked at before a run begins: hours of training come before they are needed.
+"""The labelled files of a recipe's tasks, judged before a run begins: hours of training come before they are needed.
 
-Cost: the first FIRST records of each file.
+What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is doubtful
+is a line. Cost: the files are read whole, as by `cloze check`.
 """
 
-from corpora.errors import InputError
+from collections.abc import Iterator
+
 from flows.recipes.recipe import Recipe
-from trainer.tasks.data import read_file
-from trainer.tasks.registry import read_task
-
-FIRST = 1_000  # records that are read
+from trainer.tasks.checking.check import check_task
 
 
-def check_labelled_files(recipe: Recipe) -> None:
-    """Raise InputError where a labelled file is missing, or is not of the form that its task reads."""
+def labelled_lines(recipe: Recipe) -> Iterator[str]:
+    """Yield what is doubtful in the files of a recipe's tasks.
+
+    Raises InputError where one is missing, is not of the form that its task reads, or spoils the scores.
+    """
     for entry in recipe.tasks:
         for task in entry.suite().tasks:
-            kind = read_task(task.task, entry.where)
-            files = {task.training.path: (task.training, True)}
-            files |= {split.file.path: (split.file, split.labelled) for split in task.splits}
-            for path, (file, labelled) in files.items():
-                if not read_file(kind, file, labelled, FIRST).examples:
-                    raise InputError(f"{entry.where}: {path} has no record that the task {task.name!r} can use.")
+            unlabelled = [split.file.path for split in task.splits if not split.labelled]
+            files = [task.training, *(split.file for split in task.splits)]
+            report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
+            accepted = report.accepting(entry.settings.accept)
+            accepted.check()
+            yield from (f"{entry.where}: {finding.name}: {finding.sentence}" for finding in accepted.findings)

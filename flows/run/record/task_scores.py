@@ -67,13 +67,8 @@ def summaries(result: SuiteResult) -> Iterator[str]:
     for task, row in first.items():
         interval = f" ({hundredfold(row.interval[0])} to {hundredfold(row.interval[1])})" if row.interval else ""
         usual = "" if row.majority is None else f"; the most frequent class has {hundredfold(row.majority)}"
-        yield f"{task}: {row.metric} {hundredfold(row.median)}{interval}{usual}.{_nothing_learnt(row)}"
-
-
-def _nothing_learnt(row: SuiteRow) -> str:
-    if row.majority is None or max(row.scores) > row.majority:
-        return ""
-    return " It learnt nothing: no seed is above one answer to everything."
+        why = f" {row.verdict[0].upper()}{row.verdict[1:]}." if row.verdict else ""
+        yield f"{task}: {row.metric} {hundredfold(row.median)}{interval}{usual}.{why}"
 
 
 def label(suite: Suite, called: str, task: str) -> str:
