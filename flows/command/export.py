@@ -22,7 +22,7 @@ def export(
     folder: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
     kind: Annotated[
-        str | None, Parameter(help="What to export of a store or release: shards, corpora or models.")
+        str | None, Parameter(help="What to export: shards, corpora, models, or a release with its tasks: release.")
     ] = None,
     name: Annotated[str | None, Parameter(help="Name of the corpus or shard set, if there are several.")] = None,
     split: Annotated[
@@ -32,13 +32,14 @@ def export(
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a corpus or shards as Parquet, or a model's checkpoint.
+    """Write a corpus, shards, a checkpoint or a whole release.
 
     Parquet files come with a data card and Croissant metadata.
     """
     from flows.command.training.checkpoints import export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
+    from flows.export.release_folder import export_release
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
@@ -47,6 +48,13 @@ def export(
         tell(export_step(artifact, local_target(folder), step))
         if as_json:
             print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
+        return
+    if kind == "release":
+        folders = export_release(artifact, local_target(folder))
+        for inside, made in folders.items():
+            tell(f"{local_target(folder) / inside}: {made}")
+        if as_json:
+            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}, "folders": folders})
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)

@@ -38,11 +38,11 @@ class SuiteRun:
 
     def answers(self, split: SuiteSplit) -> Path:
         """Return the path of the answers to a split."""
-        return Path(self.folder) / f"{_bare(split.name)}.jsonl"
+        return Path(self.folder) / f"{bare(split.name)}.jsonl"
 
     def judged(self, split: SuiteSplit) -> Path:
         """The file of how good that is."""
-        return Path(self.folder) / f"{_bare(split.name)}.json"
+        return Path(self.folder) / f"{bare(split.name)}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False
         asked = _asked(task, weights)
         for seed in suite.seeds:
             digest = hashlib.sha256(f"{asked}{seed}".encode()).hexdigest()[:12]
-            folder = output / RUNS / f"{_bare(task.name)}-{seed}-{digest}"
+            folder = output / RUNS / f"{bare(task.name)}-{seed}-{digest}"
             job = FinetuneJob(
                 model=str(model.resolve()),
                 output=str((folder / MODEL).resolve()),
@@ -105,10 +105,10 @@ def _asked(task: SuiteTask, model: str) -> str:
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     """A name as part of a file's.
 
-    >>> _bare("glue/mnli-mm dev")
+    >>> bare("glue/mnli-mm dev")
     'glue-mnli-mm-dev'
     """
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
