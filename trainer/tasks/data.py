@@ -15,7 +15,7 @@ import hashlib
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from trainer.tasks.contract import Example, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts, unpacked_ending
+from trainer.tasks.formats.records import FileSettings, RowCounts, Values, unpacked_ending
 from trainer.tasks.text_encoder import TextEncoder
 
 ID = "id"  # a role that any file may have: what it calls a record
@@ -135,6 +135,7 @@ class FileExamples:
     ids:      what the file calls each; None where it does not
     counts:   what became of the records
     labelled: whether they have what is learnt
+    unknown:  of the examples those whose answer the task does not have, by reason; every prediction for them is wrong
     """
 
     path: str
@@ -143,6 +144,7 @@ class FileExamples:
     ids: Sequence[Any]
     counts: RowCounts
     labelled: bool
+    unknown: RowCounts = field(default_factory=RowCounts)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -158,24 +160,44 @@ class EncodedExamples:
     labelled: bool
 
 
-def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
-    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
-    counts = RowCounts()
+def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: bool = False) -> FileExamples:
+    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have.
+
+    learning: examples are learnt from: one whose answer the task does not have cannot be used
+    """
+    counts, unknown = RowCounts(), RowCounts()
+
+    def made(values: Values) -> tuple[Any, Example]:
+        example = task.example(values, labelled)
+        if learning and (reason := task.unknown(example)):
+            raise reason
+        return values.get(ID), example
+
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = roles_of(task, labelled)
-    rows = read_examples(
-        with_format(task, file),
-        counts,
-        needed,
-        lambda values: (values.get(ID), task.example(values, labelled)),
-        [*optional, ID],
-    )
     lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in rows:
+    for line, (name, example) in read_examples(with_format(task, file), counts, needed, made, [*optional, ID]):
         lines.append(line)
         ids.append(name)
         examples.append(example)
-    return FileExamples(path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled)
+        if labelled and (reason := task.unknown(example)):
+            unknown.drop(str(reason), line, reason.where)
+    if examples and sum(unknown.unusable.values()) == len(examples):
+        raise InputError(
+            f"{file.path}: no answer to its {len(examples):,} {counts.unit} is one that the model knows: "
+            f"{unknown.reasons}. Is it the column of the answers, and a file of the same task?"
+        )
+    return FileExamples(
+        path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled, unknown=unknown
+    )
+
+
+def fitted_to(task: Task, file: FileExamples) -> Task:
+    """Return the task fitted to a file's examples. Raises InputError, with the line where one example is to blame."""
+    try:
+        return task.fitted(file.examples, file.path)
+    except Misfit as misfit:
+        raise InputError(f"{file.path}, line {file.lines[misfit.example]}: {misfit}") from misfit
 
 
 def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
@@ -201,6 +223,8 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
         "texts_cut": encoder.num_cut - cut,
         "tokens_cut": encoder.tokens_cut - lost,
     }
+    if file.unknown.unusable:
+        figures["unknown"] = sum(file.unknown.unusable.values())
     ledger = Ledger(accounts=(file.counts.account,), figures=figures).check()
     return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 

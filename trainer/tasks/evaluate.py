@@ -80,7 +80,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     }
     if not split.labelled:
         return JudgedSplit(**counted)
-    training = read_file(loaded.task, run.job.training).examples
+    training = read_file(loaded.task, run.job.training, learning=True).examples
     usual = majority_answers(loaded.task, training, examples)
     scored, majority = (_judged(split, loaded.task, answers, each) if each is not None else {} for each in
                         (answers.predictions, usual))  # fmt: skip

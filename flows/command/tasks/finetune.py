@@ -167,7 +167,8 @@ def ledger_line(ledger: Mapping[str, Any]) -> str:
         *dropped,
     ]
     cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-    return ", ".join(counts + ([cut] if figures["texts_cut"] else []))
+    unknown = f"{counted(figures.get('unknown', 0), 'answer')} unknown to the model, which count as wrong"
+    return ", ".join(counts + [cut] * bool(figures["texts_cut"]) + [unknown] * bool(figures.get("unknown")))
 
 
 def progress(event: Event, steps: int) -> str:

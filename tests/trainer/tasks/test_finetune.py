@@ -170,7 +170,8 @@ def test_rows_and_tokens_are_accounted_for(tmp_path: Path) -> None:
     job = replace(job, evaluation=replace(write_rows(tmp_path / "dev.tsv", evaluation), max_unusable=0.1))
     tables = run(job)["files"]
     rows = tables["evaluation"]["ledger"]["accounts"]["rows"]
-    assert rows == {"total": 62, "outcomes": {"given": 60, "dropped: empty text": 1, "dropped: unknown label": 1}}
+    assert rows == {"total": 62, "outcomes": {"given": 61, "dropped: empty text": 1}}
+    assert tables["evaluation"]["ledger"]["figures"]["unknown"] == 1
     words = [len(text.split()) for text, _ in sentences(40, 1)]
     assert tables["training"]["ledger"]["figures"] == {
         "tokens": sum(min(length, 4) + 2 for length in words),
@@ -253,7 +254,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
         (replace(job, training=many), "has 1001 different labels"),
         (
             replace(job, evaluation=many),
-            r"1001 rows cannot be used: 1001 unknown label \(first in line 2, 'label 0' is none of 'bad', 'good'\)",
+            r"no answer to its 1,001 rows is one that the model knows: 1001 unknown label \(first in line 2, 'label 0' is",
         ),
         (replace(job, settings=FinetuneSettings(max_length=41)), "max_length = 41, and .* reads 40 tokens"),
     ]

@@ -44,7 +44,7 @@ from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
-from trainer.tasks.data import encode, named_file, read_file
+from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
 from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.kinds.texts import TaughtTask
@@ -119,8 +119,8 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     task = read_task(job.task)
     max_length = length_for(task, settings.max_length, pretrained, job.model)
     encoder = TextEncoder.of(Path(job.model), pretrained.inputs, max_length)
-    files = read_file(task, job.training)
-    task = task.fitted(files.examples, files.path)
+    files = read_file(task, job.training, learning=True)
+    task = fitted_to(task, files)
     training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
     if isinstance(task, TaughtTask) and task.teacher:
         task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)

@@ -111,9 +111,13 @@ class SpanTask(Task):
         """Return a question on a context. Raises Unusable for an answer that is not at its given place."""
         context = as_text(values["context"], "context")
         answers = _answers(values, context) if labelled else None
-        if answers == () and self.impossible is False:
-            raise Unusable("a question without an answer, where training had none (impossible = true learns them)")
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
+
+    def unknown(self, example: SpanExample) -> Unusable | None:
+        """Return why a question has no answer, where each must have one."""
+        if example.answers != () or self.impossible is not False:
+            return None
+        return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
         """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""

@@ -29,8 +29,8 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
-from trainer.objectives.contract import Term
-from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first
+from trainer.objectives.contract import IGNORED, Term
+from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, means
 from trainer.tasks.scores.vectors import ranking_scores_by_query
@@ -206,10 +206,13 @@ class SimilarityTask(VectorTask):
     def _label(self, value: Any) -> str | float:
         if self.loss != "softmax":
             return number_of(value, "label")
-        name = as_label(value)
-        if self.labels and name not in self.labels:
-            raise Unusable("unknown label", f"{name!r:.60} is none of {listed(self.labels)}")
-        return name
+        return as_label(value)
+
+    def unknown(self, example: VectorExample) -> Unusable | None:
+        """Return why a label is none of the classes, once these are set."""
+        if self.loss != "softmax" or not self.labels or example.label in self.labels:
+            return None
+        return Unusable("unknown label", f"{example.label!r:.60} is none of {listed(self.labels)}")
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
         """With the range of scores, or the names of classes. Raises InputError where there is nothing to learn."""
@@ -249,7 +252,7 @@ class SimilarityTask(VectorTask):
     def targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the place of a pair's class, or its score in [0, 1]."""
         if self.loss == "softmax":
-            return {SOFTMAX.name: np.array([self.labels.index(label)], np.int64)}
+            return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
         if self.loss == "in-batch":
             return {}
         assert self.lowest is not None and self.highest is not None, "the range is known once it is fitted"
@@ -264,9 +267,10 @@ class SimilarityTask(VectorTask):
     def gold_and_answers(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
+        """Return for softmax the places of labels, those of no class last, and of the answers: int64 [N] each."""
         answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
-        return np.array([self.labels.index(example.label) for example in examples], np.int64), answers
+        names = with_others(self.labels, ([example.label] for example in examples))
+        return np.array([names.index(example.label) for example in examples], np.int64), answers
 
     def _scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]

@@ -151,13 +151,11 @@ def _paired(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[flo
 
 
 def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    gold, answers = task.gold_and_answers(examples, predictions)
     if task.multi_label:
-        gold = np.concatenate([task.target(example.label) for example in examples]) > 0
-        rows = np.concatenate([gold, np.stack(predictions) > 0], axis=1).astype(np.float64)
-        return {"statistic": LABELS, "classes": len(task.labels), "rows": tuple(map(tuple, rows.tolist()))}
-    places = [task.labels.index(example.label) for example in examples]
-    answered = [int(prediction.argmax()) for prediction in predictions]
-    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, answered)}
+        rows = np.concatenate([gold, answers], axis=1).astype(np.float64)
+        return {"statistic": LABELS, "classes": gold.shape[1], "rows": tuple(map(tuple, rows.tolist()))}
+    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
 
 
 def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
