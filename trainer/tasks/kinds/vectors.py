@@ -33,7 +33,7 @@ from trainer.objectives.contract import IGNORED, Term
 from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, means
-from trainer.tasks.scores.vectors import ranking_scores_by_query
+from trainer.tasks.scores.vectors import ranked, ranking_scores_by_query
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 POOLINGS = ("mean", "cls", "max")
@@ -422,7 +422,8 @@ def own_ranking(
     depth = min(len(names), 100)
     for start in range(0, len(asked), QUERIES_AT_ONCE):
         products = asked[start : start + QUERIES_AT_ONCE] @ matrix.T
-        best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
-        for text, places, row in zip([*queries][start : start + QUERIES_AT_ONCE], best, products, strict=False):
-            run[text] = {names[place]: float(row[place]) for place in places.tolist()}
+        least = np.partition(products, -depth, axis=1)[:, -depth].tolist()
+        for text, row, bound in zip([*queries][start : start + QUERIES_AT_ONCE], products, least, strict=False):
+            near = {names[place]: float(row[place]) for place in np.flatnonzero(row >= bound).tolist()}
+            run[text] = {name: near[name] for name in ranked(near)[:depth]}
     return list(ranking_scores_by_query(relevant, run, measures).values())

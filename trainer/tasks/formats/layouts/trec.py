@@ -71,14 +71,13 @@ def read_judgements(path: str) -> Judgements:
 
 
 def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
-    """Yield a run as the lines of its file, the best document of a query first, of equals the first by id.
+    """Yield a run as the lines of its file. run: the best document of a query first
 
-    >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
+    >>> list(run_lines({"7": {"b": 2.0, "a": 0.5}}, "dense"))
     ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
     """
     for query, scores in run.items():
-        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        for rank, (document, score) in enumerate(ranked, 1):
+        for rank, (document, score) in enumerate(scores.items(), 1):
             yield f"{query} Q0 {document} {rank} {score!r} {name}\n"
 
 
