@@ -21,12 +21,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained, read_weights
+from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained, read_weights, save_tensors
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.embeddings import checked_config
 from trainer.settings.model import FAMILIES, family_of
@@ -53,7 +52,7 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
         try:
             vocabulary.save(written)
             (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-            save_file(tensors, written / WEIGHTS, metadata={"format": "pt"})
+            save_tensors(tensors, written / WEIGHTS)
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         checked_config(written, vocabulary)

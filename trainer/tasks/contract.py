@@ -195,6 +195,10 @@ class Task:
         """Return a prediction as a row of JSON."""
         raise NotImplementedError
 
+    def judged(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+        """Return what a row of a labelled example has as well: `gold`, and `score` where the row has one by itself."""
+        return {}
+
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the task of a folder of its architecture that others wrote; None where it is not of this task."""

@@ -14,7 +14,7 @@ item that is packed, 13 for one that is read (2026-11-26).
 import hashlib
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,10 +26,9 @@ from corpora.errors import InputError
 from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts, Values, unpacked_ending
+from trainer.tasks.formats.records import ID, KEPT, FileSettings, RowCounts, Values, unpacked_ending
 from trainer.tasks.text_encoder import TextEncoder
 
-ID = "id"  # a role that any file may have: what it calls a record
 TOGETHER = 1_000  # examples that are encoded in one call
 
 Thing = TypeVar("Thing")
@@ -133,6 +132,7 @@ class FileExamples:
 
     lines:    where each begins
     ids:      what the file calls each; None where it does not
+    kept:     of each the values of the columns that are kept, by name; none where there are none
     counts:   what became of the records
     labelled: whether they have what is learnt
     unknown:  of the examples those whose answer the task does not have, by reason; every prediction for them is wrong
@@ -145,6 +145,7 @@ class FileExamples:
     counts: RowCounts
     labelled: bool
     unknown: RowCounts = field(default_factory=RowCounts)
+    kept: Sequence[Values] = ()
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -167,19 +168,21 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
     """
     counts, unknown = RowCounts(), RowCounts()
 
-    def made(values: Values) -> tuple[Any, Example]:
+    def made(values: Values) -> tuple[Values, Example]:
         example = task.example(values, labelled)
         if learning and (reason := task.unknown(example)):
             raise reason
-        return values.get(ID), example
+        return values, example
 
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = roles_of(task, labelled)
-    lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in read_examples(with_format(task, file), counts, needed, made, [*optional, ID]):
+    lines, ids, kept, examples = array("q"), list[Any](), list[Values](), list[Example]()
+    for line, (values, example) in read_examples(with_format(task, file), counts, needed, made, [*optional, ID]):
         lines.append(line)
-        ids.append(name)
+        ids.append(values.get(ID))
         examples.append(example)
+        if file.kept:
+            kept.append(kept_values(values))
         if labelled and (reason := task.unknown(example)):
             unknown.drop(str(reason), line, reason.where)
     if examples and sum(unknown.unusable.values()) == len(examples):
@@ -188,8 +191,20 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
             f"{unknown.reasons}. Is it the column of the answers, and a file of the same task?"
         )
     return FileExamples(
-        path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled, unknown=unknown
+        path=file.path,
+        examples=examples,
+        lines=lines,
+        ids=ids,
+        counts=counts,
+        labelled=labelled,
+        unknown=unknown,
+        kept=kept,
     )
+
+
+def kept_values(values: Values) -> Values:
+    """Return the values of columns that are kept, by their names."""
+    return {role.removeprefix(KEPT): value for role, value in values.items() if role.startswith(KEPT)}
 
 
 def fitted_to(task: Task, file: FileExamples) -> Task:
@@ -204,6 +219,19 @@ def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
     """Return the roles without which a record cannot be used, and those that are read where they are there."""
     read = [role for role in task.roles if labelled or role not in task.learnt]
     return [role for role in read if role not in task.optional], [role for role in read if role in task.optional]
+
+
+def read_alike(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
+    """Return a file's settings with those of another one, as `named_file` has them, where it does not name its own.
+
+    So a file is read as that of training was, if both have the same ending. One whose format is named is read by its
+    own settings alone.
+    """
+    if file.format or not other or unpacked_ending(file.path) != unpacked_ending(other["path"]):
+        return file
+    named = {role: column for role, column in other["columns"].items() if column not in file.columns.values()}
+    header = file.header and other["header"]
+    return replace(file, format=other["format"], header=header, columns={**named, **file.columns})
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:

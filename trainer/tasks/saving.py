@@ -22,13 +22,12 @@ Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from safetensors.torch import save_file
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -45,6 +44,7 @@ from trainer.huggingface.checkpoints import (
     load_pretrained,
     modern,
     read_weights,
+    save_tensors,
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
@@ -73,13 +73,18 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training, or all that it reads"""
+    """A fine-tuned model, and its task.
+
+    max_length: tokens of a sequence in its training, or all that it reads
+    file:       its training file, as `named_file` describes it; nothing where that is unknown
+    """
 
     task: Task
     settings: ModelSettings
     inputs: ModelInputs
     model: TaskModel
     max_length: int
+    file: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_task(
@@ -93,7 +98,7 @@ def write_task(
         named |= _write_second(folder / SECOND, state, Path(source))
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
-        save_file(more, folder / MORE, metadata={"format": "pt"})
+        save_tensors(more, folder / MORE)
 
 
 def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
@@ -139,7 +144,8 @@ def load_task(folder: Path) -> Loaded:
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
     model.load_state_dict({**whole, **read})
     length = record.get("max_length") or settings.positions
-    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length)
+    file = record.get("files", {}).get("training", {})
+    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
 
 
 def _part(task: Task, settings: ModelSettings) -> ModelPart:

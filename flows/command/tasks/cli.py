@@ -57,7 +57,12 @@ def predict(
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
     reading: options.FileAsked = options.FILE_ASKED,
-    labelled: Annotated[bool, Parameter(help="The records have labels: report scores as well.", negative=())] = False,
+    keep: Annotated[
+        list[str] | None, Parameter(help="A column of the file to write with each answer; may be repeated.", negative=())
+    ] = None,
+    labelled: Annotated[
+        bool, Parameter(help="The records have labels: write them and each row's score, report all.", negative=())
+    ] = False,
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
@@ -67,7 +72,7 @@ def predict(
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    facts = predict_file(model, reading.of(file), output, labelled, teller(as_json), official=official, int8=int8)
+    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official, int8=int8)
     if as_json:
         print_json(facts)
     return 0
@@ -141,7 +146,7 @@ def search(
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
-    from trainer.tasks.vectors.settings import SearchJob
+    from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
 
     def named(value: Any) -> Any:
         return str(value.resolve()) if isinstance(value, Path) else "" if value is None else value
@@ -149,7 +154,8 @@ def search(
     job = SearchJob(
         corpus=FileSettings(path=str(corpus.resolve()), format=corpus_format),
         queries=FileSettings(path=str(Path(queries).resolve()), format=queries_format),
-        **{name: named(value) for name, value in vars(asked).items()},
+        settings=EmbedSettings(max_length=asked.max_length),
+        **{name: named(value) for name, value in vars(asked).items() if name != "max_length"},
     )
     facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
     if as_json:

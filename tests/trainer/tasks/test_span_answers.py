@@ -290,7 +290,8 @@ def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
     unlabelled, again = said_of(
         tmp_path / "out", FileSettings(path=str(tmp_path / "test.json"), format="squad"), tmp_path / "said"
     )
-    assert again == lines and unlabelled["scores"] == {}
+    judged = [{**line, "gold": labelled["gold"]} for line, labelled in zip(again, lines, strict=True)]
+    assert judged == [{**line, "score": line["n_best"][0]["score"]} for line in lines] and unlabelled["scores"] == {}
     answers = official_answers(lines)
     assert answers.texts == {line["id"]: line["text"] for line in lines}
     golds = {

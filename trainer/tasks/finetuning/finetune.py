@@ -226,7 +226,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
     if isinstance(task, VectorTask) and task.shared:
         write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length)
-    _copy_tokenizer(Path(job.model), new, data.pretrained.settings.positions)
+    _copy_tokenizer(Path(job.model), new, data.max_length)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
     record = record_of(course, task, files, new)
     written_json(new / RECORD, record)
@@ -261,14 +261,14 @@ def check_room(folder: Path, size_bytes: int) -> None:
         )
 
 
-def _copy_tokenizer(source: Path, folder: Path, positions: int) -> None:
-    """With the length that the model reads."""
+def _copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
+    """With the length at which texts were cut when the model was judged: what it reads in use is then the same."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
     config = source / TOKENIZER_CONFIG
     data = config.read_bytes() if config.is_file() else b"{}"
-    (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(data, positions))
+    (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(data, max_length))
 
 
 def record_of(course: TaskCourse, task: Task, files: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from trainer.tasks.formats.layouts.superglue import (
 )
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.records import (
+    ID,
     NOT_UTF_8,
     FileSettings,
     Found,
@@ -88,11 +89,12 @@ def read_examples(
     roles:    without which a record cannot be used: it has no such value, or an empty one
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
     optional: roles that are read where they are present; a file whose settings name a column for one must have it
+    Columns that are kept are given as they are.
     Raises InputError where the file cannot be read, and at its end where too many records could not be used.
     """
-    wanted = Wanted(tuple(roles), tuple(optional))
+    wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
     kind = format_of(settings, wanted)
-    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
+    missing = [role for role in (*wanted.needed, *settings.kept) if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
             f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
@@ -104,9 +106,11 @@ def read_examples(
         try:
             if isinstance(record, Unusable):
                 raise record
-            example = made(checked(record, wanted))
+            kept = {role: value for role, value in record.items() if role in settings.kept}
+            example = made({**checked({role: record[role] for role in record if role not in kept}, wanted), **kept})
         except Unusable as error:
-            counts.drop(str(error), line, error.where)
+            values = {} if isinstance(record, Unusable) else record
+            counts.drop(str(error), line, error.where, {role: values[role] for role in names if role in values})
             continue
         counts.given += 1
         yield line, example
@@ -142,7 +146,7 @@ def _is_object(path: str) -> bool:
 
 def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:
     """Raise InputError where a column is named for what is not read. reader: who reads these roles"""
-    unknown = [role for role in settings.columns if role not in roles]
+    unknown = [role for role in settings.columns if role not in (*roles, *settings.kept)]
     if unknown:
         raise InputError(
             f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "

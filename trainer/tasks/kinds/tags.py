@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import eq
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from trainer.tasks.contract import Answers, Items, Misfit, Task, TaskItem, label
 from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, is_of_span, scheme_of, tag_of
-from trainer.tasks.scores.tags import span_scores, spans_of, token_accuracy
+from trainer.tasks.scores.tags import span_counts, span_scores, spans_of, token_accuracy
 from trainer.tasks.text_encoder import TextEncoder
 
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
@@ -285,6 +286,15 @@ class TagsTask(Task):
         ]
         return {**row, "spans": spans}
 
+    def judged(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+        """Return the tags in the scheme that is learnt; of spans, or of tags, how many are right, answered, labelled."""
+        gold = list(self.learnt_tags(example))
+        if self.units == "spans":
+            counts = span_counts([gold], [prediction])[0].tolist()
+        else:
+            counts = [sum(map(eq, gold, prediction)), len(prediction), len(gold)]
+        return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
+
     def config(self) -> Mapping[str, Any]:
         """The names of the tags."""
         return label_keys(self.labels)
@@ -326,8 +336,8 @@ def _units_of(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str
     raise Misfit(
         number,
         f"the tag {tag!r} of word {word} is not one of a span (B-, I- and the like, or O), and others are: fix it. If "
-        'each word is judged by itself, as parts of speech are, say so (`--set units="words"`); if it is a span all the '
-        'same, `--set units="spans"`.',
+        'each word is judged by itself, as parts of speech are, say so (`--set units="words"`); if it is a span all '
+        'the same, `--set units="spans"`.',
     )
 
 

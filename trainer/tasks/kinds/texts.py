@@ -359,11 +359,22 @@ class ClassesTask(TaughtTask):
     def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
-        probabilities = dict(zip(self.labels, shares.round(6).tolist(), strict=True))
+        probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
-            return {"label": self.labels[int(prediction.argmax())], "probabilities": probabilities}
-        chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
-        return {"labels": chosen, "probabilities": probabilities}
+            return {"label": self._chosen(prediction)[0], "probabilities": probabilities}
+        return {"labels": self._chosen(prediction), "probabilities": probabilities}
+
+    def _chosen(self, prediction: Float32s) -> list[str]:
+        """Return the classes of an answer: where there may be several, those that are above 0."""
+        if not self.multi_label:
+            return [self.labels[int(prediction.argmax())]]
+        return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
+
+    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the label, or the labels, and 1 where the answer is the same."""
+        gold = list(self._names(example.label))
+        right = sorted(gold) == sorted(self._chosen(prediction))
+        return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
     def config(self) -> Mapping[str, Any]:
         """The names of the classes."""
@@ -431,7 +442,11 @@ class NumberTask(TaughtTask):
 
     def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The number."""
-        return {"number": round(float(prediction[0]), 6)}
+        return {"number": float(prediction[0])}
+
+    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the labelled number; a row alone has no correlation."""
+        return {"gold": example.label}
 
     def config(self) -> Mapping[str, Any]:
         """One output, a number."""

@@ -294,7 +294,11 @@ class SimilarityTask(VectorTask):
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = similarities(vectors[:1], vectors[1:2], self.by)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
-        return {"cosine": round(float(cosine), 6), **label}
+        return {"cosine": float(cosine), **label}
+
+    def judged(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the label, where there is one."""
+        return {} if example.label is None else {"gold": example.label}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +358,7 @@ class RetrievalTask(VectorTask):
     def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the similarities of query and passages, the answering one first."""
         values = similarities(prediction[:1], prediction[1:], self.by)
-        return {"similarities": values.round(6).tolist()}
+        return {"similarities": values.tolist()}
 
 
 # Texts and their vectors, compared and ranked.

@@ -41,6 +41,7 @@ DRAWN = {
     TOKENS: ("token_accuracy",),
 }  # of all their scores
 LEAKING = "leaking_"
+VERSION = 2  # raised whenever answers are written or scored otherwise; 1 had no gold answers in their lines
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 
@@ -49,6 +50,7 @@ class JudgedSplit:
     """The scores of answers.
 
     sha256:    of the file that was answered
+    version:   of what is written of an answer and how it is scored
     examples:  that were answered; unusable: records that could not be
     scores:    by name; none where there are no labels
     majority:  the same of one answer to everything, where that is known
@@ -68,6 +70,7 @@ class JudgedSplit:
     classes: int = 0
     rows: tuple[tuple[float, ...], ...] = ()
     is_grouped: bool = False
+    version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
         """Tells whether a metric can be computed from rows."""
@@ -192,7 +195,7 @@ def read_judged(path: Path) -> JudgedSplit | None:
     if not path.is_file():
         return None
     try:
-        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+        judged = bind(JudgedSplit, {"version": 1, **json.loads(path.read_text(encoding="utf-8"))}, path.name)
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
     if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:

@@ -19,7 +19,7 @@ from corpora.store.settings import settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.judged import read_judged
+from trainer.tasks.suites.judged import VERSION, read_judged
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 
 RUNS, MODEL = "runs", "model"
@@ -38,11 +38,11 @@ class SuiteRun:
 
     def answers(self, split: SuiteSplit) -> Path:
         """Return the path of the answers to a split."""
-        return Path(self.folder) / f"{_bare(split.name)}.jsonl"
+        return Path(self.folder) / f"{bare(split.name)}.jsonl"
 
     def judged(self, split: SuiteSplit) -> Path:
         """The file of how good that is."""
-        return Path(self.folder) / f"{_bare(split.name)}.json"
+        return Path(self.folder) / f"{bare(split.name)}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
         asked = _asked(task, weights)
         for seed in suite.seeds:
             digest = hashlib.sha256(f"{asked}{seed}".encode()).hexdigest()[:12]
-            folder = output / RUNS / f"{_bare(task.name)}-{seed}-{digest}"
+            folder = output / RUNS / f"{bare(task.name)}-{seed}-{digest}"
             job = FinetuneJob(
                 model=str(model.resolve()),
                 output=str((folder / MODEL).resolve()),
@@ -72,9 +72,10 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Tells whether a split was answered and its file has not changed. Raises InputError where that is incomplete."""
+    """Tells whether a split was answered, as it is now, by this version. Raises InputError where that is incomplete."""
     judged = read_judged(run.judged(split))
-    return judged is not None and run.answers(split).is_file() and judged.sha256 == digest_of(split)
+    is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_of(split))
+    return is_now and run.answers(split).is_file()
 
 
 def digest_of(split: SuiteSplit) -> str:
@@ -104,10 +105,10 @@ def _asked(task: SuiteTask, model: str) -> str:
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     """A name as part of a file's.
 
-    >>> _bare("glue/mnli-mm dev")
+    >>> bare("glue/mnli-mm dev")
     'glue-mnli-mm-dev'
     """
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
