@@ -26,7 +26,7 @@ from trainer.tasks.settings import FinetuneSettings
 GROUP = "cloze.tasks"
 _OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
-ELSEWHERE: Mapping[str, str] = MappingProxyType(  # what others call our settings
+OTHER_NAMES: Mapping[str, str] = MappingProxyType(  # what others call our settings
     {
         **dict.fromkeys(("lr", "rate"), "learning_rate"),
         **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size"), "batch"),
@@ -69,8 +69,9 @@ def task_and_settings(
     of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
     for key in given:
         if key not in of_task | of_training:
-            meant = f" It is called {ELSEWHERE[key]!r} here." if key in ELSEWHERE else ""
-            raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where) + meant)
+            if key in OTHER_NAMES:
+                raise InputError(f"{where} has no key {key!r}: it is called {OTHER_NAMES[key]!r}.")
+            raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
     task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)
     return task, bind(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)

@@ -58,7 +58,8 @@ def predict(
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
     reading: options.FileAsked = options.FILE_ASKED,
     keep: Annotated[
-        list[str] | None, Parameter(help="A column of the file to write with each answer; may be repeated.", negative=())
+        list[str] | None,
+        Parameter(help="A column of the file to write with each answer; may be repeated.", negative=()),
     ] = None,
     labelled: Annotated[
         bool, Parameter(help="The records have labels: write them and each row's score, report all.", negative=())
@@ -72,7 +73,9 @@ def predict(
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    facts = predict_file(model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official, int8=int8)
+    facts = predict_file(
+        model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official, int8=int8
+    )
     if as_json:
         print_json(facts)
     return 0

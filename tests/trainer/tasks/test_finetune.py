@@ -254,7 +254,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
         (replace(job, training=many), "has 1001 different labels"),
         (
             replace(job, evaluation=many),
-            r"no answer to its 1,001 rows is one that the model knows: 1001 unknown label \(first in line 2, 'label 0' is",
+            r"no answer to its 1,001 rows is one that the model knows: 1001 unknown label \(first in line 2, 'label 0'",
         ),
         (replace(job, settings=FinetuneSettings(max_length=41)), "max_length = 41, and .* reads 40 tokens"),
     ]

@@ -10,7 +10,13 @@ from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
 from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
-from trainer.tasks.formats.layouts.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
+from trainer.tasks.formats.layouts.conll import (
+    SENTENCE_ROLES,
+    conll_records,
+    conllu_records,
+    iob1_records,
+    looks_like_conll,
+)
 from trainer.tasks.formats.layouts.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.layouts.squad import QUESTION_ROLES, squad_records
 from trainer.tasks.formats.layouts.superglue import (
@@ -35,7 +41,14 @@ from trainer.tasks.formats.records import (
     opened,
     unpacked_ending,
 )
-from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
+from trainer.tasks.formats.sheets import sheet_records
+from trainer.tasks.formats.tables import (
+    comma_records,
+    json_line_records,
+    json_list_records,
+    line_records,
+    tab_records,
+)
 
 Example = TypeVar("Example")
 
@@ -55,6 +68,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "jsonl": ReadFormat(json_line_records),
         "json": ReadFormat(json_list_records),
         "parquet": ReadFormat(parquet_records),
+        "xlsx": ReadFormat(sheet_records),
+        "lines": ReadFormat(line_records, "lines", ("text",)),
         "conll": ReadFormat(conll_records, "sentences", SENTENCE_ROLES),
         "conllu": ReadFormat(conllu_records, "sentences", SENTENCE_ROLES),
         "iob1": ReadFormat(iob1_records, "sentences", SENTENCE_ROLES),
@@ -71,8 +86,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
     }
 )
 ENDINGS: Mapping[str, str] = MappingProxyType(
-    {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu")}
-    | {".ndjson": "jsonl", ".xml": "copa"}
+    {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "xlsx", "conll", "conllu")}
+    | {".ndjson": "jsonl", ".xml": "copa", ".xlsm": "xlsx"}
     | dict.fromkeys((".bio", ".iob", ".annotated"), "conll")
 )
 
@@ -120,7 +135,9 @@ def read_examples(
 def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
     """The format that is named, or that of the file's ending. Raises InputError.
 
-    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's.
+    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's. A
+    `.txt` of which texts alone are wanted has one a line; a `.tsv` of words with blank lines and without a head is
+    CoNLL's.
     """
     if settings.format:
         if settings.format not in FORMATS:
@@ -129,6 +146,10 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
     if "choices" in wanted.needed and Path(settings.path).is_dir():
         return FORMATS["race"]
     ending = unpacked_ending(settings.path)
+    if ending == ".txt" and wanted.needed == ("text",):
+        return FORMATS["lines"]
+    if ending == ".tsv" and "words" in wanted.needed and looks_like_conll(settings):
+        return FORMATS["conll"]
     if ending not in ENDINGS:
         raise InputError(
             f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."

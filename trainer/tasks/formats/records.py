@@ -96,7 +96,6 @@ class FileSettings:
         """The column of a role."""
         return self.columns.get(role, role)
 
-
     @property
     def kept(self) -> list[str]:
         """The roles of columns that are kept."""

@@ -1,7 +1,8 @@
-"""Records of `.tsv`, `.csv`, `.jsonl` and `.json` files, row by row.
+"""Records of `.tsv`, `.csv`, `.jsonl`, `.json` and `.txt` files, row by row.
 
 A `.tsv` is cut at every tab and line feed and knows no quotes, as the files of GLUE do; a `.csv` is read by RFC 4180,
-so a quoted text may hold commas and line feeds; a `.jsonl` has one object a line, a `.json` one list of objects.
+so a quoted text may hold commas and line feeds, at the sign that parts its rows (comma, semicolon, tab, bar; or what a
+first line `sep=;` says); a `.jsonl` has one object a line, a `.json` one list of objects, a `.txt` a text a line.
 
 Promise: every row that is not blank is given with the line where it begins, or counted where it has more cells than the
 header (without one, than the first row) or too few: what it holds may be in other columns than it belongs to. A file
@@ -15,10 +16,15 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
 from typing import Any, TextIO
 
 from corpora.errors import InputError
+from corpora.sources.files.rows import OpenQuote
+from corpora.sources.files.tables import NO_DELIMITER, TextTable
 from trainer.tasks.formats.records import (
     MOST_CHARACTERS,
     FileSettings,
@@ -42,8 +48,29 @@ def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 
 def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The rows of a `.csv`."""
+    table = _table_of(settings, wanted)
     with opened(settings.path) as stream:
-        yield from _records(_comma_rows(stream, settings.path), settings, wanted)
+        rows = islice(_comma_rows(stream, settings.path, table.delimiter), table.above, None)
+        yield from _records(rows, settings, wanted)
+
+
+def _table_of(settings: FileSettings, wanted: Wanted) -> TextTable:
+    """Return how a table is cut, as corpora's reader sees it; at commas where that cannot read it."""
+    names = {role: settings.column(role) for role in wanted.needed if not settings.column(role).isdecimal()}
+    plain = TextTable(fields=names, encoding="utf-8", max_record_bytes=MOST_CHARACTERS, delimiter=",", quote='"')
+    try:
+        table, _ = replace(plain, others=";\t|").of_file(Path(settings.path))
+    except (InputError, OpenQuote):  # the rows are read all the same, and the fault is told with its line
+        return plain
+    return plain if table.delimiter == NO_DELIMITER else table
+
+
+def line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """The lines of a `.txt` that are not blank, each a text."""
+    [role] = wanted.needed
+    for number, line in numbered_lines(settings.path):
+        if line.strip():
+            yield number, {role: line.rstrip("\r\n")}
 
 
 def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -97,9 +124,9 @@ def _tab_rows(path: str) -> Rows:
             yield number, line.rstrip("\r\n").split("\t")
 
 
-def _comma_rows(stream: TextIOWrapper, path: str) -> Rows:
+def _comma_rows(stream: TextIOWrapper, path: str, delimiter: str) -> Rows:
     csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
-    reader = csv.reader(lines_of(stream, path), strict=True)
+    reader = csv.reader(lines_of(stream, path), strict=True, delimiter=delimiter)
     first = 1
     try:
         for values in reader:
@@ -149,12 +176,12 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
     raise no_column(path, role, name, header)
 
 
-def no_column(path: str, role: str, name: str, header: Sequence[str]) -> InputError:
-    """Return the error for a file whose first line lacks a column."""
+def no_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
+    """Return the error for a file that lacks a column. where: it names its columns"""
     names = ", ".join(map(repr, header))[:500] or "empty"
     purpose = "" if name == role else f" for {role}"
     return InputError(
-        f"{path}, line 1, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
+        f"{path}, {where}, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
         "the file has no header, say so."
     )
 

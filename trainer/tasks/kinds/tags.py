@@ -157,7 +157,9 @@ class TagsTask(Task):
         if example.tags is None or not self.labels:
             return None
         tags = enumerate(self.learnt_tags(example), 1)
-        reasons = (Unusable("unknown tag", f"{tag!r} of word {number}") for number, tag in tags if tag not in self.labels)
+        reasons = (
+            Unusable("unknown tag", f"{tag!r} of word {number}") for number, tag in tags if tag not in self.labels
+        )
         return next(reasons, None)
 
     def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
@@ -287,7 +289,7 @@ class TagsTask(Task):
         return {**row, "spans": spans}
 
     def judged(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return the tags in the scheme that is learnt; of spans, or of tags, how many are right, answered, labelled."""
+        """Return the tags in the scheme that is learnt; how many are right, answered, labelled."""
         gold = list(self.learnt_tags(example))
         if self.units == "spans":
             counts = span_counts([gold], [prediction])[0].tolist()
