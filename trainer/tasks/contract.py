@@ -163,6 +163,10 @@ class Task:
         """
         return None
 
+    def source(self, example: Example) -> Any:
+        """Return the text, context or document that an example is of: those of one are held out together."""
+        return example[0] if isinstance(example, tuple) else example
+
     def groups(self, examples: Sequence[Example]) -> Iterable[range]:
         """Return which examples belong together, like those of a document, and are encoded in one call; in order."""
         return (range(number, number + 1) for number in range(len(examples)))

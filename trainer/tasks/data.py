@@ -166,7 +166,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
 
     learning: examples are learnt from: one whose answer the task does not have cannot be used
     """
-    counts, unknown = RowCounts(), RowCounts()
+    counts = RowCounts()
 
     def made(values: Values) -> tuple[Values, Example]:
         example = task.example(values, labelled)
@@ -183,23 +183,24 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
         examples.append(example)
         if file.kept:
             kept.append(kept_values(values))
-        if labelled and (reason := task.unknown(example)):
+    read = FileExamples(
+        path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled, kept=kept
+    )
+    return with_unknown(task, read) if labelled else read
+
+
+def with_unknown(task: Task, file: FileExamples) -> FileExamples:
+    """Return labelled examples with those counted whose answer the task does not have. Raises InputError for all."""
+    unknown = RowCounts()
+    for line, example in zip(file.lines, file.examples, strict=True):
+        if reason := task.unknown(example):
             unknown.drop(str(reason), line, reason.where)
-    if examples and sum(unknown.unusable.values()) == len(examples):
+    if file.examples and sum(unknown.unusable.values()) == len(file):
         raise InputError(
-            f"{file.path}: no answer to its {len(examples):,} {counts.unit} is one that the model knows: "
+            f"{file.path}: no answer to its {len(file):,} {file.counts.unit} is one that the model knows: "
             f"{unknown.reasons}. Is it the column of the answers, and a file of the same task?"
         )
-    return FileExamples(
-        path=file.path,
-        examples=examples,
-        lines=lines,
-        ids=ids,
-        counts=counts,
-        labelled=labelled,
-        unknown=unknown,
-        kept=kept,
-    )
+    return replace(file, unknown=unknown)
 
 
 def kept_values(values: Values) -> Values:
@@ -229,7 +230,10 @@ def read_alike(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
     """
     if file.format or not other or unpacked_ending(file.path) != unpacked_ending(other["path"]):
         return file
-    named = {role: column for role, column in other["columns"].items() if column not in file.columns.values()}
+    taken = {column for role, column in file.columns.items() if not role.startswith(KEPT)}
+    named = {
+        role: column for role, column in other["columns"].items() if column not in taken and not role.startswith(KEPT)
+    }
     header = file.header and other["header"]
     return replace(file, format=other["format"], header=header, columns={**named, **file.columns})
 

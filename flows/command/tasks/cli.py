@@ -26,7 +26,11 @@ def finetune(
     *,
     output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
     train: Annotated[Path | None, Parameter(help="Labeled examples to learn from.")] = None,
-    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to judge by after every epoch.")] = None,
+    evaluate: Annotated[
+        Path | None, Parameter(help="Labeled examples to judge by after every epoch; default: a tenth of --train.")
+    ] = None,
+    folds: Annotated[int, Parameter(help="Fine-tune once for each of so many parts of --train, judged by it.")] = 0,
+    group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -38,14 +42,17 @@ def finetune(
 
     Run the same command again to resume it.
     """
-    from flows.command.tasks.finetune import finetune_model, published_task, task_files
+    from flows.command.tasks.finetune import finetune_folds, finetune_model, published_task, task_files
     from flows.recipes.tables import read_override
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
-    if data is not None or train is None or evaluate is None or "/" in task:  # a published set
+    if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
         return finetune_model(kind, model, files, output, {**settings, **pairs}, say)
-    return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, say)
+    files = task_files(file, train, evaluate, folds, group)
+    if evaluate is None and not folds:
+        say("--evaluate names no file: a tenth of the examples is held out to judge by")
+    return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say)
 
 
 @tasks_app.command
@@ -53,7 +60,7 @@ def predict(
     model: Annotated[
         str, Parameter(help="The folder that `cloze finetune` or `cloze onnx` wrote, or one of Hugging Face's form.")
     ],
-    file: Annotated[Path, Parameter(help="Records to predict.")],
+    file: Annotated[Path, Parameter(help="Records to predict; - reads the standard input.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
     reading: options.FileAsked = options.FILE_ASKED,
@@ -117,7 +124,7 @@ def onnx(
 @tasks_app.command
 def embed(
     model: options.Model,
-    file: Annotated[Path, Parameter(help="Records with a text and, if they have one, an id.")],
+    file: Annotated[Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input.")],
     *,
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
     reading: options.TextsAsked = options.TEXTS_ASKED,
@@ -146,6 +153,7 @@ def search(
 
     With relevance judgments, also score the results and make training rows.
     """
+    from flows.command.tasks.piped import is_piped
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -156,7 +164,9 @@ def search(
 
     job = SearchJob(
         corpus=FileSettings(path=str(corpus.resolve()), format=corpus_format),
-        queries=FileSettings(path=str(Path(queries).resolve()), format=queries_format),
+        queries=FileSettings(
+            path=queries if is_piped(Path(queries)) else str(Path(queries).resolve()), format=queries_format
+        ),
         settings=EmbedSettings(max_length=asked.max_length),
         **{name: named(value) for name, value in vars(asked).items() if name != "max_length"},
     )

@@ -22,6 +22,7 @@ gradients and AdamW's two moments.
 """
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import statistics
@@ -41,11 +42,12 @@ from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
 from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
-from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
+from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
+from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
@@ -58,6 +60,7 @@ from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import Ranks, joined, settle
 
 EXPORT = "export"
+FOLDERS = ("teacher", "second_encoder")  # settings of tasks that name one
 
 
 def main(arguments: list[str]) -> int:
@@ -77,6 +80,10 @@ def main(arguments: list[str]) -> int:
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     """Read, learn, export; 0, or 128 and the signal that stopped it. Every process calls it. Raises InputError."""
     output = Path(job.output)
+    if is_done(job):
+        if ranks.rank == 0:
+            speak(line({"event": "done", **done_facts(read_json(output / RECORD), job.output), "again": True}))
+        return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
@@ -119,9 +126,13 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     task = read_task(job.task)
     max_length = length_for(task, settings.max_length, pretrained, job.model)
     encoder = TextEncoder.of(Path(job.model), pretrained.inputs, max_length)
-    files = read_file(task, job.training, learning=True)
+    files, judges = read_file(task, job.training, learning=True), None
+    if job.folds:
+        learnt, judges = held_out(task, files, job)
+        whole, files = files, part_of(files, learnt, judges=False)
     task = fitted_to(task, files)
-    training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
+    judged = read_file(task, job.evaluation) if judges is None else judged_by(task, whole, judges)
+    training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     if isinstance(task, TaughtTask) and task.teacher:
         task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
     training = replace(training, examples=())  # their items are all that is needed from here on
@@ -153,6 +164,34 @@ def fine_tuning(
     write = partial(write_output, job, folder, files)
     course = TaskCourse(data, settings, plan, ranks, log, identity, computes, warnings, write)
     return TrainingLoop(course, ranks, log, checkpoints, newest, choice)
+
+
+# What is done already.
+
+
+def is_done(job: FinetuneJob) -> bool:
+    """Tells whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
+    path = Path(job.output) / RECORD
+    if not path.is_file():
+        return False
+    files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+    digest = asked_digest(job, files)
+    return bool(digest) and read_json(path).get("asked") == digest
+
+
+def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of all that decides what a job ends with; "" where a file can be read only once, as a pipe."""
+    if None in (file["sha256"] for file in files.values()):
+        return ""
+    folders = {name: _digests(Path(job.task[name])) for name in FOLDERS if job.task.get(name)}
+    asked = {
+        "task": {**job.task, **folders},
+        "settings": settings_json(job.settings),
+        "model": _digests(Path(job.model)),
+        "files": files,
+        "held_out": [job.folds, job.fold, job.group],
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 # What a run resumes with.
@@ -228,16 +267,22 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
         write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length)
     _copy_tokenizer(Path(job.model), new, data.max_length)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
-    record = record_of(course, task, files, new)
+    record = {**record_of(course, task, files, new), "asked": asked_digest(job, files)}
+    if job.folds:
+        record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
     shutil.rmtree(folder)
+    speak(line({"event": "done", "step": course.settings.steps, **done_facts(record, job.output)}))
+
+
+def done_facts(record: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Return what is reported of a finished model. record: its own"""
     best = record["restarts"][record["best"]]
-    done = {"epoch": best["kept"], **best["scores"], "output": str(output)}
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
-    speak(line({"event": "done", "step": course.settings.steps, **done, **more, "metric": course.metric}))
+    return {"epoch": best["kept"], **best["scores"], "output": output, **more, "metric": record["metric"]}
 
 
 def best_weights(path: Path) -> dict[str, Tensor]:

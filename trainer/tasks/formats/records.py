@@ -122,6 +122,7 @@ class RowCounts:
     unit: str = "rows"
     where: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedRecord] = field(default_factory=list)
+    held_out: int = 0
 
     def drop(self, reason: str, line: int, where: str = "", names: Values = MappingProxyType({})) -> None:
         """Count the last record, which cannot be used."""
@@ -134,7 +135,8 @@ class RowCounts:
     def account(self) -> Account:
         """Records of the file, and what became of each."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
-        return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **dropped})
+        elsewhere = {"held out": self.held_out} if self.held_out else {}
+        return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})
 
     @property
     def reasons(self) -> str:

@@ -113,6 +113,10 @@ class SpanTask(Task):
         answers = _answers(values, context) if labelled else None
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
 
+    def source(self, example: SpanExample) -> str:
+        """Return the context."""
+        return example.context
+
     def unknown(self, example: SpanExample) -> Unusable | None:
         """Return why a question has no answer, where each must have one."""
         if example.answers != () or self.impossible is not False:

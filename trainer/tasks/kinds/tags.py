@@ -152,6 +152,10 @@ class TagsTask(Task):
         sentence = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
         return sentence
 
+    def source(self, example: TaggedSentence) -> str:
+        """Return the document, or the words."""
+        return example.document or " ".join(example.words)
+
     def unknown(self, example: TaggedSentence) -> Unusable | None:
         """Return why a sentence has a tag that training had not."""
         if example.tags is None or not self.labels:
