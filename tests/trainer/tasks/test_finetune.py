@@ -370,3 +370,14 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
         head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
         assert torch.equal(head(torch.ones(2, 32)), head.decision.bias.expand(2, -1))
         assert torch.equal(pooled[0][0], head.pooler.dense.bias.tanh()) == drops_first
+
+
+@pytest.mark.parametrize("unit", ["good film ", "a", "a-", ".", "  ", "映"])
+def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str) -> None:
+    """Fails where a long text is read otherwise, or its tokens are not all counted: part by part, as of the whole."""
+    encoder = TextEncoder.of(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 9)
+    text = f"the plot {unit * (30_000 // len(unit))} was long"
+    [found] = encoder.encode([text])
+    whole = encoder.pieces([text])
+    assert ids_of(found).tolist() == ids_of(encoder.joined(whole)[0]).tolist()
+    assert encoder.num_cut == 2 * (len(whole[0]) > 7) and encoder.tokens_cut == 2 * max(0, len(whole[0]) - 7)

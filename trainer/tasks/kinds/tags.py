@@ -37,6 +37,7 @@ WORDS = ("token_accuracy",)
 FEATURES = (
     *("embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", "weighted-last-four", "weighted"),
 )
+MOST_LETTERS = 10_000  # of a word, of which the first piece is read
 MOST_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
@@ -145,6 +146,8 @@ class TagsTask(Task):
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
+        if max(map(len, words)) > MOST_LETTERS:
+            raise Unusable(f"a word of more than {MOST_LETTERS:,} characters")
         tags = _tags_of(values["tags"]) if labelled else None
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
