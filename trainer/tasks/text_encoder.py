@@ -79,26 +79,22 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Texts, each with its second one where there are such, as sequences with their special tokens."""
-        sides = [self._begun(texts), *([] if seconds is None else [self._begun(seconds)])]
-        encodings = self.joined(*([encoding for encoding, _ in side] for side in sides))
-        self.tokens_cut += sum(beyond for side in sides for _, beyond in side)
-        return encodings
+        return self.joined(self._begun(texts), None if seconds is None else self._begun(seconds))
 
-    def _begun(self, texts: Sequence[str]) -> list[tuple[Encoding, int]]:
-        """Return the tokens of texts, of long ones more than can be read, and how many follow them."""
+    def _begun(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the tokens of texts, of long ones at least one more than can be read; count what follows these."""
         parts = [_parts_of(text, max(PART, 16 * self.max_length)) for text in texts]
         firsts = self.pieces([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
         return [self._counted(*each) for each in zip(firsts, texts, parts, strict=True)]
 
-    def _counted(self, first: Encoding, text: str, parts: Iterator[tuple[int, int]]) -> tuple[Encoding, int]:
-        beyond = 0
+    def _counted(self, first: Encoding, text: str, parts: Iterator[tuple[int, int]]) -> Encoding:
         while some := [text[begin:end] for begin, end in islice(parts, PARTS)]:
             for encoding in self.pieces(some):
                 if len(first) > self.max_length:
-                    beyond += len(encoding)
+                    self.tokens_cut += len(encoding)
                 else:
                     first = Encoding.merge([first, encoding])
-        return first, beyond
+        return first
 
     def joined(
         self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = LONGEST

@@ -5,17 +5,23 @@ or has no sheet with the columns, is refused. Memory and cost: those of that rea
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from corpora.sources.files.office.sheet_rows import SheetRows
+from corpora.errors import InputError
+from corpora.sources.bytes.faults import BadRecord
+from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
+from corpora.sources.files.office.sheets import Worksheet, read_sheets
 from trainer.tasks.formats.records import MOST_CHARACTERS, FileSettings, Found, Unusable, Wanted
 from trainer.tasks.formats.tables import columns_by_role, no_column, picked
+
+UNPACKED = 1 << 33  # bytes, of all sheets of a workbook
 
 
 def sheet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """Yield the rows of a workbook's sheets. Raises InputError."""
     columns, lacking, read = columns_by_role(settings, wanted), None, False
-    with SheetRows(fields={}, max_record_bytes=MOST_CHARACTERS).opened(Path(settings.path)) as sheets:
+    with _sheets(settings.path) as sheets:
         for sheet in sheets:
             named = [role for role in settings.columns if role in (*wanted.needed, *wanted.optional)]
             missing = [role for role in (*wanted.needed, *named) if settings.column(role) not in sheet.columns]
@@ -30,3 +36,15 @@ def sheet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
                 yield row.number, Unusable("too long a row") if values is None else picked(values, columns)
     if lacking and not read:
         raise lacking
+
+
+@contextmanager
+def _sheets(path: str) -> Iterator[Iterator[Worksheet]]:
+    """Open a workbook's sheets. Raises InputError."""
+    try:
+        with Path(path).open("rb") as stream, open_package(stream, UNPACKED) as package:
+            yield read_sheets(package, MOST_CHARACTERS)
+    except (LockedDocument, LargeDocument, BadRecord) as error:
+        raise InputError(f"{path} cannot be read: {error}. Save it again, without a password, or as .csv.") from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error

@@ -15,16 +15,11 @@ checks of `reading.py` (one x86-64 core, 2026-11-23).
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from io import TextIOWrapper
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, TextIO
 
 from corpora.errors import InputError
-from corpora.sources.files.rows import OpenQuote
-from corpora.sources.files.tables import NO_DELIMITER, TextTable
 from trainer.tasks.formats.records import (
     MOST_CHARACTERS,
     FileSettings,
@@ -38,6 +33,8 @@ from trainer.tasks.formats.records import (
 
 Rows = Iterator[tuple[int, list[str]]]
 
+DELIMITERS, SAMPLED = ",;\t|", 20  # of a `.csv`, and by how many of its lines they are told apart
+STATED = re.compile(r"\"?sep=([!-~\t])\"?[,;\t]*", re.IGNORECASE)  # the first line, as Excel writes it
 AT_ONCE = 1 << 18  # characters of a `.json`
 
 
@@ -48,21 +45,23 @@ def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 
 def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The rows of a `.csv`."""
-    table = _table_of(settings, wanted)
     with opened(settings.path) as stream:
-        rows = islice(_comma_rows(stream, settings.path, table.delimiter), table.above, None)
-        yield from _records(rows, settings, wanted)
+        begun = [*islice(lines_of(stream, settings.path), SAMPLED)]
+        stated = STATED.fullmatch(begun[0].strip()) if begun else None
+        sign = stated[1] if stated else _delimiter(begun, {settings.column(role) for role in wanted.needed})
+        rows = _comma_rows(chain(begun, lines_of(stream, settings.path)), settings.path, sign)
+        yield from _records(islice(rows, int(stated is not None), None), settings, wanted)
 
 
-def _table_of(settings: FileSettings, wanted: Wanted) -> TextTable:
-    """Return how a table is cut, as corpora's reader sees it; at commas where that cannot read it."""
-    names = {role: settings.column(role) for role in wanted.needed if not settings.column(role).isdecimal()}
-    plain = TextTable(fields=names, encoding="utf-8", max_record_bytes=MOST_CHARACTERS, delimiter=",", quote='"')
-    try:
-        table, _ = replace(plain, others=";\t|").of_file(Path(settings.path))
-    except (InputError, OpenQuote):  # the rows are read all the same, and the fault is told with its line
-        return plain
-    return plain if table.delimiter == NO_DELIMITER else table
+def _delimiter(lines: list[str], names: set[str]) -> str:
+    """Return the sign that parts a table: of those by which the first line has all names, else most lines alike."""
+
+    def fit(sign: str) -> tuple[bool, int, int]:
+        head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
+        alike = sum(len(each) == len(head) for each in others) if len(head) > 1 else -1
+        return names <= {*head}, alike, len(head)
+
+    return max(DELIMITERS, key=fit)
 
 
 def line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -124,9 +123,9 @@ def _tab_rows(path: str) -> Rows:
             yield number, line.rstrip("\r\n").split("\t")
 
 
-def _comma_rows(stream: TextIOWrapper, path: str, delimiter: str) -> Rows:
+def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
     csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
-    reader = csv.reader(lines_of(stream, path), strict=True, delimiter=delimiter)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     first = 1
     try:
         for values in reader:
