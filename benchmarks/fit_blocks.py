@@ -137,7 +137,7 @@ def thin_page(page: FittingPage, number: int) -> FittingPage:
     before = np.concatenate(([0], np.cumsum(kept)))
     tree = tree_of(page.marked.html)
     tree.blocks = [block for block, is_kept in zip(tree.blocks, kept, strict=True) if is_kept]
-    tree.spans = [(int(before[first]), int(before[last])) for first, last in tree.spans]
+    tree.spans = before[tree.spans]
     thin = fitting_page(page.marked, number, tree, with_address=number % NO_ADDRESS > 0)
     return replace(
         thin, shares=page.shares[kept], words=page.words[kept], grown_on=True, measured=False, domain=page.domain,

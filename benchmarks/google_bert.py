@@ -1,6 +1,6 @@
 """google-research/bert's `create_pretraining_data.py` as a peer: run as it is, with a stand-in for TensorFlow.
 
-    script = load_script(Path("bert"))                       a checkout of github.com/google-research/bert
+    script = load_script(Path("bert"))                       a checkout of google-research/bert, such as eedf571
     script.instances(lines, script.tokenizer(vocab_file), ScriptSettings())
 
 Promise: the instances are those of the authors' own functions in their order. Of TensorFlow they use only flags and
@@ -21,7 +21,6 @@ from typing import Any
 
 from shards.builders.google_bert.builder import ScriptSettings
 
-COMMIT = "eedf5716ce1268e56f0a50264a88cafad334ac61"
 SCRIPT, TOKENIZATION = "create_pretraining_data", "tokenization"
 
 

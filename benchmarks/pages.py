@@ -190,7 +190,8 @@ def _marked(row: dict[str, Any], pages: dict[tuple[str, str], tuple[str, str]]) 
         return None
     html, url = pages[row["warc"], row["record_id"]]
     present, absent = tuple(row.get("with", ())), tuple(row.get("without", ()))
-    return Marked(group=row["set"], html=html, url=url, text=text, present=present, absent=absent)
+    title = row.get("title")
+    return Marked(group=row["set"], html=html, url=url, text=text, present=present, absent=absent, title=title)
 
 
 def _plain(html: str) -> str:
@@ -214,7 +215,8 @@ def title_of(page: Marked) -> str:
     return (read.title or "") if isinstance(read, WebPage) else ""
 
 
-def _as_told(title: str) -> str:
+def as_told(title: str) -> str:
+    """Return a title without its case and its spaces but one between words."""
     return " ".join(title.split()).casefold()
 
 
@@ -314,7 +316,7 @@ def main() -> None:
         parser.error(str(error))
     titled = [page for page in pages if page.title]
     if titled:
-        equal = sum(_as_told(title_of(page)) == _as_told(page.title or "") for page in titled)
+        equal = sum(as_told(title_of(page)) == as_told(page.title or "") for page in titled)
         print(f"titles equal but for case and spaces: {equal / len(titled):.3f} of {len(titled)}")
     absent = []
     for name, load in EXTRACTORS.items():

@@ -10,7 +10,7 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -129,9 +129,10 @@ def finetune(
     output: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
     progress: bool = True,
+    accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Fine-tune a model on labelled examples.
+    """Fine-tune a model on labelled examples, which are looked at first.
 
     model:    a model, or the address of one: a folder, an artifact of a store, a store, a release (STORE@NAME)
     task:     what is learnt: "classes", "number", "tags", "answers", "similarity", ... (`cloze finetune --help`)
@@ -140,6 +141,7 @@ def finetune(
     output:   folder of the result, empty or new; default: a temporary one. Called again with the same arguments, an
               interrupted fine-tuning resumes there
     columns:  where the rows have another name for a role: `{"text": "sentence"}`
+    accept:   findings of `cloze check` that stop nothing, by name
     settings: of the task and of the fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
     `history` of the result has a dictionary for each evaluation. Raises InputError, or TrainingFailed.
@@ -148,8 +150,12 @@ def finetune(
     named, output = dict(columns or {}), Path(output or mkdtemp(dir=workspace.folder) + "/model")
     files = TaskFiles(rows_file(train, "train", workspace, named), rows_file(evaluate, "evaluate", workspace, named))
     history: list[Event] = []
-    events = finetune_events(task, address_of(model), files, output, settings)
-    start = next(events, {"steps": 0})
+    events = finetune_events(task, address_of(model), files, output, settings, accept)
+    start: Event = {"steps": 0}
+    for start in events:
+        if start["event"] != "warning":
+            break
+        workspace.bars.tell(f"warning: {start['message']}")
     with workspace.bars.of(f"{task} steps", max(1, start["steps"])) as advance:
         for event in events:
             if event["event"] == "warning":
@@ -193,8 +199,8 @@ def embed(
 
     model:    any model, or the address of one
     texts:    texts, or dictionaries with `text`, or a file of them
-    settings: `pooling` ("mean", "cls", "max"), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token": then
-              N is their number), ...
+    settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`, `max_length`,
+              `by` ("text", "word" or "token": then N is their number), ...
 
     Raises InputError: an unknown setting, a text that is none.
     """

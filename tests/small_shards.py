@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from small_corpus import put_corpus, row, words
 
+from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
@@ -42,7 +43,14 @@ def put_shards(
     corpus = put_corpus(
         place, {"g001-a-00000": rows[:first], "g002-a-00000": rows[first:]}, deleted=[rows[n] for n in gone]
     )
-    chosen = VocabularySettings(size=vocabulary_size)
+    return shards_of(corpus, settings, vocabulary_size, name)
+
+
+def shards_of(
+    corpus: Corpus, settings: ShardSettings, vocabulary_size: int = 150, name: str | None = None
+) -> SmallShards:
+    """Shards of a corpus, in its store."""
+    place, chosen = corpus.place, VocabularySettings(size=vocabulary_size)
     counts = build_stage(place, plan_counts(corpus, chosen.word_rule))
     vocabulary = build_stage(place, plan_vocabulary("small", counts, chosen, {}))
     tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))

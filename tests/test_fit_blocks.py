@@ -60,7 +60,9 @@ def test_trees_are_kept_as_they_were_grown(fit_blocks: Any) -> None:
     trees = fit_blocks.grow(rows, wanted, np.ones(2_000), fit_blocks.GROWN, 12)
     arrays = fit_blocks.arrays_of("some", trees)
     forest = Forest(*(arrays[f"some.{field}"] for field in Forest._fields))
-    assert np.allclose(sum_trees(rows, *forest[:-1]), trees.predict(rows, raw_score=True), atol=1e-12)
+    assert np.allclose(
+        sum_trees(np.ascontiguousarray(rows.T), *forest[:-1]), trees.predict(rows, raw_score=True), atol=1e-12
+    )
     assert np.abs(chances(forest, rows) - trees.predict(rows)).max() < 0.01
 
 

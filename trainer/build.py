@@ -35,6 +35,7 @@ from trainer.huggingface.starting import check_special_ids, check_teacher, first
 from trainer.jobs.job import CACHE, JobInput, TrainingJob
 from trainer.jobs.origins import find_origin
 from trainer.jobs.phases import Settled, seen_ledger, settle
+from trainer.jobs.repeats import repeat_warning
 from trainer.jobs.start import Start
 from trainer.launching.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
@@ -96,7 +97,8 @@ def plan_model(
             "model.start and training.continue_from both set what the training begins with: leave out one of them. "
             "The first brings weights alone, the second weights, optimizer and place in the shards."
         )
-    settled = settle(training, shards, {} if origin is None else origin.read)
+    before = {} if origin is None else origin.read
+    settled = settle(training, shards, before)
     facts = settled.shards[0].facts
     inputs = ModelInputs(
         vocab_size=facts["vocab_size"],
@@ -119,13 +121,14 @@ def plan_model(
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
         origin=origin,
     )
-    stage = _stage(job, settled, vocabulary)
+    notice = repeat_warning(settled.reads(before), model.objective_settings.kind)
+    stage = _stage(job, settled, vocabulary, notice)
     job = replace(job, work=str(work_folder(place, stage)))
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
 
 
-def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest) -> Stage:
-    """The stage of a job, without the folder that it works in."""
+def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str) -> Stage:
+    """The stage of a job, without the folder that it works in. notice: a person should read"""
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
@@ -151,6 +154,7 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest) -> Stage:
             "positions": model.positions,
             "pair_labels": inputs.pair_labels,
             "steps": job.training.steps,
+            **({"notice": notice} if notice else {}),
             **({} if job.start is None else {"start": _start_facts(job.start, model, inputs)}),
             **({} if job.teacher is None else {"teacher": job.teacher.content}),
         },

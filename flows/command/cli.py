@@ -53,7 +53,7 @@ Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a r
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command and return its exit code. Raises InputError."""
+    """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError."""
     global _home
     _home = home
     if not given:
@@ -103,12 +103,11 @@ def doctor(
 
 
 @app.command
-def prepare() -> int:
+def prepare() -> None:
     """Compile kernels and make the UI's database, before a first run."""
     from flows.command.machine.prepare import prepare as prepare_home
 
     prepare_home(_home, say)
-    return 0
 
 
 @app.command
@@ -135,7 +134,7 @@ def run(
 
 
 @app.command
-def demo(*, workers: arguments.Workers = None) -> int:
+def demo(*, workers: arguments.Workers = None) -> None:
     """Run a small recipe here, from raw files to a model.
 
     It then shows one example from end to end. Your Prefect profile is not used.
@@ -145,7 +144,6 @@ def demo(*, workers: arguments.Workers = None) -> int:
     finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
     show_summary(console, finished)
     show_tour(console, finished, _home)
-    return 0
 
 
 def _built(
@@ -171,7 +169,7 @@ def plan(
     engine: arguments.Engine = None,
     quick: Annotated[bool, Parameter(help="Skip the sample and the estimates from it.", negative=())] = False,
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Show what a run would build, reuse and cost; build nothing.
 
     Each stage has the reason. Costs are estimated from a sample.
@@ -191,7 +189,6 @@ def plan(
         show_plan(console, loaded, planned, estimates)
         say(*engine_lines(loaded.engine))
     refuse_without_room(loaded, estimates, workers or default_workers())
-    return 0
 
 
 @app.command
@@ -202,7 +199,7 @@ def preview(
     overrides: arguments.Overrides = None,
     number: Annotated[int, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Show documents of a source before and after every step.
 
     A document that is dropped has the reason.
@@ -222,7 +219,7 @@ def preview(
     entry = looked.entry
     if as_json:
         print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
-        return 0
+        return
     if needs_statistics(entry.documents):
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
@@ -231,7 +228,6 @@ def preview(
         console.print(show_preview(item))
     fitted = fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""
     say(*filter(None, [*looked.lines, fitted, chosen_line(loaded.name, loaded.chosen or {})]))
-    return 0
 
 
 @app.command
@@ -246,7 +242,7 @@ def new(
             "modernbert-base."
         ),
     ] = "general",
-) -> int:
+) -> None:
     """Write a recipe to start from.
 
     Its rules fit a kind of text, or it is the recipe of a published model.
@@ -255,7 +251,6 @@ def new(
 
     path = new_recipe(name, template, Path.cwd())
     say(next_steps(path, template))
-    return 0
 
 
 @app.command
@@ -266,7 +261,7 @@ def fetch(
     limit: Annotated[int | None, Parameter(help="Fetch only this many files of each source.")] = None,
     refresh: Annotated[bool, Parameter(help="Look up `latest` and file lists again.", negative=())] = False,
     overrides: arguments.Overrides = None,
-) -> int:
+) -> None:
     """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
     from flows.orchestration.runs.run_recipe import fetch_inputs
@@ -279,7 +274,6 @@ def fetch(
     with FetchProgress(console) as progress:
         lines = fetch_inputs(loaded, _home, say, options, progress.advance)
     say(*lines)
-    return 0
 
 
 @app.command
@@ -287,7 +281,7 @@ def inspect(
     address: Annotated[str, Parameter(help="An artifact's folder or short id, a store, or a release: STORE@NAME.")],
     *,
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Show what is in an artifact: ledger, samples, masks in color.
 
     For a store, or a folder in it, the ledger of each artifact.
@@ -298,10 +292,9 @@ def inspect(
     artifacts = find_artifacts(address)
     if as_json:
         print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
-        return 0
+        return
     for artifact in artifacts:
         show_artifact(console, artifact, detailed=len(artifacts) == 1)
-    return 0
 
 
 @app.command
@@ -314,7 +307,7 @@ def trace(
     document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Follow an example back to its raw records.
 
     Or follow a document to its examples, with --document.
@@ -333,7 +326,6 @@ def trace(
     else:
         assert document is not None
         show_document_trace(console, artifact, document)
-    return 0
 
 
 @app.command
@@ -368,7 +360,7 @@ def report(
     run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
     output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Write the HTML report of a run, and print its path."""
     from flows.command.inspect import write_report
 
@@ -377,7 +369,6 @@ def report(
         print_json({"report": path})
     else:
         say(f"Report: {quote(path)}")
-    return 0
 
 
 app.command(vocabulary_app)

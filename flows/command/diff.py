@@ -38,7 +38,7 @@ def diff(
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
     whole: Annotated[bool, Parameter(name="--all", help="Also show figures that did not change.", negative=())] = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Show how a run differs from another, or from the one before.
 
     The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
@@ -50,7 +50,7 @@ def diff(
     compared = Compared.of(before.record, before.figures, after.figures)
     if as_json:
         print_json(_json(before, after, compared))
-        return 0
+        return
     say(*_heading(before, after))
     shown = compared.changes if whole else compared.differing
     if shown:
@@ -60,7 +60,6 @@ def diff(
 
         equal = f"{counted(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
-    return 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def export(
     file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Write a corpus or shards as Parquet, or a model's checkpoint.
 
     Parquet files come with a data card and Croissant metadata.
@@ -47,7 +47,7 @@ def export(
         tell(export_step(artifact, local_target(folder), step))
         if as_json:
             print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
-        return 0
+        return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
     target = local_target(folder)
@@ -63,7 +63,6 @@ def export(
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({"artifact": chosen.manifest.folder, "folder": str(target), "splits": facts})
-    return 0
 
 
 @exporting_app.command
@@ -73,7 +72,7 @@ def lineage(
     *,
     store: Annotated[str, Parameter(help="The store in which ids are looked up.")] = "store",
     namespace: Annotated[str, Parameter(help="The namespace of the jobs.")] = "cloze",
-) -> int:
+) -> None:
     """Write what a run read and built as OpenLineage events."""
     from corpora.store.places.files import replaced_file
     from flows.export.folder import refused
@@ -86,4 +85,3 @@ def lineage(
     with refused(file), replaced_file(file) as new:
         new.write_bytes(lineage_document(events, lines=file.suffix in (".jsonl", ".ndjson")))
     say(f"{file}: {counted(len(events), 'event')} of the run {record.run_id}")
-    return 0

@@ -51,6 +51,9 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
         parts = f"{entry.missing} of {entry.parts}" if entry.missing else ""
         stages.add_row(*map(Text, (entry.stage, entry.state, parts, entry.reason)))
     console.print(stages)
+    for entry in planned.stages:
+        if entry.notice:
+            console.print(entry.notice, markup=False)
     if estimates.stages:
         console.print()
         console.print(estimates_table(estimates))

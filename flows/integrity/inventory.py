@@ -95,11 +95,6 @@ class Holdings:
     tombstones: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of all files of parts."""
-        return sum(claim.size_bytes for claim in self.claims)
-
 
 def read_holdings(place: Place, inside: str = "") -> Holdings:
     """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
@@ -226,6 +221,11 @@ def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), published=True)
         for part in manifest.parts
     ]
+    return faults_in(place, claims)
+
+
+def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
+    """Return the damage in some parts."""
     return [fault for _, faults in check_claims(place, claims) for fault in faults]
 
 

@@ -26,7 +26,7 @@ from corpora.store.file_check import describe_part
 from corpora.store.manifest import Manifest, Part, RecordAddress, is_record, read_record, record_path
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, Survey, build_part, publish, read_manifest, survey_stage
-from flows.integrity.inventory import Claim, Fault, Holdings, check_claim, check_claims, check_figures, read_holdings
+from flows.integrity.inventory import Claim, Fault, Holdings, check_claim, check_figures, faults_in, read_holdings
 from flows.recipes.lock import Lock
 from flows.run.faults.rebuild_damaged import refuse_changed_raw_files, refuse_lost_parts
 from flows.run.pipeline import run_recipe
@@ -80,11 +80,6 @@ def repair(holdings: Holdings, faulty: Sequence[Claim], inside: str, tell: Tell)
     touched = {path for claim in faulty for path in claim.paths} | work.written
     again = [claim for claim in after.claims if touched & set(claim.paths)]
     return [Unrepaired(fault=fault, reason=work.reason(fault)) for fault in [*after.faults, *faults_in(place, again)]]
-
-
-def faults_in(place: Place, claims: Sequence[Claim]) -> list[Fault]:
-    """Return the damage in some parts."""
-    return [fault for _, faults in check_claims(place, claims) for fault in faults]
 
 
 def owner(path: str) -> str:

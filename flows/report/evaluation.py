@@ -28,6 +28,7 @@ def evaluation_page(
         head=table.HEAD,
         rows=[table.cells_of(row) for row in result.rows],
         average=table.average_line(result) if result.average is not None else "",
+        unconvincing=table.unconvincing(result),
         notes=list(table.notes(result)),
         comparison=comparison,
         compared_head=comparing.HEAD,

@@ -57,10 +57,19 @@ def held_out(run: RunView) -> str:
     figures = sum((Counter(part.ledger.figures) for part in tokens.parts), Counter[str]())
     documents, aside = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
     if not figures["held-out documents"]:
-        return "Nothing: every document may be trained on, so no figure here is of text that a model has not read."
+        return f"Nothing: {_none_of(run, documents)}, so no figure here is of text that a model has not read."
     share = figure_text(figures["held-out documents"] / documents, "share", "documents")
     number = counted(figures["held-out documents"], "document")
     return f"{number} ({share}) with {counted(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+
+
+def _none_of(run: RunView, documents: int) -> str:
+    """Return why nothing was held out: the share is 0, or no document of so few fell into it."""
+    verdicts = next(iter(run.of_each("verdicts").values()), None)
+    share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
+    if not share:
+        return "every document may be trained on"
+    return f"of {counted(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
 
 
 def learned(training: View | None) -> View | None:

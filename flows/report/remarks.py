@@ -12,7 +12,7 @@ from flows.recipes.settings.privacy import visible
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.run import RunView
 from flows.run.record.counts_text import counted
-from flows.run.record.example_shares import nothing_said, telling_looks
+from flows.run.record.example_shares import telling_looks, warnings_of
 from flows.run.record.figures import SHARE, Change
 from flows.run.record.ledger_balance import Accounts, of_kind
 
@@ -84,17 +84,17 @@ def _left_out(run: RunView) -> Iterator[Remark]:
 def _notices(run: RunView) -> Iterator[Remark]:
     for manifest in run.manifests:
         if notice := manifest.facts.get("notice"):
-            yield _look("vocabularies", f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
+            part = "training" if manifest.kind == "models" else "vocabularies"
+            yield _look(part, f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
 
 
 def _examples(run: RunView) -> Iterator[Remark]:
-    """Yield shard sets whose labels can be guessed without reading, and those with nothing to train on."""
+    """Yield shard sets whose labels can be guessed without reading, and those without much of their text."""
     figures = run.figures or {}
     for text in telling_looks({name: figure.value for name, figure in figures.items()}):
         yield _look("out", text)
-    for name, shards in run.of_each("shards").items():
-        if (empty := nothing_said(name, shards)) is not None:
-            yield _look("out", empty)
+    for text in (text for shards in run.of_each("shards").values() for text in warnings_of(shards)):
+        yield _look("out", text)
 
 
 def _training(run: RunView) -> Iterator[Remark]:

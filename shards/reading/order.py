@@ -109,11 +109,6 @@ def examples_at(slots: Int64s, num_examples: int, seed: int) -> Int64s:
     return GlobalOrder(num_examples, seed).examples(slots)
 
 
-def epochs_at(slots: Int64s, num_examples: int) -> Int64s:
-    """Count how often the whole set was read before each slot: int64 [S]."""
-    return slots // num_examples
-
-
 def step_slots(step: int, batch: int, first: int = 0) -> range:
     """The slots of a step of a phase whose slots begin at `first`."""
     return range(first + step * batch, first + (step + 1) * batch)

@@ -1,9 +1,29 @@
 """A run on record in a store that tests have built: `record(run, "20260102T000000483910-small")`."""
 
+from typing import Any
+
 from small_recipe import Run
 
+from flows.recipes.recipe import Recipe
 from flows.run.record.figures import figures_at_end, keep_figures
 from flows.run.record.run_record import RunRecord, StageRecord, begin_run, write_run
+
+
+def made_record(run_id: str, **fields: Any) -> RunRecord:
+    """A record of a completed run, made up where nothing else is said."""
+    usual = {
+        "recipe": "small", "recipe_path": "", "recipe_toml": "", "started": "2026-01-01T00:00:00+00:00",
+        "seconds": 1.0, "workers": 1, "state": "completed", "stages": (),
+    }  # fmt: skip
+    return RunRecord(run_id=run_id, **{**usual, **fields})
+
+
+def of_recipe(run_id: str, recipe: Recipe, **fields: Any) -> RunRecord:
+    """The same, of a recipe."""
+    path, text = str(recipe.path), recipe.text
+    return made_record(
+        run_id, recipe=recipe.name, recipe_path=path, recipe_toml=text, overrides=recipe.overrides, **fields
+    )
 
 
 def record(run: Run, run_id: str) -> None:
@@ -14,11 +34,7 @@ def record(run: Run, run_id: str) -> None:
         )
         for m in run.manifests
     )
-    recipe = run.recipe
-    made = RunRecord(
-        run_id=run_id, recipe=recipe.name, recipe_path=str(recipe.path), recipe_toml=recipe.text, stages=stages,
-        started="2026-01-01T00:00:00+00:00", seconds=1.0, workers=1, state="completed",
-    )  # fmt: skip
-    begin_run(run.place, run_id, recipe)
+    made = of_recipe(run_id, run.recipe, stages=stages)
+    begin_run(run.place, run_id, run.recipe)
     write_run(run.place, made, run.lock)
     keep_figures(run.place, made, figures_at_end(run.place, made))

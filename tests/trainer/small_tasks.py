@@ -138,7 +138,7 @@ def exported_model(task: Task, folder: Path, output: Path, record: Mapping[str, 
 
     record: what its `finetune.json` holds besides the task; None: there is none
     """
-    settings, inputs, state = load_pretrained(folder)
+    settings, inputs, state, _ = load_pretrained(folder)
     model = scattered(build_task_model(task, Pretrained(settings, inputs, state)))
     write_task(output, model.state_dict(), task, settings, inputs)
     for path in (*folder.glob("*token*.json"), *folder.glob("vocab.txt")):

@@ -217,12 +217,6 @@ def longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
     return sorted(ids, key=lambda id: (-letters_of(vocabulary, id), vocabulary.tokens[id]))[:number]
 
 
-def rarest_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s, number: int) -> list[int]:
-    """The ids of the pieces that occur, but least often; of equally rare ones the later first."""
-    ids = [id for id in ordinary_ids(vocabulary) if totals[id]]
-    return sorted(ids, key=lambda id: (int(totals[id]), -id))[:number]
-
-
 def unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
     """The ids of the ordinary pieces that no word has."""
     return [id for id in ordinary_ids(vocabulary) if not totals[id]]

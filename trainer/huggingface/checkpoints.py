@@ -28,13 +28,14 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from corpora.errors import InputError
 from trainer.families.contract import Family, ModelInputs
 from trainer.huggingface.config import CONFIG, config_json, read_config, settings_of, special_ids
+from trainer.huggingface.sentences import SentenceFolder, read_sentences
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings, family_of, part_settings
@@ -42,6 +43,7 @@ from trainer.settings.model import ModelSettings, family_of, part_settings
 _LAYER = re.compile(r"layers\.(\d+)\.")
 MASKED = "masked"
 WEIGHTS = "model.safetensors"
+OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers and safetensors' metadata call them
 _BOTH_SIDES = {"is_decoder": False}  # an objective sets the sides, so a family need not
 
 
@@ -172,12 +174,15 @@ def write_model(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors next to a model's configuration, to be read by whom that may be: safetensors lets the owner alone.
+    """Write tensors to a file with the mode of any new one: safetensors lets the owner alone read it.
 
     Raises OSError, and safetensors' own error for a full disk.
     """
     save_file(tensors, path, metadata={"format": "pt"})
-    shutil.copymode(path.with_name(CONFIG), path)
+    plain = path.with_suffix(".mode")
+    plain.touch()
+    shutil.copymode(plain, path)
+    plain.unlink()
 
 
 def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
@@ -282,6 +287,10 @@ def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a file. Raises InputError where it is gone or no whole one."""
     try:
+        with safe_open(path, "pt") as file:
+            written_by = (file.metadata() or {}).get("format")
+        if written_by in OTHER_WEIGHTS:
+            raise _of_another(path, written_by)
         tensors: dict[str, Tensor] = load_file(path)
         return tensors
     except FileNotFoundError as error:
@@ -290,6 +299,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
                 f"{path.parent} holds ONNX files and no {path.name}: `cloze predict` reads it; for anything else give "
                 "the folder that it was written from."
             ) from error
+        check_no_other_weights(path.parent)
         raise InputError(
             f"{path.parent} has no {path.name}: give a folder that holds it; `cloze import {quote(str(path.parent))} "
             "FOLDER` writes one from a pytorch_model.bin, or from several files."
@@ -298,19 +308,42 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path} is not a complete safetensors file ({error}): save or copy it again.") from error
 
 
+def check_no_other_weights(folder: Path) -> None:
+    """Raise InputError where a folder holds weights of TensorFlow or Flax, which torch does not read."""
+    for library, pattern in OTHER_WEIGHTS.items():
+        for path in folder.glob(pattern):
+            raise _of_another(path, library)
+
+
+def _of_another(path: Path, library: str) -> InputError:
+    """Return the refusal of weights that are named and laid out as another library has them."""
+    return InputError(
+        f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
+        f"transformers (`AutoModel.from_pretrained(FOLDER, from_{library}=True)`), save them (`save_pretrained(NEW)`), "
+        "and give that folder."
+    )
+
+
 # Weights for a model with other heads.
 
 
 class Pretrained(NamedTuple):
-    """A model to begin with. state: below "encoder." all of it; of heads for masked tokens and pairs what there is"""
+    """A model to begin with.
+
+    state: below "encoder." all of it; of heads for masked tokens and pairs what there is
+    sentences: what its folder says of vectors, for who makes them
+    """
 
     settings: ModelSettings
     inputs: ModelInputs
     state: dict[str, Tensor]
+    sentences: SentenceFolder | None = None
 
 
 def load_pretrained(folder: Path) -> Pretrained:
     """Return the encoder of a folder. Raises InputError where it has none that can be made here, or not all of it."""
+    if not (folder / CONFIG).is_file():
+        _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
     config, stored, settings = opened(folder, {"kind": MASKED})
     family, tensors = settings.of_family, modern(stored)
     inputs = ModelInputs(

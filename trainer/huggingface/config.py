@@ -79,6 +79,7 @@ def _row(family: Family) -> dict[str, Any]:
 def read_config(path: Path) -> dict[str, Any]:
     """A configuration, with what its writer left out because it is usual. Raises InputError."""
     config = read_json(path)
+    check_no_code(config, path)
     family = config.get("model_type")
     if family is None:
         raise InputError(
@@ -97,6 +98,15 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path}: {key} is {config[key]!r}, which no {family} model that can be trained here has: use a "
             "checkpoint of another shape."
         ) from error
+
+
+def check_no_code(config: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError for a configuration whose classes are code that its folder brings."""
+    if config.get("auto_map"):
+        raise InputError(
+            f"{path}: `auto_map` names classes of the folder's own code, which is not run here; without it the "
+            "model would be another one. Open it with transformers, or use a checkpoint of one of its own classes."
+        )
 
 
 def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:

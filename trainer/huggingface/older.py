@@ -4,7 +4,8 @@
 
 Many encoders of a domain (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json: as a
 pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type; large ones in several files with
-an index. Written are `config.json`, `model.safetensors` and the tokenizer's files.
+an index. Written are `config.json`, `model.safetensors` and the tokenizer's files; of a folder of sentence-transformers
+also its pooling, the modules after it, and prompts.
 
 Promise: every tensor is what it was, under the same name and of the same type; nothing in a pickled file is run, for
 torch reads tensors alone of it; and what is written has been opened: its encoder is whole, and its vocabulary fits.
@@ -25,9 +26,16 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained, read_weights, save_tensors
+from trainer.huggingface.checkpoints import (
+    WEIGHTS,
+    check_no_other_weights,
+    load_pretrained,
+    read_weights,
+    save_tensors,
+)
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.embeddings import checked_config
+from trainer.huggingface.sentences import WITH_WEIGHTS, SentenceFolder, read_sentences, write_sentences
 from trainer.settings.model import FAMILIES, family_of
 
 PICKLED = "pytorch_model.bin"
@@ -43,9 +51,11 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
-    config, tensors = read_json(source / CONFIG), older_weights(source)
-    config["model_type"] = family or config.get("model_type") or _family_by_names(tensors, source)
-    vocabulary = load_vocabulary(source, lowercase)
+    sentences = read_sentences(source, older=True)
+    folder = source / sentences.encoder if sentences is not None else source
+    config, tensors = read_json(folder / CONFIG), older_weights(folder)
+    config["model_type"] = family or config.get("model_type") or _family_by_names(tensors, folder)
+    vocabulary = load_vocabulary(folder, lowercase)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=output.parent) as scratch:
         written = Path(scratch) / output.name
@@ -53,6 +63,8 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
             vocabulary.save(written)
             (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
             save_tensors(tensors, written / WEIGHTS)
+            if sentences is not None:
+                _write_modules(written, sentences, config)
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         checked_config(written, vocabulary)
@@ -63,6 +75,15 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
         f"{output}: a {pretrained.settings.family} of {layers} layers of {hidden_size}, {len(tensors)} tensors, "
         f"{vocabulary.size:,} tokens."
     )
+
+
+def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
+    """Write what a folder of sentence-transformers has besides its encoder. config: of the encoder"""
+    keys = {ours: theirs for theirs, ours in family_of(config["model_type"]).names.config.items()}
+    paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
+    for path, step in zip(paths, sentences.steps, strict=False):
+        if step.kind in WITH_WEIGHTS:
+            save_tensors(older_weights(sentences.folder / step.path), folder / path / WEIGHTS)
 
 
 def older_weights(folder: Path) -> dict[str, Tensor]:
@@ -77,9 +98,9 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
             continue
         tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
         return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    check_no_other_weights(folder)
     raise InputError(
-        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its PyTorch weights; those of "
-        "TensorFlow and Flax are not read."
+        f"{folder} has no {WEIGHTS} and no {PICKLED}: give the folder of a model with its PyTorch weights."
     )
 
 

@@ -25,6 +25,7 @@ from corpora.store.manifest import Json, Manifest
 from shards.reading.loader import TALLIES
 from shards.reading.order import BLOCK, Interleave, shares_of
 from trainer.jobs.job import TrainingJob, readings
+from trainer.jobs.repeats import SetRead, refuse_repeats, set_read, train_examples
 from trainer.settings.phases import MOST_STEPS, PhaseSettings, num_tokens
 from trainer.settings.training import TrainingSettings
 
@@ -44,6 +45,15 @@ class Settled:
     shards: tuple[Manifest, ...]
     shares: tuple[tuple[int, ...], ...]
 
+    def reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
+        """Yield what is read of each set until the end of each phase. before: slots read earlier, by content"""
+        read, left = {**before}, iter(self.shards)
+        for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
+            for slots in Interleave(shares).before(phase.slots):
+                manifest = next(left)
+                read[manifest.content] = read.get(manifest.content, 0) + slots
+                yield set_read(number, manifest, read[manifest.content])
+
 
 def settle(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
@@ -52,8 +62,15 @@ def settle(
 
     shards: what the phases read, one after the other; of a mixture in its order
     before: slots of each set, by content, that were read before the first phase
-    Raises InputError where a mixture cannot be read so.
+    Raises InputError where a mixture cannot be read so, or a set would be read too often.
     """
+    settled = settle_unchecked(training, shards)
+    refuse_repeats(settled.reads(before), training)
+    return settled
+
+
+def settle_unchecked(training: TrainingSettings, shards: Sequence[Manifest]) -> Settled:
+    """Return what `settle` does, however often a set is read."""
     left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
     for number, phase in enumerate(training.phase, 1):
         own = [left.pop(0) for _ in phase.mixture or (None,)]
@@ -67,9 +84,7 @@ def settle(
         sets += [own[component] for component in order]
         shares.append(shares_of([Fraction(parts[component]) for component in order]))
     assert not left, "every component of every phase has its shards"
-    settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
-    _check_epochs(settled, before)
-    return settled
+    return Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
 
 
 def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
@@ -134,12 +149,6 @@ def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
     return ceil(Fraction(tokens * examples, held))
 
 
-def train_examples(shards: Manifest) -> tuple[int, int]:
-    """Return the examples and tokens of the training split, by the ledger of each shard."""
-    parts = [part for part in shards.parts if part.labels.get("split") == "train"]
-    return sum(part.rows("examples") for part in parts), sum(part.ledger.figures["example tokens"] for part in parts)
-
-
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
     """Raise InputError unless sets can be read as one."""
     for number, manifest in enumerate(shards):
@@ -170,24 +179,6 @@ def _no_example(what: str, shards: Manifest) -> str:
         f"The shards {shards.name!r} of {what} have no example to train on: give them more text, or a smaller held-out "
         "share, or leave them out of the mixture."
     )
-
-
-def _check_epochs(settled: Settled, before: Mapping[str, int]) -> None:
-    """Raise InputError where a set is read more often than a phase allows."""
-    read = {**before}
-    left = list(settled.shards)
-    for number, (phase, shares) in enumerate(zip(settled.training.phase, settled.shares, strict=True), 1):
-        for slots in Interleave(shares).before(phase.slots):
-            manifest = left.pop(0)
-            read[manifest.content] = read.get(manifest.content, 0) + slots
-            examples = train_examples(manifest)[0]
-            if phase.max_epochs is not None and read[manifest.content] > phase.max_epochs * examples:
-                times = read[manifest.content] / max(1, examples)
-                raise InputError(
-                    f"At the end of phase {number} the shards {manifest.name!r} would have been read {times:,.2f} "
-                    f"times ({read[manifest.content]:,} slots of {examples:,} examples), and its max_epochs is "
-                    f"{phase.max_epochs:g}: read less of them, shorten the phase, add text, or raise max_epochs."
-                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from corpora.store.places.place import Place
 from shards.reading.files.shard_set import files_of, first_damage
 from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
+from trainer.jobs.repeats import reads_of, refuse_repeats, repeat_warning
 from trainer.launching.commands import ALONE, Nodes, command, environment, events, failure, how_ended, processes_of
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.stopping import Stop
@@ -57,6 +58,10 @@ def train(
             work.mkdir(parents=True, exist_ok=True)
             alone.enter_context(held(work / f"lock{nodes.suffix}"))  # of several that are to train this model, one does
         if not _finished(job, on_event):
+            reads = [*reads_of(job)]
+            refuse_repeats(reads, job.training)
+            if warning := repeat_warning(reads, job.model.objective_settings.kind):
+                on_event({"event": "warning", "step": 0, "message": warning})
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             path = work / JOB.replace(".", f"{nodes.suffix}.")
             with remedied(str(path)):

@@ -275,8 +275,8 @@ class PhaseSettings:
     shards:     name of the `[[shards]]` to read; None for the only one
     mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: parts of the
                 examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
-    max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as often as
-                it takes
+    max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as
+                `[training]` says
     learning_rate: the peak of a schedule that begins with this phase and lasts until another phase begins one: a phase
                 that has one of these four keys does
     schedule:   of the same, as in `[training]`; None: that of `[training]`
@@ -318,7 +318,7 @@ class PhaseSettings:
         if self.mixture is not None:
             self._check_mixture(self.mixture)
         if self.max_epochs is not None:
-            check_range("training.phase.max_epochs", self.max_epochs, 1e-6, 1e9)
+            check_range("training.phase.max_epochs", self.max_epochs, 1e-6, 1e12)
         self._check_length()
 
     def _check_length(self) -> None:

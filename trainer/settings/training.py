@@ -31,6 +31,8 @@ class TrainingSettings:
     warmup_share:      steps in which the rate rises, as a share of the steps of all phases under the schedule
     continue_from:     a checkpoint that the phases go on from, with its optimiser: "models/NAME/FINGERPRINT@STEP" of
                        the store, or a folder; without a step the last one before a decay of the rate
+    max_epochs:        how often any shard set may have been read when a phase ends that does not set its own; without
+                       one, 1,000 passes over its text
     layer_decay:       factor on the rate from a layer to the one below it (ELECTRA's fine-tuning: 0.8); 1 for none
     beta1, beta2:      of the moments, the averages of gradients and of their squares
     epsilon:           what is added to the root of the second moment
@@ -85,6 +87,7 @@ class TrainingSettings:
     schedule: str | Schedule = field(default="linear", metadata={"neutral": "linear"})
     warmup_share: float = added(0.0)
     layer_decay: float = added(1.0)
+    max_epochs: float | None = limit(None)
     continue_from: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
     cache_gb: float = limit(100.0)
     micro_batch: int | None = limit(None)
@@ -112,6 +115,8 @@ class TrainingSettings:
             raise InputError("training has no phase: add [[training.phase]] with its `steps` and `batch`.")
         check_rate("training", self.learning_rate, self.warmup_steps, self.warmup_share)
         check_choice("training.optimizer", self.optimizer, OPTIMIZERS)
+        if self.max_epochs is not None:
+            check_range("training.max_epochs", self.max_epochs, 1e-6, 1e12)
         check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
         _ = Schedule.of(self.schedule)
         if all(phase.steps for phase in self.phase):  # else it is checked once they are set

@@ -6,6 +6,7 @@
     4. `finetuning/` trains it by the one loop of `trainer.training` and keeps the best epoch.
     5. `scores/` score the answers; `saving.py` writes a folder that Hugging Face's class of the task opens.
 
+    checking/     labelled data looked at before it is learnt
     prediction/   uses of a trained model: predictions, filled gaps, generated text
     vectors/      embeddings of texts, search in them, retrieval
     suites/       many tasks from many seeds (`evaluate.py`), and their table

@@ -21,6 +21,7 @@ Shapes: T tokens, S sequences, P points of an item.
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int32s, Int64s
 from corpora.store.settings import check_choice
+from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_number
 from trainer.tasks.text_encoder import TextEncoder
@@ -166,6 +168,10 @@ class Task:
     def source(self, example: Example) -> Any:
         """Return the text, context or document that an example is of: those of one are held out together."""
         return example[0] if isinstance(example, tuple) else example
+
+    def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
+        """Return what reads texts for a model in a folder. Raises InputError."""
+        return TextEncoder.of(folder, inputs, max_length)
 
     def groups(self, examples: Sequence[Example]) -> Iterable[range]:
         """Return which examples belong together, like those of a document, and are encoded in one call; in order."""

@@ -44,7 +44,8 @@ class VectorsMade:
     model:   digest of its weights
     by:      "text", "word" or "token": what a row is
     side:    "first" or "second": of a model with two encoders, which one
-    similarity: "cosine" or "dot": how they are to be compared
+    similarity: "cosine" or "dot", or as another library says: how they are to be compared
+    prompt:  what was put before each text; queries and documents have different ones
     """
 
     model: str
@@ -55,6 +56,7 @@ class VectorsMade:
     side: str
     similarity: str
     max_length: int
+    prompt: str = ""
 
     def comparable(self) -> tuple[Any, ...]:
         """Return what two files must have in common to be compared."""

@@ -6,6 +6,7 @@ file has changed since it was answered is answered again.
 
 import gc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from trainer.tasks.prediction.answer_lines import FileAnswers, write_answers
 from trainer.tasks.prediction.predict import answered
 from trainer.tasks.saving import RECORD, Loaded, load_task
 from trainer.tasks.settings import read_job
+from trainer.tasks.suites.baselines import MAJORITY, baseline_answers
+from trainer.tasks.suites.comparing import difference
 from trainer.tasks.suites.grouped import grouped
-from trainer.tasks.suites.judged import JudgedSplit, judged_fields, majority_answers, write_judged
+from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
 from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined
@@ -81,10 +84,15 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     if not split.labelled:
         return JudgedSplit(**counted)
     training = read_file(loaded.task, run.job.training, learning=True).examples
-    usual = majority_answers(loaded.task, training, examples)
-    scored, majority = (_judged(split, loaded.task, answers, each) if each is not None else {} for each in
-                        (answers.predictions, usual))  # fmt: skip
-    return JudgedSplit(**counted, **scored, majority=majority.get("scores", {}))
+    scored = JudgedSplit(**counted, **_judged(split, loaded.task, answers, answers.predictions))
+    baselines = {
+        name: JudgedSplit(**counted, **_judged(split, loaded.task, answers, each))
+        for name, each in baseline_answers(loaded.task, training, examples).items()
+    }
+    fields = {name: "majority" if name == MAJORITY else "words" for name in baselines}
+    beside = {fields[name]: each.scores for name, each in baselines.items()}
+    tested = {f"p_{fields[name]}": difference(scored, each, split.metrics[0]) for name, each in baselines.items()}
+    return replace(scored, **beside, **tested)
 
 
 def _judged(split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]) -> dict[str, Any]:

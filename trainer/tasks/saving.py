@@ -5,17 +5,13 @@
     second/                           its second encoder, where a task has one, as a folder of the same form
     finetune.json                     the task, how it was learnt, and digests of the files of weights
 
-Of a task with vectors also what the library sentence-transformers opens, encoder, then pooling; a model with an encoder
-of its own for passages has no such files, for they know one:
-
-    modules.json                       the two steps, in order
-    sentence_bert_config.json          to how many tokens a text is cut
-    1_Pooling/config.json              what a text's vector is of those of its tokens
-    config_sentence_transformers.json  how vectors are compared
+Of a task with vectors also the files of sentence-transformers (`trainer.huggingface.sentences`); what follows a pooling
+is in its folder there alone. A model with an encoder of its own for passages has no such files, for they know one.
 
 Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
 outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`. A
-folder that others wrote is taken as well, where its class is one of a task of ours. A file of weights that is other
+folder that others wrote is taken as well, where its class is one of a task of ours, or where it says how it makes
+vectors. A file of weights that is other
 than `finetune.json` or the manifest of a store says is refused: a flipped bit gives other answers, and no error. What
 no record names is taken as it is.
 Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
@@ -24,7 +20,7 @@ Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +31,11 @@ from corpora.store.damage import Damaged, digest_in
 from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Json, Manifest
 from corpora.store.settings import settings_json
-from trainer.complete_folders import check_files, described, written_json
+from trainer.complete_folders import check_files, described
 from trainer.families.contract import ModelInputs, Side
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
+    Pretrained,
     checked,
     huggingface_names,
     load_pretrained,
@@ -48,19 +45,20 @@ from trainer.huggingface.checkpoints import (
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
-from trainer.objectives.contract import ModelPart
+from trainer.huggingface.sentences import MODULES, SentenceFolder, read_sentences, write_sentences
+from trainer.model.batches import Batch
+from trainer.objectives.contract import ModelPart, Term
 from trainer.settings.model import ModelSettings
 from trainer.tasks.contract import Task
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
-from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorTask
 from trainer.tasks.registry import read_task, task_of_config, task_package
 
 RECORD = "finetune.json"
 MORE = "task.safetensors"
 SECOND = "second"
 MANIFEST = "manifest.json"
-_STEPS = (("", "Transformer"), ("1_Pooling", "Pooling"))
-_POOLINGS = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
+AFTER = "after."  # how the names of parameters of what follows a pooling begin
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
     "next": ("masked_head",),
@@ -96,6 +94,7 @@ def write_task(
     named = {*huggingface_names(state, settings.of_family, part)}
     if source := getattr(task, "second_encoder", ""):
         named |= _write_second(folder / SECOND, state, Path(source))
+    named |= {name for name in state if name.startswith(AFTER)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
         save_tensors(more, folder / MORE)
@@ -103,7 +102,7 @@ def write_task(
 
 def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
     """The second encoder, which began as the model of another folder; the names of its parameters."""
-    settings, inputs, _ = load_pretrained(source)
+    settings, inputs, *_ = load_pretrained(source)
     part = ModelPart("", "second_encoder", {}, "encoder", _sides(settings.objective_settings.causal))
     write_model(folder, state, settings, inputs, part)
     return {*huggingface_names(state, settings.of_family, part)}
@@ -124,8 +123,10 @@ def load_task(folder: Path) -> Loaded:
     """Load the fine-tuned model of a folder. Raises InputError where it holds none, or is damaged."""
     check_weights(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-    settings, inputs, _ = pretrained = load_pretrained(folder)
-    task = _task(folder, record, settings)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
+    task, sentences = _task(folder, record, settings), None
+    if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
+        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
     if hasattr(task, "second_encoder") and (folder / SECOND / CONFIG).is_file():
         task = replace(task, second_encoder=str(folder / SECOND))  # type: ignore[type-var]
     model = build_task_model(task, pretrained)
@@ -134,7 +135,8 @@ def load_task(folder: Path) -> Loaded:
     more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
-    lacking += [name for name in whole if not name.startswith("second_encoder.") and name not in {*names, *more}]
+    elsewhere = {*names, *more}
+    lacking += [name for name in whole if not name.startswith(("second_encoder.", AFTER)) and name not in elsewhere]
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
@@ -143,9 +145,45 @@ def load_task(folder: Path) -> Loaded:
     read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
     model.load_state_dict({**whole, **read})
-    length = record.get("max_length") or settings.positions
+    length = record.get("max_length") or usual_length(sentences, settings.positions)
     file = record.get("files", {}).get("training", {})
     return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
+
+
+def usual_length(sentences: SentenceFolder | None, positions: int) -> int:
+    """Return to how many tokens the authors of a folder cut texts; at most all that the model reads."""
+    return min(sentences.max_length or positions, positions) if sentences is not None else positions
+
+
+class NoTask(Task):
+    """What an encoder without a task has in place of one."""
+
+    kind: ClassVar[str] = "encoder"
+    unit: ClassVar[str] = "token"
+
+    def terms(self) -> tuple[Term, ...]:
+        """Return nothing: it learns nothing."""
+        return ()
+
+
+class StatesModel(TaskModel):
+    """An encoder by itself."""
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the vectors of all tokens: [T, H]."""
+        hidden_TH: Tensor = self.encoder(batch)
+        return hidden_TH
+
+
+def read_source(folder: Path) -> Loaded:
+    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
+    check_weights(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
+    architectures, says = settings.of_family.names.architectures, (folder / RECORD, folder / MODULES)
+    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG), architectures) is not None:
+        return load_task(folder)
+    model, length = StatesModel(NoTask(), pretrained), settings.positions
+    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
 
 def _part(task: Task, settings: ModelSettings) -> ModelPart:
@@ -160,6 +198,8 @@ def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> T
     if "task" in record:
         own = {key: value for key, value in record["task"].items() if key != "package"}
         return read_task(own, str(folder / RECORD))
+    if (sentences := read_sentences(folder)) is not None:
+        return RetrievalTask() if sentences.similarity == "dot" else SimilarityTask()
     config = read_config(folder / CONFIG)
     task = task_of_config(config, settings.of_family.names.architectures)
     if task is None:
@@ -175,7 +215,8 @@ def _task(folder: Path, record: Mapping[str, Any], settings: ModelSettings) -> T
 
 def described_weights(folder: Path) -> dict[str, Json]:
     """The files of weights of a fine-tuned folder, for its record. Reads them."""
-    return described(folder, [name for name in (WEIGHTS, MORE, f"{SECOND}/{WEIGHTS}") if (folder / name).is_file()])
+    paths = [folder / MORE, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
+    return described(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
 def check_weights(folder: Path) -> None:
@@ -224,19 +265,19 @@ def _content(path: Path, name: str) -> Content:
     return content_of(pa.table({"name": pa.array([name]), "data": cell}))
 
 
-# What the library sentence-transformers opens: encoder, then pooling.
+# What the library sentence-transformers opens.
 
 
-def write_vector_files(folder: Path, task: VectorTask, hidden_size: int, max_length: int) -> None:
-    """Next to the encoder. max_length: tokens of a text in its training"""
-    steps = [
-        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{name}"}
-        for place, (path, name) in enumerate(_STEPS)
-    ]
-    written_json(folder / "modules.json", steps)
-    written_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
-    compared: Mapping[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": task.by}
-    written_json(folder / "config_sentence_transformers.json", compared)
-    (folder / "1_Pooling").mkdir(exist_ok=True)
-    modes = {f"pooling_mode_{theirs}": ours == task.pooling for ours, theirs in _POOLINGS.items()}
-    written_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden_size, **modes})
+def write_vector_files(
+    folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], begun: Pretrained
+) -> None:
+    """Write them next to the encoder. max_length: tokens of a text in its training; begun: with what it began"""
+    as_before = begun.sentences or SentenceFolder(folder=folder, pooling="")
+    sentences = replace(as_before, pooling=task.pooling or "mean", max_length=max_length)
+    for place, path in enumerate(write_sentences(folder, sentences, hidden_size, task.by)):
+        first = f"{AFTER}{place}."
+        tensors = {name.removeprefix(first): tensor for name, tensor in state.items() if name.startswith(first)}
+        if tensors:
+            save_tensors(
+                {name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / path / WEIGHTS
+            )

@@ -139,6 +139,7 @@ class FinetuneJob:
     folds:  parts into which these are divided; 0: none is held out
     fold:   the part that is held out, from 0
     group:  the column, kept of `training`, whose values are held out together; "": by text, context or document
+    first_weights: whether the model begins with first weights, of its seed, in place of its own: a control
     """
 
     model: str
@@ -150,6 +151,7 @@ class FinetuneJob:
     folds: int = 0
     fold: int = 0
     group: str = ""
+    first_weights: bool = False
 
     def __post_init__(self) -> None:
         if self.folds:

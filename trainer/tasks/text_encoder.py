@@ -11,13 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
+from tokenizers.normalizers import Lowercase, Normalizer
+from tokenizers.normalizers import Sequence as Normalizers
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from trainer.families.contract import ModelInputs
+from trainer.huggingface.sentences import Prompt, SentenceFolder, read_sentences
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (
@@ -64,18 +68,42 @@ class TextEncoder:
     """A tokenizer, and to how many tokens it cuts. It counts what it cuts.
 
     max_length: tokens of a sequence, special ones included
+    prompts:    before the first of the texts that are compared, and before the others; who makes vectors puts them
+    skipped:    tokens of each that are not pooled; (): all are
     """
 
     tokenizer: Tokenizer
     max_length: int
     inputs: ModelInputs
+    prompts: Sequence[str] = ("", "")
+    skipped: Sequence[int] = ()
     num_cut: int = field(default=0)
     tokens_cut: int = field(default=0)
 
     @staticmethod
-    def of(folder: Path, inputs: ModelInputs, max_length: int) -> "TextEncoder":
-        """With the tokenizer of a model's folder. Raises InputError."""
-        return TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
+    def of(folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()) -> "TextEncoder":
+        """With the tokenizer of a model's folder. Raises InputError.
+
+        prompts: of the folder, before first texts and before others; (): what it says of vectors does not matter
+        """
+        encoder = TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
+        sentences = read_sentences(folder) if prompts else None
+        if sentences is not None:
+            encoder._read_as(sentences, prompts)
+        elif prompts and isinstance(prompts[0], str) and prompts[0]:
+            raise InputError(f"{folder} has no prompts, of which one is named: leave {prompts[0]!r} out.")
+        return encoder
+
+    def _read_as(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
+        """Read texts in lower case and after prompts, as a folder of sentence-transformers says."""
+        own = self.tokenizer.normalizer
+        alone: list[Any] = [own] if isinstance(own, Normalizer) else []
+        steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
+        if sentences.lowercase and not any(isinstance(each, Lowercase) for each in steps):
+            self.tokenizer.normalizer = Normalizers([Lowercase(), *steps])
+        self.prompts = [sentences.prompt(asked) for asked in prompts]
+        if any(self.prompts) and not sentences.include_prompt:
+            self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in self.prompts]
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Texts, each with its second one where there are such, as sequences with their special tokens."""

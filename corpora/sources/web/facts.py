@@ -11,10 +11,9 @@ Source: schema.org (datePublished), ogp.me (og:title, og:url, og:locale, article
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from html import unescape
 from urllib.parse import urljoin, urlsplit
 
-from corpora.sources.web.tree import ATTRIBUTE, Tree
+from corpora.sources.web.tree import ATTRIBUTE, Tree, unescaped
 
 EARLIEST_YEAR = 1990
 PUBLISHED = re.compile(r'"date(?:Published|Created)"\s*:\s*"([^"]{4,40})"')
@@ -54,7 +53,7 @@ def attributes_of(written: str) -> Attributes:
     """
     attributes: Attributes = {}
     for name, double, single, bare in ATTRIBUTE.findall(written):
-        attributes.setdefault(name.lower(), unescape(double or single or bare).strip())
+        attributes.setdefault(name.lower(), unescaped(double or single or bare).strip())
     return attributes
 
 

@@ -24,7 +24,7 @@ def runs(
     *,
     limit: Annotated[int, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")] = 20,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """List the runs of a store, newest first.
 
     Each line has a short id, which every command that takes a run understands; when the run began, its state, what
@@ -40,17 +40,16 @@ def runs(
     states = run_states(place, recipe, limit or None)
     if as_json:
         print_json([state.to_json() for state in states])
-        return 0
+        return
     _refuse_no_store(place)
     if not states:
         say("No run is on record here.")
-        return 0
+        return
     console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
-    return 0
 
 
 @operations_app.command
-def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
+def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
     """Show what runs now in a store, how far it is, and what waits.
 
     For each stage of a run: how far it is, how fast, and the time left.
@@ -62,9 +61,8 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> int:
     current = store_status(place)
     if as_json:
         print_json(current.to_json())
-        return 0
+        return
     say(*status_lines(current))
-    return 0
 
 
 @operations_app.command
@@ -80,7 +78,7 @@ def gc(
     ] = None,
     keep_runs: Annotated[int, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Show what a store no longer needs; --delete removes it.
 
     What a run, a release or a reader needs stays.
@@ -89,7 +87,7 @@ def gc(
 
     if delete and dry_run:
         raise InputError("--delete and --dry-run contradict each other: give one of them.")
-    return collect(_place(store), keep, days, keep_runs, delete, as_json)
+    collect(_place(store), keep, days, keep_runs, delete, as_json)
 
 
 def _place(store: str) -> "Place":

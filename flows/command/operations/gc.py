@@ -20,7 +20,7 @@ SHOWN = 20
 QUIET_SECONDS = 10.0
 
 
-def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> int:
+def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
     check_range("--keep", keep, 1)
     check_range("--keep-runs", keep_runs, 1)
@@ -39,9 +39,8 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
         result = garbage(seen, keep_runs, unneeded(seen))
     if as_json:
         print_json({"deleted": delete, **asdict(result)})
-        return 0
+        return
     say(*garbage_lines(result, delete))
-    return 0
 
 
 class FreedLine:

@@ -71,7 +71,7 @@ def releases(
     *,
     name: Annotated[str | None, Parameter(help="Show only the history of this name.")] = None,
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """List the releases: name, time, person, reason.
 
     A star marks what a name means now.
@@ -95,7 +95,6 @@ def releases(
         shown = [entry for entries in histories for entry in entries]
         run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])
         console.print(show_releases(shown, short_run_ids([*run_ids])))
-    return 0
 
 
 @releases_app.command
@@ -106,7 +105,7 @@ def rollback(
     to: Annotated[int | None, Parameter(help="The number to go back to; default: the one before.")] = None,
     reason: Reason = "",
     as_json: arguments.AsJson = False,
-) -> int:
+) -> None:
     """Point a name back to an earlier release.
 
     The history keeps both.
@@ -117,7 +116,6 @@ def rollback(
 
     place = Place(store)
     show_entry(place, roll_back(place, name, to, reason), as_json)
-    return 0
 
 
 @releases_app.command
@@ -132,7 +130,7 @@ def deploy(
     engine: arguments.Engine = None,
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
-) -> int:
+) -> None:
     """Write a prefect.yaml: recipes as deployments of a work pool.
 
     A recipe that a running `cloze serve` holds under the same name is refused.
@@ -154,7 +152,6 @@ def deploy(
         settle_recipe(recipe)
     say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
     say(*(f"  {line}" for line in next_steps(output, pool)))
-    return 0
 
 
 def next_steps(output: Path, pool: str) -> list[str]:

@@ -28,7 +28,7 @@ def materialise(
         Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
     ] = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Write the examples of an epoch as Arrow files.
 
     Each example has its ids with the masks put in, the masked positions, and the targets.
@@ -41,4 +41,3 @@ def materialise(
         print_json(asdict(written))
     else:
         say(*written.lines())
-    return 0

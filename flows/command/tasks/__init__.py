@@ -1,4 +1,5 @@
-"""Commands for tasks: `cloze finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`, `generate`, `fill`.
+"""Commands for tasks: `cloze check`, `finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`, `generate`,
+`fill`.
 
 `cli.py` reads arguments (`options.py` has the longer lists of them) and calls the module of the command, which writes a
 job, has the trainer do it in a process of its own, and reports what it says. `overlap.py` counts what of a suite the

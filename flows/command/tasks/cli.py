@@ -37,6 +37,7 @@ def finetune(
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
+    accept: options.Accept = (),
 ) -> int:
     """Fine-tune a model on a task.
 
@@ -48,11 +49,44 @@ def finetune(
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
-        return finetune_model(kind, model, files, output, {**settings, **pairs}, say)
+        return finetune_model(kind, model, files, output, {**settings, **pairs}, say, accept)
     files = task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
         say("--evaluate names no file: a tenth of the examples is held out to judge by")
-    return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say)
+    return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say, accept)
+
+
+@tasks_app.command
+def check(
+    files: Annotated[list[Path], Parameter(help="Labeled files: that to learn from first, then those to judge by.")],
+    *,
+    task: Annotated[
+        str, Parameter(help="The kind of task, or `search` for documents, queries, judgements; default: as they look.")
+    ] = "",
+    model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
+    reading: options.FileAsked = options.FILE_ASKED,
+    overrides: Annotated[
+        list[str] | None,
+        Parameter(name="--set", help="key=value, of the task or the training: labels, max_length, ...", negative=()),
+    ] = None,
+    accept: options.Accept = (),
+    as_json: AsJson = False,
+) -> int:
+    """Look at labeled data before anything is learned from it.
+
+    Exit code 1 if something would make a score meaningless.
+    """
+    from flows.command.tasks.check import check_data, show_report
+    from flows.command.tasks.finetune import setting_value
+    from flows.recipes.tables import read_override
+
+    given = {key: setting_value(text) for key, text in map(read_override, overrides or [])}
+    report = check_data([reading.of(file) for file in files], task, given, model, accept)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        show_report(report)
+    return 1 if report.stopping else 0
 
 
 @tasks_app.command

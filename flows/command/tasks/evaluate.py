@@ -7,7 +7,7 @@ Promise: what is finished in the output folder is not done again; the files of t
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
+from flows.command.tasks.check import checked_first
 from flows.command.tasks.finetune import Listener
 from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
 from flows.command.tasks.options import EvaluationAsked
@@ -48,6 +49,8 @@ Tell = Callable[[str], None]
 def check_asked(asked: EvaluationAsked) -> None:
     """Raise InputError for what cannot be evaluated so."""
     check_choice("--license", asked.license, license_choices())
+    if asked.control and asked.compare is not None:
+        raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
     if asked.compare == asked.model:
         raise InputError(f"--compare names {asked.model} itself: give another model.")
     if asked.card is not None:
@@ -57,14 +60,15 @@ def check_asked(asked: EvaluationAsked) -> None:
 def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
     check_asked(asked)
-    model, output, compare = asked.model, asked.output, asked.compare
+    model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
-    runs = run_suite(suite, model, output, tell)
+    runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
     comparison = None
     if compare is not None:
-        others = found_in(run_suite(suite, compare, output, tell))
-        comparison = compared(suite, (model, compare), judged, others)
+        others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
+        second = f"{model} from first weights" if asked.control else compare
+        comparison = compared(suite, (model, second), judged, others, asked.control)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
     result = result_of(suite, model, judged, overlaps(suite, made), elsewhere)
@@ -202,14 +206,36 @@ def copy_answers(medians: Mapping[str, SuiteRun], folder: Path) -> None:
 # The runs.
 
 
-def run_suite(suite: Suite, model: str, output: Path, tell: Tell) -> list[SuiteRun]:
-    """Do what is not finished yet. Raises InputError, or TrainingFailed."""
+def run_suite(
+    suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
+) -> list[SuiteRun]:
+    """FileLook at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+
+    control: from first weights
+    """
     with model_folder(model) as folder:
-        runs = list(runs_of(suite, folder, output))
+        runs = list(runs_of(suite, folder, output, control))
         waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
-        tell(f"{model}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
+        named = f"{model} from first weights" if control else model
+        tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
+        check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
         learn(waiting, tell)
     return runs
+
+
+def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
+    """Tell what is doubtful in the data of the tasks of these names. Raises InputError where a score means nothing."""
+    for task in suite.tasks:
+        splits = [split for split in task.splits if task.name in names and split.set in ("", task.splits[0].set)]
+        files = [task.training, *(split.file for split in splits)]
+        hidden = [split.file.path for split in splits if not split.labelled]
+        length = task.settings.max_length
+        for event in (
+            checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model)
+            if splits
+            else ()
+        ):
+            tell(f"warning: {task.name}: {event['message']}")
 
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:

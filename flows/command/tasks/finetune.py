@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import toml_table
+from flows.command.tasks.check import checked_first
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import counted
@@ -18,12 +19,25 @@ from trainer.tasks.formats.published import PUBLISHED, published, published_set
 from trainer.tasks.formats.records import KEPT, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
+from trainer.tasks.suites.baselines import baseline_lines
 from trainer.tasks.suites.suite import settings_of_set
 
 Tell = Callable[[str], None]
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
 NO_SCORES = frozenset(
-    {"event", "step", "again", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", *NUMBERS}
+    {
+        "event",
+        "step",
+        "again",
+        "gradient_norm",
+        "sequences",
+        "tokens",
+        "seconds",
+        "output",
+        "metric",
+        "baselines",
+        *NUMBERS,
+    }
 )
 
 
@@ -98,20 +112,32 @@ def published_task(
 
 
 def finetune_model(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
+    kind: str,
+    model: str,
+    files: TaskFiles,
+    output: Path,
+    overrides: Mapping[str, Any],
+    tell: Tell,
+    accept: Sequence[str] = (),
 ) -> int:
     """Fine-tune a model as `finetune_events` does, and print its progress. Returns 0.
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
     listener = Listener(tell)
-    for event in finetune_events(kind, model, files, output, overrides):
+    for event in finetune_events(kind, model, files, output, overrides, accept):
         listener.hear(event)
     return 0
 
 
 def finetune_folds(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], tell: Tell
+    kind: str,
+    model: str,
+    files: TaskFiles,
+    output: Path,
+    overrides: Mapping[str, Any],
+    tell: Tell,
+    accept: Sequence[str] = (),
 ) -> int:
     """Fine-tune once for each fold, each judged by its own; write and print means and deviations. Returns 0.
 
@@ -121,7 +147,7 @@ def finetune_folds(
     for fold in range(files.folds):
         folder = output / f"fold-{fold + 1}"
         tell(f"fold {fold + 1} of {files.folds}")
-        _ = finetune_model(kind, model, files._replace(fold=fold), folder, overrides, tell)
+        finetune_model(kind, model, files._replace(fold=fold), folder, overrides, tell, accept)
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         scores.append(record["restarts"][record["best"]]["scores"])
     names = [name for name in scores[0] if all(name in each for each in scores)]
@@ -135,14 +161,17 @@ def finetune_folds(
 
 
 def finetune_events(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any]
+    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], accept: Sequence[str] = ()
 ) -> Iterator[Event]:
     """Fine-tune a model on two files of labelled examples, and yield the events; `output` becomes the result's folder.
 
+    The files are looked at first (`cloze check`).
+
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
+    accept:    findings that stop nothing
     Raises InputError, or TrainingFailed.
     """
-    task, settings = task_and_settings(kind, {key: _value(text) for key, text in overrides.items()}, "finetune")
+    task, settings = task_and_settings(kind, {key: setting_value(text) for key, text in overrides.items()}, "finetune")
     with model_folder(model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
@@ -155,6 +184,9 @@ def finetune_events(
             fold=files.fold,
             group=files.group,
         )
+        yield from checked_first(
+            task, files[: 1 if files.folds else 2], accept=accept, max_length=settings.max_length, model=folder
+        )
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 if event["event"] == "failure":
@@ -162,7 +194,7 @@ def finetune_events(
                 yield event
 
 
-def _value(text: Any) -> Any:
+def setting_value(text: Any) -> Any:
     """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
     if not isinstance(text, str):
         return text
@@ -195,6 +227,9 @@ class Listener:
         elif event["event"] != "checkpoint":
             self._last = time.monotonic()
             self._tell(progress(event, self._steps))
+        if event["event"] == "done" and event["metric"] in event:
+            for line in baseline_lines(event["metric"], event[event["metric"]], event.get("baselines", {})):
+                self._tell(line)
 
 
 def starting(event: Event) -> Iterator[str]:

@@ -14,6 +14,11 @@ Model = Annotated[
     str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
 ]
 
+Accept = Annotated[
+    tuple[str, ...],
+    Parameter(help="A finding of `cloze check` that is meant so, or `all`; several times.", negative=()),
+]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +83,15 @@ class EvaluationAsked:
         Path | None, Parameter(help="Folder for each task's answers: a line a record, with gold answer and score.")
     ] = None
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    control: Annotated[
+        bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
+    ] = False
     card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
     license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
     onnx: Annotated[
         bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
     ] = False
+    accept: Accept = ()
 
 
 @Parameter(name="*")
@@ -111,7 +120,10 @@ class VectorsAsked:
     layers: Annotated[str, Parameter(help="last, or numbers: 1 is the first, -1 the last; as in -1,-2,-3,-4.")] = "last"
     combine: Annotated[str, Parameter(help="How to combine several layers: concat, sum or mean.")] = "concat"
     pooling: Annotated[
-        str, Parameter(help="How to pool a text's tokens: mean, cls or max; default: as in training.")
+        str, Parameter(help="How to pool a text's tokens: mean, cls, max, ...; default: as in training or the folder.")
+    ] = ""
+    prompt: Annotated[
+        str, Parameter(help="The folder's prompt to put before each text: query, passage, ...; default: its own.")
     ] = ""
     side: Annotated[str, Parameter(help="second: use the encoder of passages of a model that has two.")] = "first"
     precision: Annotated[str, Parameter(help="Type of the stored numbers: float32 or float16.")] = "float32"

@@ -30,7 +30,7 @@ def train(
     nodes: Annotated[int, Parameter(help="Number of machines that train together; each runs this command.")] = 1,
     node_rank: Annotated[int, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, where the others meet it.")] = "",
-) -> int:
+) -> None:
     """Train a model from a job file, without a run around it.
 
     Run the same command again to resume it.
@@ -41,4 +41,3 @@ def train(
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}
     train_file(job, places, machines, say)
-    return 0

@@ -32,7 +32,7 @@ def adapt(
     text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
     store: NamesStore = "store",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Add tokens for the words of a domain, to a model as well.
 
     What the new tokens save is reported.
@@ -70,4 +70,3 @@ def adapt(
         print_json(adaptation_facts(adaptation))
     else:
         console.print(show_adaptation(vocabulary, adaptation, output))
-    return 0

@@ -29,7 +29,7 @@ def show(
     *,
     store: NamesStore = "store",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Show a vocabulary, and how it cuts a text."""
     from flows.command.vocabulary.display import show_figures, show_ids, show_pieces, show_vocabulary
     from flows.command.vocabulary.figures import text_figures, vocabulary_facts
@@ -42,12 +42,11 @@ def show(
     if as_json:
         facts = vocabulary_facts(chosen)
         print_json(facts if cut is None else {**facts, **text_figures(chosen, cut)})
-        return 0
+        return
     console.print(show_vocabulary(vocabulary, chosen))
     if cut is not None:
         pieces = shown_pieces(chosen, cut)
         console.print(show_pieces(pieces), show_ids(pieces), show_figures({"in all": cut.measures}), sep="\n\n")
-    return 0
 
 
 @vocabulary_app.command
@@ -59,7 +58,7 @@ def compare(
     text: Annotated[Path | None, Parameter(help="A text file to compare them on, instead.")] = None,
     store: NamesStore = "store",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Compare two vocabularies, by their pieces and on a text."""
     from flows.command.vocabulary.display import show_comparison
     from flows.command.vocabulary.figures import compare_vocabularies, comparison_facts
@@ -76,7 +75,6 @@ def compare(
         print_json(comparison_facts(comparison))
     else:
         console.print(show_comparison(comparison))
-    return 0
 
 
 vocabulary_app.command(adapt)

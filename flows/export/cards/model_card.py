@@ -22,7 +22,16 @@ from flows.run.store_address import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED
 from trainer.tasks.suites.comparing import SuiteComparison, verdict_lines
-from trainer.tasks.suites.table import HEAD, SuiteResult, SuiteRow, average_line, cells_of, hundredfold, notes
+from trainer.tasks.suites.table import (
+    HEAD,
+    SuiteResult,
+    SuiteRow,
+    average_line,
+    cells_of,
+    hundredfold,
+    notes,
+    unconvincing,
+)
 
 CARD = "README.md"
 CONFIG = "config.json"
@@ -126,6 +135,7 @@ def model_card(facts: CardFacts) -> str:
             cells_of=cells_of,
             hundredfold=hundredfold,
             notes=notes,
+            unconvincing=unconvincing,
             verdict_lines=verdict_lines,
         )
     )

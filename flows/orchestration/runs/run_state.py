@@ -24,7 +24,7 @@ from flows.run.faults.unread_records import unread_lines
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
 from flows.run.record.bounds import crossings
-from flows.run.record.example_shares import nothing_said, telling_looks
+from flows.run.record.example_shares import telling_looks, warnings_of
 from flows.run.record.figures import Figures, figures_at_end, figures_before
 from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
 from flows.run.record.run_record import FlowRun, RunRecord, StageHistory, StageRecord, machine_versions, write_run
@@ -137,12 +137,13 @@ class RunState:
     def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
         """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(line(record, manifest))
-        if notice := manifest.facts.get("notice"):
+        notice = manifest.facts.get("notice")
+        if notice and (manifest.kind != "models" or record.state == "reused"):  # else it was given before the training
             self.warn(f"{manifest.stage_folder}: {notice}")
         for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
             self.warn(unread)
-        if manifest.kind == "shards" and (empty := nothing_said(manifest.name, manifest)):
-            self.warn(empty)
+        for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
+            self.warn(warning)
 
     def judge(self) -> None:
         """Count the figures of the run, and compare them with the bounds of its recipe. Raises Damaged."""

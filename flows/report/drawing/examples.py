@@ -53,8 +53,8 @@ def stored_masks(example: Example) -> Masks:
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
-def example_masks(shard_set: ShardSet, example: Example, epoch: int = 0) -> Masks:
-    """Return the masks under which training sees an example in an epoch: stored, or drawn as they will be then.
+def example_masks(shard_set: ShardSet, example: Example) -> Masks:
+    """Return the masks under which training first sees an example: stored, or drawn as they will be then.
 
     Where the rate changes by step, it is that of the first step.
     """
@@ -65,8 +65,8 @@ def example_masks(shard_set: ShardSet, example: Example, epoch: int = 0) -> Mask
         np.array([0, len(example.ids)], np.int64),
         example.word_starts.astype(np.uint8),
         np.array([example.example_id], np.uint64),
-        epoch,
-        settings_at(mask_settings(shard_set), epoch, 0),
+        0,
+        settings_at(mask_settings(shard_set), 0, 0),
         mask_vocabulary(shard_set),
     )
 

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from corpora.errors import InputError
 from corpora.store.manifest import Manifest, Part
 from flows.recipes.recipe import Recipe
 from flows.run.estimates import work
@@ -12,9 +13,11 @@ from flows.run.estimates.figures import StageEstimate
 from flows.run.estimates.rehearsal import Built, Rehearsal
 from flows.run.estimates.sampling import SourceSample
 from flows.run.plan.plan import Planned
+from flows.run.record.example_shares import warnings_of
 from flows.run.record.ledger_balance import num_tokens
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.jobs.phases import train_examples
+from trainer.jobs.phases import settle_unchecked
+from trainer.jobs.repeats import SetRead, refuse_repeats, repeat_warning, train_examples
 
 OF_SOURCE = ("documents", "signatures")
 
@@ -276,6 +279,32 @@ class Estimator:
         vocabulary = made.get(self.recipe.artifact_name(used))
         size = vocabulary.rows("tokens") if vocabulary is not None else 30_000
         return work.training_of(stage, self.recipe.model, self.recipe, size, self._held())
+
+    def warnings(self) -> list[str]:
+        """Return what the sample says of stages to be built: examples without much of the text, text read too often."""
+        wanted = {entry.stage for entry in self.planned if entry.state != "reuse"}
+        made = {built.manifest.stage_folder: built.manifest for built in self.rehearsal.of("shards")}
+        lines = [f"Of the sample, {line}" for folder in made if folder in wanted for line in warnings_of(made[folder])]
+        entry = self.recipe.model
+        if entry is None or f"models/{self.recipe.name}" not in {e.stage for e in self.planned if e.state == "follows"}:
+            return lines
+        names = [f"shards/{self.recipe.artifact_name(name)}" for names in entry.phases for name in names]
+        if not made.keys() >= set(names):
+            return lines
+        try:
+            settled = settle_unchecked(entry.training, [made[name] for name in names])
+            reads = [self._scaled(read, entry.training.phase[read.phase - 1].epochs) for read in settled.reads()]
+            lines.append(repeat_warning(reads, entry.settings.objective_settings.kind))
+            refuse_repeats(reads, entry.training)
+        except InputError as error:  # the run says the same where the whole is like the sample
+            lines.append(f"It is likely that the training is refused. {error}")
+        return [*filter(None, lines)]
+
+    def _scaled(self, read: SetRead, epochs: float | None) -> SetRead:
+        """Return what is read of the whole of a set, where that is of the sample. epochs: the length of the phase"""
+        more = self._tokens_factor(read.name)
+        slots = round(read.slots * more) if epochs is not None else read.slots
+        return replace(read, slots=slots, examples=max(1, round(read.examples * more)))
 
     def _held(self) -> dict[str, float]:
         """Return the tokens to train on of each shard set, by its name in the recipe."""

@@ -130,6 +130,7 @@ def basis_lines(estimator: Estimator, stages: Sequence[StageEstimate]) -> Iterab
             "Tokens are counted with vocabularies that were trained on the sample."
         )
     yield "Times are those of the sample on this machine, alone."
+    yield from estimator.warnings()
 
 
 def _sampled_line(estimator: Estimator) -> str:

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from flows.recipes.lock import Lock
 from flows.recipes.model_table import ModelEntry
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.figures import StageEstimate
+from trainer.jobs.repeats import MOST_EPOCHS
 from trainer.settings.phases import PhaseSettings, num_tokens
 
 DRIVER_BYTES = 450_000_000  # the command itself, with the orchestrator's client and its server
@@ -29,6 +31,7 @@ PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 CHECKPOINT_BYTES = 12  # weights and moments; an export has 4
 FLOPS = 4e10  # of one core in a step: 2,200 tokens a second of BERT base
 TORCH_BYTES = 600_000_000
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".parquet", ".orc", ".avro", ".epub", ".docx", ".odt", ".pdf")
 
 
 def usable_memory(root: Path = Path("/")) -> int:
@@ -98,6 +101,29 @@ def training_of(
         memory_bytes=round(DRIVER_BYTES + TORCH_BYTES + parameters * PARAMETER_BYTES + activations),
         cpu_seconds=round(cpu_seconds, 2),
         seconds=round(cpu_seconds / cores() + STAGE_SECONDS, 2),
+    )
+
+
+def surely_repeated(recipe: Recipe, lock: Lock) -> str:
+    """Return a warning where a training is too long for any text that the raw files can hold; else "".
+
+    It is for the start of a run, before anything is counted: a file of text has a token in two bytes at most, and one
+    that is packed four in a byte.
+    """
+    if recipe.model is None:
+        return ""
+    lengths = {shards.name: shards.settings.length for shards in recipe.shards}
+    phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)
+    read = sum(tokens_of(phase, [lengths[name] for name in names]) for phase, names in phases)
+    files = [file for generation in lock.generations for raw in generation.values() for file in raw]
+    most = sum(file.size_bytes * (4 if file.name.endswith(PACKED) else 0.5) for file in files)
+    passes = read / max(1, most)
+    if passes <= MOST_EPOCHS:
+        return ""
+    return (
+        f"The training reads {read:,} tokens, and all raw files hold {most:,.0f} at most: each is read {passes:,.0f} "
+        f"times or more. Above {MOST_EPOCHS:,} passes over the text it is refused, unless max_epochs in [training] "
+        "allows it."
     )
 
 

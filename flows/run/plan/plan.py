@@ -5,7 +5,7 @@ there are manifests; what depends on a missing stage cannot be looked at yet, an
 is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,13 +20,17 @@ from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import run_recipe, stages_after
 from flows.run.record.counts_text import parent_name
+from flows.run.record.example_shares import warnings_of
 
 PLANNED_FROM_ROWS = ("verdicts", "corpora", "vocabularies")  # the pipeline reads them to plan the next stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists"""
+    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists
+
+    notice: what a person should know of it, if it can be said
+    """
 
     stage: str
     state: str
@@ -34,6 +38,7 @@ class Planned:
     missing: int
     reason: str
     manifest: Manifest | None = field(default=None, repr=False, compare=False)
+    notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
         """Return a form for scripts."""
@@ -121,8 +126,17 @@ def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned
         missing=len(survey.missing),
         reason=explain(stage, survey, faults),
         manifest=survey.manifest,
+        notice=" ".join(_notices(stage, manifest)),
     )
     return entry, manifest
+
+
+def _notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
+    """Yield what a person should know of a model that is to be trained, or of examples that exist."""
+    if stage.kind == "models" and stage.facts.get("notice"):
+        yield f"{stage.stage_folder}: {stage.facts['notice']}"
+    if stage.kind == "shards" and manifest is not None:
+        yield from warnings_of(manifest)
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:

@@ -18,6 +18,7 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.lost_neighbors import lost_neighbours
 
 PARTS = 12  # of a split
+MOST_LOST = 0.1  # of the tokens, without a warning
 SURELY = "surface accuracy at least"
 # The ledger's names for the examples of label 0 and those of label 1.
 FIGURES_OF_LABELS: Mapping[str, tuple[str, str]] = {
@@ -31,10 +32,8 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
     """Yield the shares of a shard set, in the order in which a person reads them."""
     figures, examples = shards.ledger.figures, shards.rows("examples")
-    accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
-    whole = sum(account.total for account in accounts)
-    for outcome in ("truncated", "left_over"):
-        part = sum(account.outcomes.get(outcome, 0) for account in accounts)
+    whole, lost = _tokens(shards)
+    for outcome, part in lost.items():
         yield f"{outcome.replace('_', ' ')} token share", part, whole, "tokens"
     yield "fill", figures.get("example tokens", 0), examples * shards.facts["length"], "places"
     if (names := FIGURES_OF_LABELS.get(shards.facts.get("labels") or "")) is not None:
@@ -47,6 +46,13 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
         yield "cut sentence share", figures["cut_sentences"], examples, "examples"
     if shards.rows("deleted"):
         yield "lost neighbour share", *lost_share(place, shards), "examples"
+
+
+def _tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
+    """Return the tokens of all copies, and those in no example, by what became of them."""
+    accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
+    lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
+    return sum(account.total for account in accounts), lost
 
 
 def label_deviation(shards: Manifest) -> float | None:
@@ -117,9 +123,38 @@ def nothing_said(name: str, shards: Manifest) -> str | None:
     return f"shards/{name}: no example came of {counted(documents, 'document')} to train on. {why}"
 
 
+def warnings_of(shards: Manifest) -> list[str]:
+    """Return what a person should know of a shard set: no example, or much of its text is in none."""
+    if (empty := nothing_said(shards.name, shards)) is not None:
+        return [empty]
+    whole, lost = _tokens(shards)
+    left = sum(lost.values())
+    if left <= MOST_LOST * whole:
+        return []
+    what = " and ".join(name.replace("_", " ") for name, number in lost.items() if number)
+    kind = str(shards.settings.get("compat") or shards.facts.get("input"))
+    remedy = _LOSSES.get(kind, "Longer examples (shards.length) may hold more.")
+    return [
+        (
+            f"shards/{shards.name}: {left / whole:.0%} of the tokens ({left:,} of {whole:,}) are in no example: they "
+            f'are {what}. {remedy} input = "full-sentences" leaves nothing over.'
+        )
+    ]
+
+
+_LOSSES = {
+    "segment-pair": "A chunk that no text of another document is like has no pair: add documents.",
+    "sentence-order": "Sentences alone in their document lose five tokens at both ends where they are cut, and those "
+    "with which documents begin or end alike (`alike_tokens`) would tell the order.",
+    "sentence-pair": "Of an odd number of sentences one is alone, and a pair needs one like it in another document: "
+    "add documents.",
+    "single": "Sequences under shards.min_tokens are left over.",
+    "google-bert": "The authors' script truncates what is longer than an example: raise shards.length, or leave compat "
+    "out, which truncates nothing.",
+}
 _REASONS = {
     "segment-pair": 'input = "segment-pair" takes the random B of a pair from another document, and finds none: add '
     'documents, or set input = "full-sentences" (no pairs) or "sentence-order" (both segments of one document).',
-    "sentence-order": 'input = "sentence-order" takes two whole sentences of one document, and no two that follow one '
-    'another fit: raise shards.length, or set input = "full-sentences" or "segment-pair".',
+    "sentence-order": 'input = "sentence-order" takes both segments from one document, and here none is long '
+    'enough: raise shards.length, or set input = "full-sentences" or "segment-pair".',
 }

@@ -1,22 +1,16 @@
 """`cloze vocabulary adapt`: from files and stores, with and without a model; one paragraph for what is wrong."""
 
 import gzip
-import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cyclopts import App
-from rich.console import Console
 from small_corpus import put_corpus, row
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-import flows.command.vocabulary.adapt
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.terminal import output
-from flows.command.vocabulary.adapt import adapt
+from flows.command.cli import run_command_line
 from flows.command.vocabulary.domain_counts import count_domain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 
@@ -26,20 +20,8 @@ GENES = "The gene encodes a protein. " * 20 + "Genes were sequenced, write to le
 COURTS = "The borrower shall repay the lender. " * 30
 
 
-@pytest.fixture
-def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Collect what the command prints, as a pipe gets it."""
-    file = io.StringIO()
-    for module in (flows.command.vocabulary.adapt, output):
-        monkeypatch.setattr(module, "console", Console(file=file, width=100, soft_wrap=True, highlight=False))
-    return file
-
-
-def command(*arguments: object) -> Any:
-    app = App(name="vocabulary")
-    app.command(adapt)
-    words = ["adapt", *map(str, arguments)]
-    return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+def command(*arguments: object) -> int:
+    return run_command_line(["vocabulary", "adapt", *map(str, arguments)], Path())
 
 
 @pytest.fixture
@@ -58,10 +40,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_slots_are_filled_and_figures_told(folder: Path, console: io.StringIO) -> None:
+def test_slots_are_filled_and_figures_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpora = ("--corpus", folder / "genes", "--corpus", folder / "courts.txt", "--text", "body")
     assert command(folder / "bert", *corpora, "--fill", "--output", folder / "new") == 0
-    said = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert said[0].endswith("genes: 1 texts, 1 that cannot be read") and said[1].endswith("courts.txt: 1 texts")
     assert any(line.startswith("genes 192 ") for line in said) and any(line.startswith("all 402 ") for line in said)
     assert any(line.startswith("3 tokens added") and "3 in unused slots, 0 after" in line for line in said)
@@ -72,11 +54,10 @@ def test_slots_are_filled_and_figures_told(folder: Path, console: io.StringIO) -
         command(folder / "new", *corpora, "--fill", "--output", folder / "newer")
 
 
-def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str], console: io.StringIO) -> None:
+def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = (folder / "bert", "--corpus", folder / "courts.txt", "--tokens", 5, "--output", folder / "new", "--json")
     assert command(*given) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert console.getvalue() == ""
     assert (facts["wanted"], facts["filled"], facts["appended"]) == (5, 3, 0)
     assert [token["token"] for token in facts["tokens"]] == ["borrower", "lender", "repay"]
     assert facts["tokens"][1] == {
@@ -92,7 +73,7 @@ def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str], co
     assert facts["model_rows"] is None and facts["after"]["fertility"] == 1.0
 
 
-def test_more_tokens_than_slots_are_appended(folder: Path, console: io.StringIO) -> None:
+def test_more_tokens_than_slots_are_appended(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = ("--corpus", folder / "courts.txt", "--corpus", folder / "genes", "--text", "body")
     assert command(folder / "bert", *both, "--tokens", 5, "--output", folder / "new") == 0
     old, new = load_vocabulary(folder / "bert"), load_vocabulary(folder / "new")
@@ -100,7 +81,8 @@ def test_more_tokens_than_slots_are_appended(folder: Path, console: io.StringIO)
     assert command(folder / "bert", *both, "--tokens", 5, "--append", "--output", folder / "left") == 0
     left = load_vocabulary(folder / "left")
     assert left.size == old.size + 5 and left.tokens[5:8] == old.tokens[5:8]
-    assert "3 in unused slots, 2 after" in console.getvalue() and "0 in unused slots, 5 after" in console.getvalue()
+    said = capsys.readouterr().out
+    assert "3 in unused slots, 2 after" in said and "0 in unused slots, 5 after" in said
 
 
 def test_personal_data_is_not_counted(folder: Path) -> None:
@@ -123,11 +105,12 @@ def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytes
     assert counts == [{"word": word, "count": count} for word, count in (("a", 50), ("b", 49), ("lender", 99))]
 
 
-def test_words_of_texts_act_on_nothing(folder: Path, console: io.StringIO) -> None:
+def test_words_of_texts_act_on_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where markup of a text reaches the terminal."""
     (folder / "evil.txt").write_text("[red] lender [/red] \x1b[2J borrower\u202e " * 9)
     assert command(folder / "bert", "--corpus", folder / "evil.txt", "--tokens", 4, "--output", folder / "new") == 0
-    assert "lender" in console.getvalue() and not {"\x1b", "\u202e"} & {*console.getvalue()}
+    said = capsys.readouterr().out
+    assert "lender" in said and not {"\x1b", "\u202e"} & {*said}
 
 
 def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_path: Path, folder: Path) -> None:
@@ -146,7 +129,7 @@ def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_p
         }
 
 
-def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
+def test_a_model_is_given_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file
     from small_models import write_model
@@ -160,7 +143,7 @@ def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
     pieces = [old.id_of(piece) for piece in ("l", "##e", "##n", "##d", "##e", "##r")]
     assert torch.equal(after[new.id_of("lender")], before[pieces].double().mean(dim=0).float())
     assert torch.equal(after[: old.size], before) and len(after) == new.size == old.size + 2
-    assert f"The model has {new.size} rows" in console.getvalue()
+    assert f"The model has {new.size} rows" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "new").iterdir()) == sorted(
         {*old.files(), "config.json", "model.safetensors"}
     )
@@ -187,7 +170,7 @@ def test_a_model_is_given_rows(folder: Path, console: io.StringIO) -> None:
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, console: io.StringIO, arguments: tuple[object, ...], message: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], message: str
 ) -> None:
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
@@ -197,7 +180,7 @@ def test_what_is_wrong_is_said_and_nothing_written(
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_model_of_another_vocabulary_stops_before_anything_is_read(folder: Path, console: io.StringIO) -> None:
+def test_a_model_of_another_vocabulary_stops_before_anything_is_read(folder: Path) -> None:
     pytest.importorskip("torch")
     from small_models import write_model
 

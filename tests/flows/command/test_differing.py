@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_run import made_record
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
@@ -18,8 +19,7 @@ from flows.run.short_ids import find_run
 
 def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunRecord:
     """A run on record, with two figures."""
-    fields = {"recipe": run_id.partition("-")[2], "recipe_path": "", "recipe_toml": "", "seconds": 1.0, "workers": 1}
-    made = RunRecord(run_id=run_id, started=run_id[:8], stages=(), **{"state": "completed", **fields, **changes})
+    made = made_record(run_id, **{"recipe": run_id.partition("-")[2], "started": run_id[:8], **changes})
     write_run(place, made, Lock())
     figures = {
         "documents": Figure(value=documents, unit="documents", kind=COUNT),

@@ -51,7 +51,7 @@ def new_suite(folder: Path) -> Path:
 def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
     """Write what the trainer leaves: the model whose weights are "one" is right more often."""
     for run in runs:
-        better = (Path(run.job.model) / "model.safetensors").read_text() == "one"
+        better = (Path(run.job.model) / "model.safetensors").read_text() == "one" and not run.job.first_weights
         Path(run.job.output).mkdir(parents=True)
         (Path(run.folder) / "made_by").write_text(run.job.model)
         settings = dict.fromkeys(TUNED, 1)
@@ -73,7 +73,12 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     monkeypatch.setattr(evaluating, "learn", learn_by_hand)
     suite, output, told = str(new_suite(tmp_path)), tmp_path / "out", list[str]()
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    asked = EvaluationAsked(model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded")
+    asked = EvaluationAsked(
+        model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded", accept=("all",)
+    )
+    with pytest.raises(InputError, match=r"has the label 'entailment'.*--accept one-class --accept evaluation-in-tra"):
+        evaluating.evaluate_model(replace(asked, accept=()), told.append)
+    told.clear()
     result = evaluating.evaluate_model(asked, told.append)
     assert result.average == pytest.approx(55 / 60) and sum(line.startswith("learnt") for line in told) == 4
     document = json.loads((output / "evaluation.json").read_text())
@@ -95,6 +100,9 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     assert not any(line.startswith("learnt") for line in told) and f"{one}: 2 of 2 runs are done" in told
     assert written == {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     check_models(replace(asked, card=None, onnx=True))
+    evaluating.evaluate_model(replace(asked, card=None, compare=None, control=True), told.append)
+    worth = "Pre-training was worth it: surely better than from first weights on 1 of 1 compared, surely worse on 0"
+    assert any(line.startswith(worth) for line in told) and worth in (output / "evaluation.html").read_text()
 
 
 def check_models(asked: EvaluationAsked) -> None:

@@ -113,10 +113,6 @@ def put_nan(folder: Path) -> None:
     write_weights(folder, {"bert.embeddings.word_embeddings.weight": np.array([[1, np.nan]] * 128, np.float32)})
 
 
-def put_bfloat16_infinity(folder: Path) -> None:
-    write_weights(folder, {"a": np.array([0x3F80, 0xFF80], np.uint16)})
-
-
 def cut_weights(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
@@ -125,18 +121,6 @@ def cut_weights(folder: Path) -> None:
 def lie_in_header(folder: Path) -> None:
     header = header_bytes(None, [Stored("a", "F32", (3,), 0, 8)])
     (folder / "model.safetensors").write_bytes(header + bytes(8))
-
-
-def drop_layer(folder: Path) -> None:
-    change_json(folder / "config.json", num_hidden_layers=3)
-
-
-def mix_types(folder: Path) -> None:
-    write_weights(folder, {"a": np.ones(3, np.float32), "b": np.ones(5, np.float16)})
-
-
-def pickle_weights(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
 def name_missing_file(folder: Path) -> None:
@@ -148,6 +132,10 @@ def name_missing_file(folder: Path) -> None:
 def name_file_outside(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
+
+
+def put(**tensors: np.ndarray[Any, Any]) -> Callable[[Path], None]:
+    return lambda folder: write_weights(folder, tensors)
 
 
 def config(**values: Any) -> Callable[[Path], None]:
@@ -176,13 +164,18 @@ def remove(*names: str) -> Callable[[Path], None]:
 
 DAMAGES: Mapping[str, tuple[Callable[[Path], Any], str, str, str]] = {
     "nan": (put_nan, "numbers", "fail", "word_embeddings.weight (128)"),
-    "infinity": (put_bfloat16_infinity, "weights", "ok", ""),
+    "infinity": (put(a=np.array([0x3F80, 0xFF80], np.uint16)), "numbers", "fail", "a (1)"),
     "cut": (cut_weights, "weights", "fail", "incomplete"),
     "no header": (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "weights", "fail", "not a safe"),
     "lie": (lie_in_header, "weights", "fail", "a has bytes 0 to 8 for F32 [3]"),
-    "layer": (drop_layer, "tensors", "fail", "bert.encoder.layer.2.attention.self.query and 7 more"),
-    "types": (mix_types, "types", "warn", "5 F16, 3 F32"),
-    "pickled": (pickle_weights, "weights", "warn", "pickled"),
+    "layer": (config(num_hidden_layers=3), "tensors", "fail", "bert.encoder.layer.2.attention.self.query and 7 more"),
+    "types": (put(a=np.ones(3, np.float32), b=np.ones(5, np.float16)), "types", "warn", "5 F16, 3 F32"),
+    "pickled": (
+        lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+        "weights",
+        "warn",
+        "pickled",
+    ),
     "no weights": (remove("model.safetensors"), "weights", "fail", "no model.safetensors"),
     "part": (name_missing_file, "weights", "fail", "part-2.safetensors is missing"),
     "outside": (name_file_outside, "weights", "fail", "names no files next to it"),
@@ -220,9 +213,6 @@ def test_each_fault_is_named_with_its_cost_and_remedy(tmp_path: Path, damage: st
     folder = model_folder(tmp_path / "a model")
     break_it(folder)
     findings = model_findings(folder, CARD)
-    if verdict == "ok":
-        assert not any(finding.ok == "fail" and finding.name == name for finding in findings)
-        return
     matching = [finding for finding in named(findings, name) if text in finding.fact]
     assert [finding.ok for finding in matching] == [verdict], findings
     assert matching[0].remedy

@@ -6,13 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
+from recorded_run import of_recipe
 from small_recipe import Run, World, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
 from flows.command.trace import trace_document, trace_number
-from flows.run.record.run_record import RunRecord, write_run
+from flows.run.record.run_record import write_run
 from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -20,20 +21,7 @@ from tokenizers_train.build import read_vocabulary
 
 def record_run(world: World, run: Run, number: int) -> Artifact:
     """Put the run on record, as a run under the orchestrator does; its shards."""
-    recipe = world.recipe()
-    record = RunRecord(
-        run_id=f"2026010{number}T000000000000-small",
-        recipe=recipe.name,
-        recipe_path=str(recipe.path),
-        recipe_toml=recipe.text,
-        started="2026-01-01T00:00:00+00:00",
-        seconds=1.0,
-        workers=1,
-        state="completed",
-        stages=(),
-        overrides=recipe.overrides,
-    )
-    write_run(run.place, record, run.lock)
+    write_run(run.place, of_recipe(f"2026010{number}T000000000000-small", world.recipe()), run.lock)
     return Artifact(place=run.place, manifest=run.outcome.shards)
 
 

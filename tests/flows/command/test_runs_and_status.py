@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_run import of_recipe
 from small_recipe import World, new_world
 
 from corpora.store.damage import seal
@@ -35,20 +36,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def record(world: World, second: int, **more: Any) -> RunRecord:
     """Put a run of a second of the year 2026 on record."""
-    recipe = world.recipe()
-    fields: dict[str, Any] = {
-        "run_id": f"20260101T0000{second:02}000000-small",
-        "recipe": "small",
-        "recipe_path": str(recipe.path),
-        "recipe_toml": recipe.text,
-        "started": f"2026-01-01T00:00:{second:02}+00:00",
-        "seconds": 4.2,
-        "workers": 2,
-        "state": "completed",
-        "stages": (),
-    }
-    made = RunRecord(**{**fields, **more})
-    begin_run(world.place, made.run_id, recipe)
+    moment = f"2026-01-01T00:00:{second:02}+00:00"
+    made = replace(of_recipe(f"20260101T0000{second:02}000000-small", world.recipe(), started=moment), **more)
+    begin_run(world.place, made.run_id, world.recipe())
     write_run(world.place, made, Lock())
     return made
 
@@ -73,7 +63,7 @@ def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[s
     lines = said(capsys, bare, "runs", str(bare.recipe_path), "--limit", "2").splitlines()
     rows = [line.split() for line in lines if "small" in line]
     assert [row[3:5] for row in rows] == [["small", "failed"], ["small", "completed"]]
-    assert " ".join(rows[1][5:]) == "3 parts of documents 4.2 s 75.0 s 12.3 kB 3.4 MB"
+    assert " ".join(rows[1][5:]) == "3 parts of documents 1.0 s 75.0 s 12.3 kB 3.4 MB"
     assert read_run(bare.place, "20260101T000002000000-small").cost == COST
 
 

@@ -1,6 +1,7 @@
 """Tables fit the terminal at 60, 80, 100 and 175 columns, break no number and no id, and are whole in a pipe."""
 
 import pytest
+from recorded_run import made_record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
@@ -12,7 +13,7 @@ from flows.command.terminal.tables import fitted_lines, plain_table
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.record.listed_runs import ListedRun
 from flows.run.record.releases import Release
-from flows.run.record.run_record import Cost, RunRecord, StageRecord
+from flows.run.record.run_record import Cost, StageRecord
 from flows.run.short_ids import short_run_ids
 from trainer.tasks.suites.table import aligned
 
@@ -37,10 +38,8 @@ def runs_of(name: str) -> list[ListedRun]:
     cost = Cost(cpu_seconds=123_456, bytes_written=987_654_321, peak_bytes=123_456_789_012)
     states = []
     for moment in ("20260101T000000483910", "20260102T000000772041"):
-        made = RunRecord(
-            run_id=f"{moment}-{name}", recipe=name, recipe_path="", recipe_toml="", seconds=654_321.0, workers=1,
-            started="2026-01-01T00:00:00+00:00", state="interrupted", stages=stages, cost=cost,
-        )  # fmt: skip
+        seconds, state = 654_321.0, "interrupted"
+        made = made_record(f"{moment}-{name}", recipe=name, seconds=seconds, state=state, stages=stages, cost=cost)
         states.append(ListedRun(run_id=made.run_id, recipe=name, state=made.state, started=made.started, record=made))
     return states
 

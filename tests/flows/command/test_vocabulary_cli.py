@@ -1,19 +1,15 @@
 """`cloze vocabulary show` and `compare`: right figures, names of every kind, inert output, errors in one paragraph."""
 
-import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 from small_corpus import put_corpus, row, words
 
-import flows.command.vocabulary.cli
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
-from flows.command.vocabulary.cli import vocabulary_app
+from flows.command.cli import run_command_line
 from flows.command.vocabulary.named import find_vocabulary, names_in
 from tokenizers_train.build import plan_counts, plan_vocabulary
 from tokenizers_train.measures.texts import cut_texts
@@ -28,18 +24,8 @@ BYTES = VocabularySettings(algorithm="byte-bpe", size=290)
 EVIL = "[red]ab[/red] \x1b[2J ab\u202e"
 
 
-@pytest.fixture
-def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Collect what the commands print, as a pipe gets it."""
-    file = io.StringIO()
-    monkeypatch.setattr(
-        flows.command.vocabulary.cli, "console", Console(file=file, width=100, soft_wrap=True, highlight=False)
-    )
-    return file
-
-
-def command(*arguments: str) -> Any:
-    return vocabulary_app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+def command(*arguments: str) -> int:
+    return run_command_line(["vocabulary", *arguments], Path())
 
 
 def saved(folder: Path, vocabulary: Vocabulary) -> str:
@@ -58,18 +44,18 @@ def store(tmp_path: Path) -> Place:
     return place
 
 
-def test_show_says_what_a_vocabulary_is(tmp_path: Path, console: io.StringIO) -> None:
+def test_show_says_what_a_vocabulary_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("show", saved(tmp_path / "small", SMALL)) == 0
-    lines = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0].endswith("small")
     assert "tokens 12, of which 7 stand for text" in lines and "begin words 5" in lines
     assert "special [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4" in lines and "words lowercase true" in lines
 
 
-def test_show_cuts_a_text_so_that_no_colour_is_needed(tmp_path: Path, console: io.StringIO) -> None:
+def test_show_cuts_a_text_so_that_no_colour_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where a piece's end or an unknown one can be told by colour alone."""
     assert command("show", saved(tmp_path / "small", SMALL), "Aba  abba x ab.") == 0
-    text = console.getvalue()
+    text = capsys.readouterr().out
     assert "Ab·a abba ⟨x⟩ ab." in text
     assert " ".join(["ab 10", "##a 8", "abba 11", "[UNK] 1", "ab 10", ". 7"]) in " ".join(text.split())
     figures = {" ".join(line.split()[:-1]): line.split()[-1] for line in text.splitlines()[-6:] if line.split()}
@@ -77,12 +63,13 @@ def test_show_cuts_a_text_so_that_no_colour_is_needed(tmp_path: Path, console: i
     assert figures["tokens a word"] == "1.500" and figures["bytes a token"] == "2.500"
 
 
-def test_text_acts_on_nothing(tmp_path: Path, console: io.StringIO) -> None:
+def test_text_acts_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("show", saved(tmp_path / "small", SMALL), EVIL) == 0
-    text = console.getvalue()
+    text = capsys.readouterr().out
     assert "\x1b" not in text and "\u202e" not in text and "red" in text
     assert command("show", str(tmp_path / "small"), "ab " * 5_000) == 0
-    assert "4,488 more pieces" in console.getvalue() and len(console.getvalue()) < 20_000
+    text = capsys.readouterr().out
+    assert "4,488 more pieces" in text and len(text) < 20_000
 
 
 def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,10 +83,10 @@ def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert facts["text"]["tokens_a_word"] == 2.0
 
 
-def test_compare_by_hand(tmp_path: Path, console: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = saved(tmp_path / "small", SMALL), saved(tmp_path / "other", OTHER)
     assert command("compare", *names, "abba  ba abx") == 0
-    lines = [" ".join(line.split()) for line in console.getvalue().splitlines()]
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "4 pieces in both: 57.1% of the 7 of small, 66.7% of the 6 of other" in lines
     assert "tokens 4 6" in lines and "tokens a word 1.333 2.000" in lines and "unknown tokens 1 1" in lines
     assert "abba b·a ⟨abx⟩" in lines and "a·b·b·a ba ⟨abx⟩" in lines
@@ -138,7 +125,7 @@ def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
         assert find_vocabulary(str(folder / "vocab.txt")) == OTHER
 
 
-def test_names_in_a_store(store: Place, console: io.StringIO) -> None:
+def test_names_in_a_store(store: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert names_in(store.address) == ["bytes", "pieces"]
     found = find_vocabulary("bytes", store.address)
     assert found.algorithm == "byte-bpe" and found == find_vocabulary(f"{store.address}/vocabularies/bytes")
@@ -147,7 +134,7 @@ def test_names_in_a_store(store: Place, console: io.StringIO) -> None:
     with pytest.raises(InputError, match=r"no vocabulary 'letters' in the store .*, which has bytes, pieces\."):
         find_vocabulary("letters", store.address)
     assert command("compare", "pieces", "bytes", "--store", store.address) == 0
-    assert "words cut in other places:" in console.getvalue(), "there is a text to compare by"
+    assert "words cut in other places:" in capsys.readouterr().out, "there is a text to compare by"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ RESULT = SuiteResult(
         row("glue/cola", "dev", "matthews", 0.5, 0.4, 0.6, majority=0.0),
         row("glue/cola", "dev", "accuracy", 0.7, 0.7, 0.8, majority=0.69),
         row("glue/mnli", "glue/mnli-mm dev", "accuracy", 0.8, 0.8, 0.8, majority=0.3),
-        row("my own: task", "test", "f1", 0.25, 0.25, 0.25),
+        row("my own: task", "test", "f1", 0.25, 0.25, 0.25, majority=0.3),
     ),
     average=0.5,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from recorded_run import of_recipe
 from small_recipe import RECIPE
 
 from corpora.errors import InputError
@@ -20,7 +21,6 @@ from flows.orchestration.runs.notifications import (
     stalls_reported,
 )
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.record.run_record import RunRecord
 
 
 def told(tmp_path: Path, more: str = "") -> Recipe:
@@ -129,11 +129,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def judged(recipe: Recipe, *crossed: str) -> list[str]:
     """Report that a run crosses some bounds; what is printed."""
     said = list[str]()
-    record = RunRecord(
-        run_id="r", recipe=recipe.name, recipe_path="", recipe_toml="", started="2026-01-01T00:00:00+00:00",
-        seconds=1.0, workers=1, state="completed", stages=(), crossed=crossed,
-    )  # fmt: skip
-    Notifier(recipe, said.append).judged(record, "report.html")
+    Notifier(recipe, said.append).judged(of_recipe("r", recipe, crossed=crossed), "report.html")
     return said
 
 

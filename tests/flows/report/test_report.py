@@ -190,14 +190,6 @@ def test_artifacts_are_named_by_fingerprint_and_content(store: Run, html: str) -
         assert f"{stage.kind}/{stage.name} built {stage.parts} of {stage.parts} {stage.seconds:.1f}" in text
 
 
-def test_a_run_that_failed_half_way_has_a_page_of_what_there_is(store: Run) -> None:
-    for number in range(len(store.record.stages)):
-        record = replace(store.record, state="failed", stages=store.record.stages[:number])
-        text = Page(build_page(store.place, record, "text")).text
-        assert "did not come to its end" in text and "No example was built." in text
-        assert ("records in" in text) == (number > 0)
-
-
 def test_an_edge_that_does_not_balance_is_told(store: Run, html: str, tmp_path: Path) -> None:
     shutil.copytree(store.place.full_path(""), tmp_path / "store")
     place, verdicts = Place(str(tmp_path / "store")), store.manifest("verdicts")
@@ -294,14 +286,3 @@ def test_parts_are_spread_over_the_whole() -> None:
     parts = [Part(name=str(number), fingerprint="", files=(), ledger=Ledger()) for number in range(100)]
     assert [part.name for part in spread(parts, 4)] == ["0", "25", "50", "75"]
     assert spread(parts, 100) == parts
-
-
-def test_ids_are_unique_and_references_point_to_them(html: str) -> None:
-    ids = [attributes["id"] for _, attributes in Page(html).tags if "id" in attributes]
-    assert len(ids) == len(set(ids)) > 10
-    references = re.findall(r"""(?:url\(|href=["'])#([^)"']+)""", html)
-    assert references and set(references) <= set(ids)
-
-
-def test_the_same_store_and_record_give_the_same_page(store: Run, html: str) -> None:
-    assert build_page(Place(store.place.address), store.record, "text") == html

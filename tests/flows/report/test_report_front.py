@@ -10,6 +10,7 @@ from browser import browser, browser_path
 from playwright.sync_api import Page
 from small_recipe import Run, fill, new_world, note, page, prose
 
+from corpora.store.manifest import Manifest
 from flows.recipes.lock import Lock
 from flows.recipes.settings.privacy import Privacy
 from flows.report.compared import Compared, by_source, change_text, figure_text
@@ -126,12 +127,23 @@ def test_the_first_screen_says_what_was_not_read(two_runs: tuple[RunRecord, Run]
     ]
 
 
+def with_none_held_out(tokens: Manifest) -> Manifest:
+    """The same documents, all of them to be trained on."""
+    ledgers = [replace(part.ledger, figures={**part.ledger.figures, "held-out documents": 0}) for part in tokens.parts]
+    parts = [replace(part, ledger=ledger) for part, ledger in zip(tokens.parts, ledgers, strict=True)]
+    return replace(tokens, parts=tuple(parts))
+
+
 def test_the_first_screen_says_what_was_held_out(two_runs: tuple[RunRecord, Run], html: str) -> None:
     _, run = two_runs
     documents = sum(part.ledger.figures["held-out documents"] for part in run.manifest("tokens").parts)
     assert documents and f"Held out {documents} documents (" in text_of(html)
     view = RunView(run.place, run.record, Privacy("text"))
     assert held_out(view).endswith("kept from training.")
+    aside = RunView(run.place, run.record, Privacy("text"))
+    without = [with_none_held_out(each) if each.kind == "tokens" else each for each in view.manifests]
+    aside.__dict__["manifests"] = without
+    assert held_out(aside).startswith("Nothing: of ") and "none fell into the share of 0." in held_out(aside)
     stages = tuple(stage for stage in run.record.stages if stage.kind != "tokens")
     assert held_out(RunView(run.place, replace(run.record, stages=stages), Privacy("text"))) == ""
 

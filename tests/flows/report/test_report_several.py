@@ -165,7 +165,7 @@ def rows_of(store: Run, manifest: Manifest, table: str) -> list[dict[str, Any]]:
 
 def test_the_page_is_whole_html_with_ids_that_are_unique(html: str) -> None:
     page = Nesting(html)
-    page.links = [id for link in page.links for id in link.split()]
+    page.links = [id for link in page.links for id in link.split()] + re.findall(r"url\(#([^)]+)", html)
     assert [id for id, count in Counter(page.ids).items() if count > 1] == [] and len(page.ids) > 10
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids) and len(page.links) > 10
     outside = re.findall(r"(?:src|href|url\(|@import)[\s\"'=(]*(https?:|//|data:)", html)
@@ -173,11 +173,14 @@ def test_the_page_is_whole_html_with_ids_that_are_unique(html: str) -> None:
 
 
 def test_a_run_that_stopped_at_any_stage_has_a_page(store: Run) -> None:
-    for kind in ("verdicts", "vocabularies", "tokens", "shards"):
-        number = 1 + [stage.kind for stage in store.record.stages].index(kind)
-        Nesting(
-            build_page(store.place, replace(store.record, state="failed", stages=store.record.stages[:number]), "none")
-        )
+    """Fails where the page of a run that failed needs what it did not build, or says that it has it."""
+    kinds = [stage.kind for stage in store.record.stages]
+    for number in range(kinds.index("shards") + 1):
+        record = replace(store.record, state="failed", stages=store.record.stages[:number])
+        page = build_page(store.place, record, "none")
+        Nesting(page)
+        assert "did not come to its end" in text_of(page) and "No example was built." in text_of(page)
+        assert ("records in" in text_of(page)) == (number > 0)
 
 
 def test_every_shard_set_stands_there_with_its_numbers(store: Run, html: str) -> None:
@@ -303,7 +306,7 @@ def test_a_run_without_a_model_has_no_training(store: Run) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes(store: Run, html: str) -> None:
-    assert build_page(store.place, store.record, "text", store.lock) == html
+    assert build_page(Place(store.place.address), store.record, "text", store.lock) == html
 
 
 def test_raw_files_are_named_where_the_lock_names_them(store: Run, html: str) -> None:

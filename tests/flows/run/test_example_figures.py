@@ -1,6 +1,7 @@
 """Figures of examples: shares of the ledgers, labels that looks give away, neighbours that are lost, nothing made."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_shards import put_shards
@@ -9,9 +10,9 @@ from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.recipes.settings.bounds import read_bounds
 from flows.run.record.bounds import crossings
-from flows.run.record.example_shares import lost_share, nothing_said, telling_looks
+from flows.run.record.example_shares import lost_share, nothing_said, telling_looks, warnings_of
 from flows.run.record.figures import figures_of
-from shards.settings import ShardSettings
+from shards.settings import ShardSettings, read_shard_settings
 
 
 def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path: Path) -> None:
@@ -57,16 +58,26 @@ def test_looks_that_tell_labels_are_told() -> None:
     assert telling_looks({"surface accuracy at least": 0.7})[0].startswith("shards: ")
 
 
+def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(tmp_path: Path) -> None:
+    """One document to train on, which has no partner."""
+    shards, _ = put_shards(Place(str(tmp_path)), ShardSettings(length=5), documents=2)
+    [told] = warnings_of(shards)
+    assert told == nothing_said("small", shards)
+    assert told.startswith("shards/small: no example came of 1 document") and 'set input = "full-sentences"' in told
+
+
 @pytest.mark.parametrize(
-    ("input", "word"), [("segment-pair", 'set input = "full-sentences"'), ("sentence-order", "raise shards.length")]
+    ("table", "word"),
+    [
+        ({"input": "sentence-order", "length": 16}, "left over. Sentences alone in their document"),
+        ({"compat": "google-bert", "length": 12, "masking": {"kind": "static"}}, "truncated. The authors' script"),
+        ({"input": "sentence-order", "length": 24}, ""),
+    ],
 )
-def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(
-    tmp_path: Path, input: str, word: str
-) -> None:
-    """One document to train on: no partner, or (with examples of 5 tokens) no two sentences that fit."""
-    place = Place(str(tmp_path))
-    shards, _ = put_shards(place, ShardSettings(input=input, length=5), documents=2)
-    said = nothing_said("only", shards)
-    assert said is not None and said.startswith("shards/only: no example came of 1 document") and word in said
-    other, _ = put_shards(place, ShardSettings(length=32), documents=40)
-    assert nothing_said("only", other) is None
+def test_text_that_is_in_no_example_is_told_above_a_tenth(tmp_path: Path, table: dict[str, Any], word: str) -> None:
+    """Fails where a shard set that leaves out much of its text says nothing, or one that does not is warned of."""
+    shards, _ = put_shards(Place(str(tmp_path)), read_shard_settings(table))
+    told = " ".join(warnings_of(shards))
+    assert word in told and bool(told) == bool(word)
+    lost = sum(account.total - account.outcomes["placed"] for account in shards.ledger.accounts)
+    assert not word or f"({lost:,} of {shards.ledger.accounts[0].total:,})" in told

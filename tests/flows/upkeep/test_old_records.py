@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from recorded_run import made_record
 
 from corpora.store.places.place import Place
 from flows.integrity.inventory import check_run
@@ -10,18 +11,14 @@ from flows.maintenance import run_records as records
 from flows.maintenance.run_records import keep_newest, old_runs
 from flows.recipes.lock import Lock
 from flows.run.record.listed_runs import run_states
-from flows.run.record.run_record import RunRecord, list_runs, write_run
+from flows.run.record.run_record import list_runs, write_run
 
 
 def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:
     """Record a run."""
     run_id = f"20260101T0000{second:02}000000-{recipe}"
-    record = RunRecord(
-        run_id=run_id, recipe=recipe, recipe_path="", recipe_toml="", started="2026-01-01T00:00:00+00:00",
-        seconds=1.0, workers=1, state=state, stages=(),
-    )  # fmt: skip
     place.write(f"runs/{run_id}/recipe.toml", b"")
-    write_run(place, record, Lock())
+    write_run(place, made_record(run_id, recipe=recipe, state=state), Lock())
     return run_id
 
 

@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from segment_columns import CLS, FIRST_ID, SEP, assert_same, columns_of, deviation, many_documents, segments
+from small_documents import CLS, FIRST_ID, SEP, documents_of, many_documents, segments
+from text_columns import assert_equal
 from tiers import examples
 
 from corpora.errors import InputError
@@ -29,6 +30,11 @@ def document_of(columns: DocumentTokens, place: int) -> int:
     return int(np.searchsorted(columns.documents, sentence, side="right")) - 1
 
 
+def deviation(num_random: int, num_next: int) -> float:
+    """How many standard deviations of a fair coin the labels lie from one half."""
+    return abs(num_random - num_next) / float(np.sqrt(num_random + num_next))
+
+
 shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size=1, max_size=6)
 
 
@@ -44,24 +50,24 @@ shapes = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size
 def test_kernel_equals_the_plain_twin(
     documents: list[list[int]], word_share: float, length: int, short: float, copies: int, seed: int
 ) -> None:
-    columns = columns_of(documents, word_share)
+    columns = documents_of(documents, word_share)
     config = PairSettings(length=length, short_sequence_probability=short, copies=copies, seed=seed)
     pairs, ledgers = build(columns, config)
     plain_pairs, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_same(pairs, plain_pairs)
+    assert_equal(pairs, plain_pairs)
     assert ledgers == plain_ledgers
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
 def test_kernel_equals_the_plain_twin_on_long_sentences(dtype: npt.DTypeLike) -> None:
     """Sentences longer than an example, cut into pieces; both widths of ids."""
-    columns = columns_of([[400, 3, 300], [90, 500], [2, 2, 2]])
+    columns = documents_of([[400, 3, 300], [90, 500], [2, 2, 2]], 0.7)
     columns = columns._replace(ids=columns.ids.astype(dtype))
     config = PairSettings(length=32, copies=4)
     pairs, ledgers = build(columns, config)
     assert pairs.ids.dtype == dtype and len(pairs.label) > 100
     plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_same(pairs, plain)
+    assert_equal(pairs, plain)
     assert ledgers == plain_ledgers
 
 
@@ -73,7 +79,7 @@ def test_kernel_equals_the_plain_twin_where_runs_are_too_many(most: int, monkeyp
     monkeypatch.setattr("shards.builders.segments.partners.MOST_RUNS", most)
     pairs, ledgers = build(columns, config)
     plain, plain_ledgers = pairs_plain(columns, config, cls_id=CLS, sep_id=SEP)
-    assert_same(pairs, plain)
+    assert_equal(pairs, plain)
     assert ledgers == plain_ledgers
     assert pairs.partner.tolist() != every.partner.tolist()
 
@@ -98,7 +104,7 @@ def test_labels_are_fair_among_chunks_of_every_kind() -> None:
     """Whole documents in one sentence, and documents whose chunks hold several: the same coin for both."""
     random = np.random.default_rng(3)
     documents = [[20] if index % 2 else random.integers(2, 15, 30).tolist() for index in range(4000)]
-    pairs, _ = build(columns_of(documents), PairSettings(length=64))
+    pairs, _ = build(documents_of(documents, 0.7), PairSettings(length=64))
     for kind in (0, 1):
         labels = pairs.label[pairs.anchor % 2 == kind]
         assert len(labels) > 1500
@@ -169,7 +175,7 @@ def test_a_random_next_looks_as_the_true_one(
     documents: list[list[int]], word_share: float, length: int, seed: int
 ) -> None:
     """Fails where the length, the begin or the end of a random B differs from that of the text after A."""
-    columns = columns_of(documents, word_share)
+    columns = documents_of(documents, word_share)
     pairs, _ = build(columns, PairSettings(length=length, seed=seed, copies=3))
     for index in range(len(pairs.label)):
         a, b = segments(pairs, index)
@@ -195,7 +201,7 @@ def look_of(columns: DocumentTokens, text: Int64s) -> tuple[bool, ...]:
 
 def test_every_run_that_fits_is_as_probable() -> None:
     """Fails where partners of whole sentences are not drawn from all runs of their length alike."""
-    columns = columns_of([[5] * 6 for _ in range(40)])
+    columns = documents_of([[5] * 6 for _ in range(40)], 0.7)
     config = PairSettings(length=23, copies=400, short_sequence_probability=0)
     pairs, _ = build(columns, config)
     random = np.flatnonzero((pairs.label == 1) & (pairs.ordinal == 0))  # the first four sentences: B ends no document
@@ -215,7 +221,7 @@ def test_every_run_that_fits_is_as_probable() -> None:
 
 
 def test_a_sentence_is_split_before_a_word() -> None:
-    columns = columns_of([[40]] * 300, word_share=0.3)
+    columns = documents_of([[40]] * 300, 0.3)
     pairs, _ = build(columns, PairSettings(length=64))
     cuts = set()
     for index in np.flatnonzero(pairs.label == 0):
@@ -226,7 +232,7 @@ def test_a_sentence_is_split_before_a_word() -> None:
 
 
 def test_single_words_are_left_over_whatever_their_label() -> None:
-    columns = columns_of([[1]] * 50 + [[6]] * 50, word_share=0.0)
+    columns = documents_of([[1]] * 50 + [[6]] * 50, 0.0)
     pairs, (ledger,) = build(columns, PairSettings())
     assert len(pairs.label) == 0 and pairs.offsets.tolist() == [0]
     assert ledger.account("tokens").outcomes == {"placed": 0, "truncated": 0, "left_over": 350}
@@ -234,7 +240,7 @@ def test_single_words_are_left_over_whatever_their_label() -> None:
 
 
 def test_a_single_document_has_no_partner_and_no_label() -> None:
-    columns = columns_of([[9, 9, 9, 9]])
+    columns = documents_of([[9, 9, 9, 9]], 0.7)
     pairs, (ledger,) = build(columns, PairSettings(length=16, short_sequence_probability=0))
     assert len(pairs.label) == 0
     assert ledger.account("tokens").outcomes["left_over"] == 36
@@ -242,7 +248,7 @@ def test_a_single_document_has_no_partner_and_no_label() -> None:
 
 
 def test_no_documents_give_no_examples() -> None:
-    pairs, (ledger,) = build(columns_of([]), PairSettings())
+    pairs, (ledger,) = build(documents_of([], 0.7), PairSettings())
     assert len(pairs.label) == 0 and ledger.account("tokens").total == 0
 
 
@@ -261,7 +267,7 @@ def test_copies_are_built_apart_and_differ() -> None:
 
 def test_another_order_of_documents_changes_only_the_partners() -> None:
     documents = np.random.default_rng(5).integers(1, 20, (60, 7)).tolist()
-    forward, backward = columns_of(documents, word_share=1), columns_of(documents[::-1], word_share=1)
+    forward, backward = documents_of(documents, 1.0), documents_of(documents[::-1], 1.0)
     backward = backward._replace(keys=forward.keys[::-1].copy())
     there, back = (build(columns, PairSettings(length=40, short_sequence_probability=0.2))[0]
                    for columns in (forward, backward))  # fmt: skip
@@ -276,7 +282,7 @@ def test_another_order_of_documents_changes_only_the_partners() -> None:
 
 
 def test_the_target_is_drawn_for_every_chunk() -> None:
-    columns = columns_of([[2] * 3000, [2] * 3000])
+    columns = documents_of([[2] * 3000, [2] * 3000], 0.7)
     lengths = {
         share: np.diff(build(columns, PairSettings(length=64, short_sequence_probability=share))[0].offsets)
         for share in (0.0, 0.5, 1.0)
@@ -294,7 +300,7 @@ def test_the_seed_counts() -> None:
 
 
 def test_broken_columns_are_our_fault() -> None:
-    columns = columns_of([[3, 4], [5]])
+    columns = documents_of([[3, 4], [5]], 0.7)
     with pytest.raises(AssertionError, match="empty sentence"):
         build(columns._replace(sentences=np.array([0, 3, 3, 12])), PairSettings())
     with pytest.raises(AssertionError, match="empty document"):

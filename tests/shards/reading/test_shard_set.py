@@ -6,34 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_corpus import put_corpus, row, words
+from small_corpus import row
+from small_shards import put_shards
 
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
-from corpora.store.stage import build_stage
 from corpora.store.tables import open_table, read_table
-from shards.build import plan_shards
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
-from shards.tokens import plan_tokens
-from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.vocabularies.settings import VocabularySettings
 
 
 def build_set(folder: Path, split: str = "train", static: bool = False, gone: tuple[int, ...] = ()) -> ShardSet:
-    """40 documents in two generations, every fourth held out; those of `gone` are on the delete list."""
+    """The examples of a split of `put_shards`."""
+    settings = ShardSettings(length=32, copies=2, masking=MaskSettings(kind="static" if static else "dynamic"))
     place = Place(str(folder))
-    rows = [row(n, words(n), generation=1 + (n >= 24), held_out=n % 4 == 0) for n in range(40)]
-    parts = {"g001-a-00000": rows[:24], "g002-a-00000": rows[24:]}
-    corpus = put_corpus(place, parts, deleted=[rows[n] for n in gone])
-    settings = VocabularySettings(size=150)
-    counts = build_stage(place, plan_counts(corpus, settings.word_rule))
-    vocabulary = build_stage(place, plan_vocabulary("v", counts, settings, {}))
-    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
-    chosen = ShardSettings(length=32, copies=2, masking=MaskSettings(kind="static" if static else "dynamic"))
-    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, read_vocabulary(place, vocabulary), chosen))
-    return ShardSet(place, manifest, split)
+    return ShardSet(place, put_shards(place, settings, gone=gone).shards, split)
 
 
 @pytest.mark.parametrize("split", ["train", "held-out"])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from small_corpus import put_corpus, row, words
+from small_shards import shards_of
 
 from corpora.build import Corpus
 from corpora.errors import InputError
@@ -12,15 +13,9 @@ from corpora.store.manifest import Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
 from corpora.store.tables import _Mapped
-from shards.build import plan_shards
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.trace import corpus_of, find_document, trace_example
 from shards.settings import ShardSettings
-from shards.tokens import plan_tokens
-from tokenizers_train.build import plan_counts, plan_vocabulary, read_vocabulary
-from tokenizers_train.vocabularies.settings import VocabularySettings
-
-SETTINGS = VocabularySettings(size=150)
 
 
 @pytest.fixture
@@ -56,13 +51,7 @@ def test_the_row_asked_for_is_found(corpus: Corpus) -> None:
 
 def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> None:
     """Fails where an old example is traced to a newer text of the same document."""
-    place = corpus.place
-    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
-    vocabulary = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
-    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
-    words_read = read_vocabulary(place, vocabulary)
-    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, words_read, ShardSettings(length=16)))
-    shard_set = ShardSet(place, manifest)
+    shard_set = ShardSet(corpus.place, shards_of(corpus, ShardSettings(length=16)).shards)
     found = set()
     for index in range(len(shard_set)):
         example = shard_set[index]
@@ -76,12 +65,7 @@ def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> 
 def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where all rows of a shard, or the texts of a whole corpus, are read for one example."""
     monkeypatch.setattr("shards.build.BATCH_ROWS", 4)
-    place = corpus.place
-    counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
-    vocabulary = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
-    tokens = build_stage(place, plan_tokens(corpus, vocabulary, 7))
-    words_read = read_vocabulary(place, vocabulary)
-    manifest = build_stage(place, plan_shards(corpus, tokens, vocabulary, words_read, ShardSettings(length=16)))
+    shard_set = ShardSet(corpus.place, shards_of(corpus, ShardSettings(length=16)).shards)
     unpacked: list[tuple[str, tuple[str, ...], int]] = []
     batch_of = _Mapped.batch
 
@@ -91,7 +75,6 @@ def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monke
         return batch
 
     monkeypatch.setattr(_Mapped, "batch", counted)
-    shard_set = ShardSet(place, manifest)
     [first, *_] = shard_set.parts
     assert first.rows("examples") > 2 * 4
     traces = trace_example(shard_set, 5)

@@ -152,6 +152,14 @@ def assert_bpe_equal(texts: list[str], size: int, min_frequency: int) -> int:
     return len(merges)
 
 
+def test_many_equally_frequent_pairs() -> None:
+    """Runs of one letter, characters of several bytes, and white space between words, of which a small text has all."""
+    texts = [f"Words {i % 13}th wordy swords' unwordly,  sworn {i % 7} worlds of thorns\n" for i in range(50)]
+    texts += [f"abab{'ab' * (i % 5)} aaa{'a' * (i % 6)} naïve thing{i % 9}s “中文” 😀" for i in range(60)]
+    assert assert_wordpiece_equal(texts, True, VocabularySettings(size=160, min_frequency=3)) > 40
+    assert assert_bpe_equal(texts, 420, 3) > 70
+
+
 @pytest.mark.parametrize("language", mostly_long(LANGUAGES, 4))
 def test_wordpiece_in_many_languages(language: str, shared: Path) -> None:
     texts = declaration(shared, language)

@@ -30,7 +30,6 @@ from tokenizers_train.measures.measure import (
     overlap,
     piece_counts,
     piece_key,
-    rarest_pieces,
     unused_pieces,
 )
 from tokenizers_train.measures.sizes import beginning, first_piece, measure_sizes, nested
@@ -124,11 +123,10 @@ def test_words_split_most_are_those_that_cost_most_tokens() -> None:
     assert most_split(cut_words(Encoder(SMALL), counts), 1)[0].ids == (SMALL.id_of("b"), SMALL.id_of("##b"))
 
 
-def test_pieces_used_rare_long_and_never_used() -> None:
+def test_pieces_used_long_and_never_used() -> None:
     pieces = cut_words(Encoder(SMALL), counted(["ab ab ab aba. ."]))
     totals = piece_counts(pieces, SMALL.size)
     assert {SMALL.tokens[id]: int(totals[id]) for id in np.flatnonzero(totals)} == {"ab": 4, "##a": 1, ".": 2}
-    assert [SMALL.tokens[id] for id in rarest_pieces(SMALL, totals, 2)] == ["##a", "."]
     assert [SMALL.tokens[id] for id in unused_pieces(SMALL, totals)] == ["a", "b", "##b", "abba"]
     assert [SMALL.tokens[id] for id in longest_pieces(SMALL, 3)] == ["abba", "ab", "##a"]
 

@@ -44,6 +44,7 @@ from trainer.launching.commands import (
 )
 from trainer.launching.copies import with_local_shards
 from trainer.launching.launch import LOG, TrainingFailed, train
+from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
@@ -440,3 +441,17 @@ def test_machines_that_are_none(nodes: dict[str, Any], said: str) -> None:
     """Fails where a wrong number or address is found out minutes later, by a time-out."""
     with pytest.raises(InputError, match=re.escape(said)):
         Nodes(**nodes)
+
+
+def test_a_job_says_beforehand_what_it_repeats_and_is_refused_where_that_is_absurd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails where a job from a file repeats its text thousands of times without a word."""
+    store, heard = put_store(tmp_path), list[Event]()
+    monkeypatch.setattr(launch, "_run", lambda *arguments: None)
+    long, longer = (small_job(store, tmp_path / "w", (PhaseSettings(steps=steps, batch=8),)) for steps in (900, 10**6))
+    train(long, heard.append)
+    [warning] = heard
+    assert warning["event"] == "warning" and "times. Where tokens are masked" in warning["message"]
+    with pytest.raises(InputError, match="without max_epochs 1,000 is the most"):
+        train(longer)

@@ -17,7 +17,7 @@ from small_training import on_ranks
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load, load_pretrained
-from trainer.tasks.finetuning.finetune import RECORD, main
+from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
 from trainer.tasks.heads.task_model import batch_of_items, build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.scores.texts import class_scores, correlations
@@ -381,3 +381,15 @@ def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str
     whole = encoder.pieces([text])
     assert ids_of(found).tolist() == ids_of(encoder.joined(whole)[0]).tolist()
     assert encoder.num_cut == 2 * (len(whole[0]) > 7) and encoder.tokens_cut == 2 * max(0, len(whole[0]) - 7)
+
+
+def test_a_control_begins_with_first_weights(tmp_path: Path) -> None:
+    """Fails where a control keeps what was learnt, lacks a part of the model, or is another one each time."""
+    job = new_job(tmp_path, rows=48)
+    learnt = load_pretrained(Path(job.model))
+    first, again, other = (with_first_weights(learnt, seed).state for seed in (1, 1, 2))
+    assert {name for name in learnt.state if name.startswith("encoder.")} <= {*first}
+    matrices = [name for name in first if first[name].ndim > 1]
+    assert matrices and all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], old[name]) for name in matrices for old in (learnt.state, other))
+    assert run(replace(job, first_weights=True)) != run(replace(job, output=str(tmp_path / "own")))

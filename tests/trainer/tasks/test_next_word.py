@@ -44,7 +44,7 @@ def text_job(folder: Path, output: str, task: dict[str, Any], **settings: Any) -
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_token_sees_the_side_that_is_said(tmp_path: Path, family: str) -> None:
     """Fails unless a changed token reaches the tokens after it, those before it, or with the leak all."""
-    settings, inputs, state = load_pretrained(write_model(tmp_path, family))
+    settings, inputs, state, _ = load_pretrained(write_model(tmp_path, family))
     ids = np.arange(10, 20, dtype=np.int32)
     other = ids.copy()
     other[5] = 30

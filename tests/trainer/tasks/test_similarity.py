@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,18 @@ from small_models import WORDS, write_model
 from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said_of, write_rows
 
 from corpora.errors import InputError
-from trainer.tasks.heads.task_model import answers_of, batch_of_items
+from trainer.tasks.heads.task_model import batch_of_items
 from trainer.tasks.heads.vectors import Sides, match_loss
 from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
-from trainer.tasks.saving import load_task, write_vector_files
+from trainer.tasks.saving import load_task
 from trainer.tasks.scores.texts import correlations, means
 from trainer.tasks.settings import FinetuneJob
-from trainer.training.parallel import joined
 
 PAIRS = (
     {"text": "good film .", "second": "a good plot", "label": "5.0"},
     {"text": "bad", "second": "the scene was very long", "label": "0"},
     {"text": "the actor was good , very good", "second": "bad plot", "label": "1.25"},
 )
-
-
-@pytest.fixture
-def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    module: ModuleType = pytest.importorskip("sentence_transformers")
-    return module
 
 
 # Losses.
@@ -186,28 +177,6 @@ def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
     assert said["scores"]["spearman"] == pytest.approx(kept["spearman"], abs=1e-6)
     gold = [float(row[2]) for row in alike(60, 2)]
     assert correlations(gold, [line["cosine"] for line in lines])["pearson"] == pytest.approx(kept["pearson"], abs=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "pooling"), [("bert", "mean"), ("bert", "max"), ("roberta", "cls")])
-def test_vectors_are_those_of_sentence_transformers(
-    tmp_path: Path, sentence_transformers: ModuleType, family: str, pooling: str
-) -> None:
-    """Fails where pooling, special tokens or cutting differ: also for a text that is cut, and one of a token."""
-    write_model(tmp_path / "model", family)
-    task = fitted(SimilarityTask(pooling=pooling))
-    model = exported_model(task, tmp_path / "model", tmp_path / "out")
-    write_vector_files(tmp_path / "out", task, 32, 12)
-    texts = ["good", "the film was very long and the plot was bad .", "a scene"]
-    rows = [{"text": text, "second": "x", "label": 1} for text in texts]
-    items = encoded_for(task, tmp_path / "model", rows, length=12, labelled=False).items
-    with joined() as ranks, torch.no_grad():
-        answers, _ = answers_of(model, task, items, ranks, judging=False)
-    reference = sentence_transformers.SentenceTransformer(str(tmp_path / "out"), device="cpu")
-    theirs = reference.encode(texts, show_progress_bar=False)
-    assert (reference.similarity_fn_name, reference.max_seq_length) == ("cosine", 12)
-    ours = np.stack([answer[0] for answer in answers])
-    assert np.abs(ours - theirs).max() < 1e-5 and np.abs(ours).max() > 0.1
 
 
 # Rankings, and what is refused.

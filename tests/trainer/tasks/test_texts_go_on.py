@@ -23,7 +23,7 @@ BEGUN = ([2, 7], [2, 9, 11, 30, 8, 21, 6, 6, 12, 17], [2], [2, 5, 6])
 
 def next_model(folder: Path, family: str, **settings: int) -> NextModel:
     """One that sees the left side, its weights far from zero."""
-    settings_, inputs, state = load_pretrained(write_model(folder, family, **settings))
+    settings_, inputs, state, _ = load_pretrained(write_model(folder, family, **settings))
     model = scattered(build_task_model(NextTask(), Pretrained(settings_, inputs, state)))
     assert isinstance(model, NextModel)
     return model.eval()

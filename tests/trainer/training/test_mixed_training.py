@@ -20,7 +20,8 @@ from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
 from trainer.jobs.job import TrainingJob, readings
-from trainer.jobs.phases import seen_in, settle, train_examples
+from trainer.jobs.phases import seen_in, settle
+from trainer.jobs.repeats import SetRead, repeat_warning, train_examples
 from trainer.settings.phases import BatchRamp, PhaseSettings, Quota
 from trainer.settings.training import TrainingSettings
 from trainer.training.feed import Feed
@@ -211,6 +212,7 @@ def test_a_phase_has_a_mask_rate_of_its_own(sets: Sets) -> None:
         ({"long": 1, "packed": 1}, {}, r"'long' and 'packed' of phase 1 cannot be mixed: input = 'segment-pair' has "),
         ({"short": 1, "again": 1}, {}, "'short' and 'again' of phase 1 hold the same examples: name one of them"),
         ({"short": 1e-6, "long": 1e6}, {}, "'short' are less than a millionth of the mixture of phase 1"),
+        ({"short": 1}, {"steps": 10**6}, "without max_epochs 1,000 is the most: read less"),
         ({"short": 1, "long": 1}, {"steps": 100, "max_epochs": 2}, r"end of phase 1 .* 'short' .* max_epochs is 2"),
         ({"short": Quota(tokens="1M")}, {"steps": 0, "max_epochs": 1.5}, "read less of them, shorten the phase"),
         ({"short": Quota(tokens="900T"), "long": Quota(tokens="900T")}, {"steps": 0}, "phase 1 would take 2.* steps"),
@@ -223,6 +225,25 @@ def test_what_cannot_be_mixed_is_refused(sets: Sets, mixture: Any, more: dict[st
     with pytest.raises(InputError, match=told) as caught:
         planned(sets, [PhaseSettings(mixture=mixture, **{"steps": 4, **more})], warmup_steps=warmup)
     assert "\n" not in str(caught.value)
+
+
+def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
+    """Fails where a set is repeated without a word, one that is not is warned of, or copies do not count as passes."""
+    examples = {name: train_examples(sets[name])[0] for name in ("short", "long")}
+
+    def notice(name: str, epochs: float, **more: Any) -> str:
+        stage = planned(sets, [PhaseSettings(steps=round(epochs * examples[name] / 8), batch=8, shards=name)], **more)
+        return str(stage.facts.get("notice", ""))
+
+    assert notice("short", 63) == notice("long", 31) == ""
+    assert "is read 66 times. Where tokens are masked" in notice("short", 66)
+    assert "is read 66 times" in notice("long", 33)  # two copies of each document
+    assert "is read 1,500 times" in notice("short", 1500, max_epochs=2000)
+    with pytest.raises(InputError, match="max_epochs is 1400"):
+        notice("short", 1500, max_epochs=1400)
+    often = [SetRead(phase=1, name=name, slots=slots, examples=10) for name, slots in (("a", 50), ("b", 70), ("c", 40))]
+    assert repeat_warning(often, "masked") == ""
+    assert "shards 'b' is read 7 times (and of 1 more too often)" in repeat_warning(often, "next")
 
 
 @pytest.mark.parametrize("mixture", [{"long": 1.0, "short": 1.0}, {"long": Quota(tokens=9), "short": Quota(tokens=9)}])

@@ -11,6 +11,7 @@ import gc
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,13 +48,17 @@ SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
 
 class TaskData(NamedTuple):
-    """The data of a task. task: fitted; training, evaluation: as items of the model; pretrained: the model"""
+    """The data of a task.
+
+    task: fitted; training, evaluation: as items of the model; pretrained: the model; baselines: their scores, by name
+    """
 
     task: Task
     training: EncodedExamples
     evaluation: EncodedExamples
     pretrained: Pretrained
     max_length: int
+    baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 
 def loop_settings(settings: FinetuneSettings, items: int) -> TrainingSettings:

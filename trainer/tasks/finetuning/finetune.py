@@ -43,7 +43,9 @@ from corpora.store.settings import settings_json
 from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
+from trainer.huggingface.sentences import read_sentences, sentence_files
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
+from trainer.model.objective import build_model
 from trainer.tasks.contract import Task
 from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
@@ -52,9 +54,18 @@ from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
-from trainer.tasks.saving import RECORD, check_weights, described_weights, task_json, write_task, write_vector_files
+from trainer.tasks.saving import (
+    RECORD,
+    check_weights,
+    described_weights,
+    task_json,
+    usual_length,
+    write_task,
+    write_vector_files,
+)
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, published_as, read_job, with_published
-from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
+from trainer.tasks.suites.baselines import baseline_scores
+from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import Ranks, joined, settle
@@ -88,6 +99,8 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
     pretrained = load_pretrained(Path(job.model))
+    if job.first_weights:
+        pretrained = with_first_weights(pretrained, job.settings.seed)
     over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
@@ -98,6 +111,15 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
         stop = fine_tuning(job, settings, data, files, ranks).run()
     ranks.wait()
     return stop.exit_code
+
+
+def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
+    """Return a model as it was before any training: the same on every process."""
+    torch.manual_seed(seed)
+    model = build_model(pretrained.settings, pretrained.inputs)
+    model.init_weights()
+    first = model.state_dict()
+    return pretrained._replace(state={name: first[name] for name in pretrained.state if name in first})
 
 
 @contextmanager
@@ -118,14 +140,18 @@ def length_for(task: Task, asked: int | None, pretrained: Pretrained, model: str
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
+    if isinstance(task, VectorTask) and pretrained.sentences is not None:
+        return asked or usual_length(pretrained.sentences, positions)
     return asked or min(task.usual_length, positions)
 
 
 def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> TaskData:
     """Return the examples of both files as items, the task fitted to them. Raises InputError."""
     task = read_task(job.task)
+    if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:
+        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
     max_length = length_for(task, settings.max_length, pretrained, job.model)
-    encoder = TextEncoder.of(Path(job.model), pretrained.inputs, max_length)
+    encoder = task.text_encoder(Path(job.model), pretrained.inputs, max_length)
     files, judges = read_file(task, job.training, learning=True), None
     if job.folds:
         learnt, judges = held_out(task, files, job)
@@ -133,10 +159,11 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     task = fitted_to(task, files)
     judged = read_file(task, job.evaluation) if judges is None else judged_by(task, whole, judges)
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
+    baselines = baseline_scores(task, training.examples, evaluation.examples)
     if isinstance(task, TaughtTask) and task.teacher:
         task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
     training = replace(training, examples=())  # their items are all that is needed from here on
-    return TaskData(task, training, evaluation, pretrained, max_length)
+    return TaskData(task, training, evaluation, pretrained, max_length, baselines)
 
 
 def fine_tuning(
@@ -190,6 +217,7 @@ def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> st
         "model": _digests(Path(job.model)),
         "files": files,
         "held_out": [job.folds, job.fold, job.group],
+        "first_weights": job.first_weights,
     }
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
@@ -215,7 +243,7 @@ def identity_of(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, A
 
 def _digests(folder: Path) -> dict[str, Any]:
     """Return sizes and digests of those files in a model's folder that are read."""
-    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES)
+    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
     return described(folder, [name for name in names if (folder / name).is_file()])
 
 
@@ -264,7 +292,7 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
     if isinstance(task, VectorTask) and task.shared:
-        write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length)
+        write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length, state, data.pretrained)
     _copy_tokenizer(Path(job.model), new, data.max_length)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
     record = {**record_of(course, task, files, new), "asked": asked_digest(job, files)}
@@ -282,7 +310,8 @@ def done_facts(record: Mapping[str, Any], output: str) -> dict[str, Any]:
     """Return what is reported of a finished model. record: its own"""
     best = record["restarts"][record["best"]]
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
-    return {"epoch": best["kept"], **best["scores"], "output": output, **more, "metric": record["metric"]}
+    beside = {"metric": record["metric"], "baselines": record["baselines"]}
+    return {"epoch": best["kept"], **best["scores"], "output": output, **more, **beside}
 
 
 def best_weights(path: Path) -> dict[str, Tensor]:
@@ -331,6 +360,7 @@ def record_of(course: TaskCourse, task: Task, files: Mapping[str, Any], folder: 
         "weights": described_weights(folder),
         "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in files.items()},
         "metric": course.metric,
+        "baselines": course.data.baselines,
         "restarts": restarts,
         "best": course.best,
         "median": statistics.median(judged),

@@ -21,22 +21,12 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.objective import sum_loss
 from trainer.tasks.heads.task_model import EXAMPLES, TaskModel, pretrained_encoder
+from trainer.tasks.heads.vector_steps import pooled, vector_steps
 from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SOFTMAX, VectorTask
 
 Gather = Callable[[Tensor], list[Tensor]]
 
 # Shapes in the names of tensors: T tokens, S sequences, P pairs, N texts besides, H hidden size, C classes.
-
-
-def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """float32 [S, H]: of each sequence the mean of its tokens' vectors, the maximum by dimension, or the first one."""
-    if pooling == "cls":
-        return hidden_TH.index_select(0, batch.first_tokens()).float()
-    lengths_S = batch.boundaries.diff().long()
-    if not len(lengths_S):
-        return hidden_TH.new_zeros(0, hidden_TH.shape[1], dtype=torch.float32) + hidden_TH.float().sum() * 0
-    found_SH: Tensor = torch.segment_reduce(hidden_TH.float(), pooling, lengths=lengths_S, axis=0)
-    return found_SH
 
 
 class Sides(NamedTuple):
@@ -51,15 +41,17 @@ class Sides(NamedTuple):
 
 
 class VectorModel(TaskModel):
-    """An encoder, or one for the first and one for all other texts of an item, and a pooling.
+    """An encoder, or one for the first and one for all other texts of an item, a pooling, and what follows it.
 
     A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wished one) or `label` (int64 [P]).
     """
 
     def __init__(self, task: VectorTask, pretrained: Pretrained) -> None:
-        """Raises InputError for a width that the vectors have not."""
+        """Raises InputError for a width that the vectors have not, and for a folder whose modules do not fit."""
         super().__init__(task, pretrained)
-        size = self.encoder.shape.hidden_size
+        self.pooling, self.sentences = task.pooling or "mean", pretrained.sentences
+        width = self.encoder.shape.hidden_size * len(self.pooling.split("+"))
+        self.after, size = vector_steps(pretrained.sentences, width)
         if task.widths and max(task.widths) >= size:
             raise InputError(
                 f"widths names {max(task.widths)} dimensions, and the vectors of this model have {size}, which are "
@@ -76,11 +68,12 @@ class VectorModel(TaskModel):
     def outputs(self, batch: Batch) -> Tensor:
         """float32 [S, H]."""
         if not hasattr(self, "second_encoder"):
-            return pooled(self.encoder(batch), batch, self.task.pooling)
+            vectors_SH: Tensor = self.after(pooled(self.encoder(batch), batch, self.pooling))
+            return vectors_SH
         first_S = _firsts(batch)
         sides = [(self.encoder, first_S), (self.second_encoder, ~first_S)]
         parts = [(encoder, _part(batch, chosen_S)) for encoder, chosen_S in sides]
-        vectors = [pooled(encoder(part), part, self.task.pooling) for encoder, part in parts]
+        vectors = [pooled(encoder(part), part, self.pooling) for encoder, part in parts]
         places_S = torch.cat([chosen.nonzero()[:, 0] for _, chosen in sides]).argsort()
         return torch.cat(vectors).index_select(0, places_S)
 

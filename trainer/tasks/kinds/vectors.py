@@ -20,6 +20,8 @@ harder, which is what `cloze search --judgements` measures.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,6 +31,8 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
+from trainer.families.contract import ModelInputs
+from trainer.huggingface.sentences import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
 from trainer.objectives.contract import IGNORED, Term
 from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
@@ -36,9 +40,9 @@ from trainer.tasks.scores.texts import class_scores, correlations, means
 from trainer.tasks.scores.vectors import ranked, ranking_scores_by_query
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
-POOLINGS = ("mean", "cls", "max")
 SIMILARITIES = ("cosine", "dot")
 SAME = "same"  # the target that numbers the texts of a batch: int64 [sequences], equal where texts are
+SKIPPED = "skipped"  # the target that counts a prompt's tokens where they are not pooled: int64 [sequences]
 TINY = 1e-12  # least length of a vector that is divided by it
 QUERIES_AT_ONCE = 256  # that are ranked together
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
@@ -68,7 +72,9 @@ class VectorTask(Task):
 
     Predictions are the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C].
 
-    pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), or "max" by dimension
+    pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), "max" by dimension, or
+             another of `sentences.MODES`; several side by side are joined by "+"; "": as the model's folder has it,
+             else "mean"
     scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
              are cosines, not at all where they are dot products
     widths:  first dimensions of a vector that are learnt to do by themselves, besides all of them (Kusupati et al.
@@ -76,16 +82,17 @@ class VectorTask(Task):
     width_weights: none: 1 each
     """
 
-    pooling: str = "mean"
+    pooling: str = ""
     scale: float = 0.0
     widths: tuple[int, ...] = ()
     width_weights: tuple[float, ...] = ()
 
     builder: ClassVar[str] = "trainer.tasks.heads.vectors:VectorModel"
     usual_length: ClassVar[int] = 128
+    prompts: ClassVar[tuple[Prompt, Prompt]] = ("", "")  # of a folder, before first texts and before others
 
     def __post_init__(self) -> None:
-        check_choice("pooling", self.pooling, POOLINGS)
+        check_pooling(self.pooling)
         check_range("scale", self.scale, 0, 1e6)
         if any(width < 1 for width in self.widths) or len({*self.widths}) < len(self.widths):
             raise InputError(f"widths = {list(self.widths)}: give numbers of dimensions from 1 on, each once.")
@@ -120,6 +127,19 @@ class VectorTask(Task):
         """The number of classes of a pair that a matrix predicts."""
         return 0
 
+    def begun(self, sentences: SentenceFolder) -> Self:
+        """Return the task with what it leaves to the folder of its model. Raises InputError where they do not fit."""
+        if not self.shared and (sentences.steps or any(sentences.prompts.values())):
+            raise InputError(
+                f"{sentences.folder} has prompts, or modules after its pooling, and a model with two encoders keeps "
+                "none: leave `shared` at true."
+            )
+        return replace(self, pooling=self.pooling or sentences.pooling)
+
+    def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
+        """Read texts as the model's folder says: with prompts, in lower case. Raises InputError."""
+        return TextEncoder.of(folder, inputs, max_length, self.prompts)
+
     def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
         """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
@@ -130,11 +150,13 @@ class VectorTask(Task):
 
     def items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return an item for each example, a sequence for each of its texts."""
-        encodings = iter(encoder.encode([text for example in examples for text in example.texts]))
-        items = []
+        prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
+        encodings, items = iter(encoder.encode([*chain.from_iterable(prompted)])), []
         for number, example in enumerate(examples):
             some = [next(encodings) for _ in example.texts]
-            more = self.targets(example.label) if labelled else {}
+            more = dict(self.targets(example.label)) if labelled else {}
+            if encoder.skipped:
+                more[SKIPPED] = np.array([encoder.skipped[place > 0] for place, _ in enumerate(some)], np.int64)
             items.append(
                 TaskItem(
                     sequences=tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in some),
@@ -305,29 +327,35 @@ class SimilarityTask(VectorTask):
 class RetrievalTask(VectorTask):
     """Which passages answer a query.
 
-    similarity: "cosine" or "dot"
+    similarity: "cosine" or "dot"; "": as the model's folder has it, else "cosine"
     shared:     one encoder reads queries and passages; false: each has its own, which begin alike (Karpukhin et al.)
     metric:     by which an epoch is judged
     """
 
-    similarity: str = "cosine"
+    similarity: str = ""
     shared: bool = True
     metric: str = ""
 
     kind: ClassVar[str] = "retrieval"
     usual_length: ClassVar[int] = 256
+    prompts: ClassVar[tuple[Prompt, Prompt]] = (QUERY, DOCUMENT)
     roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
     optional: ClassVar[frozenset[str]] = frozenset({"negative"})
 
     def __post_init__(self) -> None:
         super(RetrievalTask, self).__post_init__()
-        check_choice("similarity", self.similarity, SIMILARITIES)
+        check_choice("similarity", self.similarity, ("", *SIMILARITIES))
         _ = self.metrics
 
     @property
     def by(self) -> str:
         """The way in which vectors are compared."""
-        return self.similarity
+        return self.similarity or "cosine"
+
+    def begun(self, sentences: SentenceFolder) -> Self:
+        """Return the task, also with the similarity. Raises InputError."""
+        named = sentences.similarity if sentences.similarity in SIMILARITIES else ""
+        return replace(super(RetrievalTask, self).begun(sentences), similarity=self.similarity or named)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -362,6 +390,12 @@ class RetrievalTask(VectorTask):
 
 
 # Texts and their vectors, compared and ranked.
+
+
+def check_pooling(pooling: str) -> None:
+    """Raise InputError unless each part of a pooling is a mode."""
+    for mode in pooling.split("+") if pooling else ():
+        check_choice("pooling", mode, MODES)
 
 
 def texts_of(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:

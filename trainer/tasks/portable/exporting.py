@@ -4,7 +4,7 @@
     second.onnx        of a dual encoder, that of passages
     model.int8.onnx    where asked for: weights as whole numbers of eight bits, and what they are multiplied with
     onnx.json          all that reads them again, and the table: parameters, files, memory and time, with scores
-    tokenizer.json, config.json, finetune.json    as they were
+    tokenizer.json, config.json, finetune.json    as they were; also what sentence-transformers says of prompts
 
 The files are compared with our model before anything appears in the output folder. Scores are those of the task on the
 given file of labelled examples; those of a model with other answers would differ.
@@ -36,6 +36,7 @@ from corpora.store.settings import bind
 from trainer.complete_folders import check_output, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
+from trainer.huggingface.sentences import sentence_files
 from trainer.metrics import line, speak
 from trainer.model.objective import count_parameters
 from trainer.settings.model import encoder_shape
@@ -45,12 +46,12 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import COLUMNS, TextTask
 from trainer.tasks.portable.folder import FLOAT32, INT8, TABLE
-from trainer.tasks.portable.graphs import Graph, NoTask, graphs_of, plain_rows, read_source
+from trainer.tasks.portable.graphs import Graph, graphs_of, plain_rows
 from trainer.tasks.portable.measuring import measure
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import IDS, MASK, SEGMENTS, OnnxFiles, check_installed
-from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, task_json
-from trainer.tasks.text_encoder import TOKENIZER_FILES, TextEncoder
+from trainer.tasks.saving import MORE, RECORD, SECOND, Loaded, NoTask, read_source, task_json
+from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.parallel import joined
 
 BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
@@ -91,7 +92,7 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
         raise InputError(
             f"{folder} is an encoder without a task, so labelled examples cannot score it: leave them out."
         )
-    encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
+    encoder = loaded.task.text_encoder(folder, loaded.inputs, loaded.max_length)
     encoded = encode(loaded.task, read_file(loaded.task, file), encoder) if file is not None else None
     new = unfinished(output, alone=True)
     shutil.rmtree(new, ignore_errors=True)
@@ -139,8 +140,9 @@ def write_files(loaded: Loaded, folder: Path, new: Path, int8: bool) -> dict[str
         write_graph(loaded, graph, path)
     for path, small in zip(whole, smaller, strict=False):
         quantize_dynamic(path, small, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    for name in BESIDE:
+    for name in (*BESIDE, *(name for name in sentence_files(folder) if name.endswith(".json"))):
         if (folder / name).is_file():
+            (new / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(folder / name, new / name)
     return {"float32": whole, "int8": smaller}
 

@@ -19,7 +19,6 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.running import OnnxFiles
 from trainer.tasks.prediction.answer_lines import FileAnswers, answer
 from trainer.tasks.registry import read_task
-from trainer.tasks.text_encoder import TextEncoder
 
 TABLE = "onnx.json"
 FLOAT32, INT8 = ".onnx", ".int8.onnx"
@@ -46,7 +45,7 @@ def answered(folder: Path, file: FileSettings, labelled: bool, int8: bool) -> tu
     source = read_folder(folder, int8)
     files, task = OnnxFiles(source.files, source.inputs.special_ids.pad), source.task
     examples = read_file(task, read_alike(file, source.learnt_from), labelled)
-    encoded = encode(task, examples, TextEncoder.of(folder, source.inputs, source.max_length))
+    encoded = encode(task, examples, task.text_encoder(folder, source.inputs, source.max_length))
     answers = files.answers(encoded.items, task.unit)
     return task, FileAnswers(examples, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))
 

@@ -11,8 +11,7 @@ LSTM over words), are of two vectors together or of the next words, are not writ
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,55 +20,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import load_pretrained
-from trainer.huggingface.config import CONFIG, read_config
 from trainer.model.batches import Batch
-from trainer.objectives.contract import Term
-from trainer.tasks.contract import Items, Task
+from trainer.tasks.contract import Items
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.heads.tags import TagModel
-from trainer.tasks.heads.task_model import TaskModel, batch_of_items
-from trainer.tasks.heads.vectors import VectorModel, pooled
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.vector_steps import pooled
+from trainer.tasks.heads.vectors import VectorModel
 from trainer.tasks.portable.padded import PaddedBatch
 from trainer.tasks.portable.running import shares
-from trainer.tasks.registry import task_of_config
-from trainer.tasks.saving import RECORD, Loaded, check_weights, load_task
+from trainer.tasks.saving import Loaded, StatesModel
 
 # Shapes in the names of tensors: T tokens, S sequences, H hidden size.
 
 LOGITS, STATES, VECTOR, DIRECTION = "logits", "last_hidden_state", "sentence_embedding", "normalized_embedding"
 FIRST, SECOND = "model", "second"  # names of files, without their ending
-
-
-class NoTask(Task):
-    """What an encoder without a task has in place of one."""
-
-    kind: ClassVar[str] = "encoder"
-    unit: ClassVar[str] = "token"
-
-    def terms(self) -> tuple[Term, ...]:
-        """Return nothing: it learns nothing."""
-        return ()
-
-
-class StatesModel(TaskModel):
-    """An encoder by itself."""
-
-    def outputs(self, batch: Batch) -> Tensor:
-        """Return the vectors of all tokens: [T, H]."""
-        hidden_TH: Tensor = self.encoder(batch)
-        return hidden_TH
-
-
-def read_source(folder: Path) -> Loaded:
-    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
-    check_weights(folder)
-    settings, inputs, _ = pretrained = load_pretrained(folder)
-    architectures = settings.of_family.names.architectures
-    if (folder / RECORD).is_file() or task_of_config(read_config(folder / CONFIG), architectures) is not None:
-        return load_task(folder)
-    model, length = StatesModel(NoTask(), pretrained), settings.positions
-    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
 
 class FileOutputs(nn.Module):
@@ -101,6 +66,11 @@ def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
             f"A model of the task {loaded.task.kind!r} with a chain (crf), an LSTM, classes of a pair, or of the next "
             "words cannot be written as ONNX: its answers are more than a file's outputs."
         )
+    if isinstance(model, VectorModel) and model.sentences is not None and model.sentences.skips_prompts:
+        raise InputError(
+            "A model that does not pool the tokens of its prompts (`include_prompt`) cannot be written as ONNX: a file "
+            "is given ids, and does not see where a prompt ends."
+        )
     if isinstance(model, VectorModel):
         return _vector_graphs(model)
     name = STATES if isinstance(model, StatesModel) else LOGITS
@@ -108,19 +78,19 @@ def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
 
 
 def _vector_graphs(model: VectorModel) -> tuple[Graph, ...]:
-    task = model.task
+    task, pooling = model.task, model.pooling
 
-    def vectors(encoder: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
+    def vectors(modules: nn.ModuleList, batch: Batch) -> tuple[Tensor, ...]:
+        encoder, after = modules
         hidden_TH = encoder(batch)
-        if isinstance(batch, PaddedBatch):
-            vectors_SH = batch.pooled(hidden_TH, task.pooling)
-        else:
-            vectors_SH = pooled(hidden_TH, batch, task.pooling)
+        padded = batch.pooled(hidden_TH, pooling) if isinstance(batch, PaddedBatch) else None
+        vectors_SH = after(pooled(hidden_TH, batch, pooling) if padded is None else padded)
         return (vectors_SH, F.normalize(vectors_SH, dim=-1)) if task.by == "cosine" else (vectors_SH,)
 
     outputs = (VECTOR, DIRECTION) if task.by == "cosine" else (VECTOR,)
     encoders = zip((FIRST, SECOND), model.encoders(), strict=False)
-    return tuple(Graph(file, FileOutputs(encoder, vectors), outputs) for file, encoder in encoders)
+    parts = ((file, nn.ModuleList([encoder, model.after])) for file, encoder in encoders)
+    return tuple(Graph(file, FileOutputs(modules, vectors), outputs) for file, modules in parts)
 
 
 @torch.inference_mode()

@@ -52,7 +52,8 @@ def _answering(paths: Sequence[Path], pad: int) -> Callable[[TaskItem], Any]:
 
     import torch
 
-    from trainer.tasks.portable.graphs import plain_rows, read_source
+    from trainer.tasks.portable.graphs import plain_rows
+    from trainer.tasks.saving import read_source
 
     torch.set_num_threads(1)
     source = read_source(paths[0])

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from trainer.model.attention import rotate, sides
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
+from trainer.tasks.heads.vector_steps import pooled_rows
 from trainer.tasks.kinds.texts import COLUMNS
 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
@@ -44,13 +45,8 @@ class PaddedBatch(Batch):
         return sums_BH / present_BS1.sum(1).clamp(min=1)
 
     def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """Return float32 [B, H]: the mean of each row, its maximum by dimension, or its first vector."""
-        if pooling == "mean":
-            return self.means(values_TH)
-        rows_BSH = values_TH.view(*self.boundaries.shape, -1).float()
-        if pooling == "cls":
-            return rows_BSH[:, 0]
-        return rows_BSH.masked_fill(~self.boundaries[..., None], torch.finfo(torch.float32).min).amax(1)
+        """float32 [B, H times modes], as `vector_steps.pooled`."""
+        return pooled_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
 class PaddedAttention(nn.Module):

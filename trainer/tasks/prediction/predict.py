@@ -15,7 +15,6 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.prediction.answer_lines import FileAnswers, answer
 from trainer.tasks.saving import Loaded, load_task
-from trainer.tasks.text_encoder import TextEncoder
 from trainer.training.parallel import Ranks, joined
 
 
@@ -35,6 +34,6 @@ def of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) ->
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
     """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
     examples = read_file(loaded.task, file, labelled)
-    encoded = encode(loaded.task, examples, TextEncoder.of(folder, loaded.inputs, loaded.max_length))
+    encoded = encode(loaded.task, examples, loaded.task.text_encoder(folder, loaded.inputs, loaded.max_length))
     answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks)
     return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))

@@ -54,12 +54,17 @@ class ComparedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteComparison:
-    """Two models on a suite, named as they were given. seeds: how many each was learnt from"""
+    """Two models on a suite, named as they were given.
+
+    seeds:      how many each was learnt from
+    is_control: whether the second is the first from first weights
+    """
 
     first: str
     second: str
     seeds: int
     tasks: tuple[ComparedTask, ...]
+    is_control: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""
@@ -70,7 +75,9 @@ class SuiteComparison:
         return {**asdict(self), "level": LEVEL, "tasks": tasks}
 
 
-def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) -> SuiteComparison:
+def compared(
+    suite: Suite, names: tuple[str, str], first: Found, second: Found, is_control: bool = False
+) -> SuiteComparison:
     """Compare every split that counts for its task. Raises InputError where the two did not answer the same."""
     comparisons = [
         _compared(task, split, suite.seeds, first, second)
@@ -80,14 +87,13 @@ def compared(suite: Suite, names: tuple[str, str], first: Found, second: Found) 
     ]
     adjusted = iter(holm([each.p for each in comparisons if each.p is not None]))
     tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in comparisons)
-    return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks)
+    return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks, is_control=is_control)
 
 
 def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
     metric = split.metrics[0]
     one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
     check_same(f"{task.name} {split.name}", one, other)
-    drawable, score = one.can_draw(metric) and other.can_draw(metric), partial(one.score, metric=metric)
     ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
     return ComparedTask(
         task=task.name,
@@ -95,10 +101,17 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
         metric=metric,
         first=one.scores[metric],
         second=other.scores[metric],
-        p=paired_randomisation(one.table(), other.table(), score, seed=SEED).p if drawable else None,
+        p=difference(one, other, metric),
         adjusted=None,
         over_seeds=paired_randomisation(ours, theirs, seed=SEED) if len(seeds) >= PAIRED_SEEDS else None,
     )
+
+
+def difference(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
+    """Return the p of the test whether answers to the same examples differ; None where the metric cannot be drawn."""
+    if not (one.can_draw(metric) and other.can_draw(metric)):
+        return None
+    return paired_randomisation(one.table(), other.table(), partial(one.score, metric=metric), seed=SEED).p
 
 
 def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
@@ -158,6 +171,8 @@ def comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the conclusions from a table of p-values in plain words."""
     number = sum(each.p is not None for each in comparison.tasks)
+    if comparison.is_control:
+        yield worth_line(comparison)
     for each in comparison.tasks:
         if each.is_told_apart:
             better = comparison.first if each.difference > 0 else comparison.second
@@ -182,6 +197,20 @@ def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
             f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
             f"below about {2 / 2**comparison.seeds:.2g}."
         )
+
+
+def worth_line(comparison: SuiteComparison) -> str:
+    """Return whether pre-training was worth it: how often the model is surely better than from first weights."""
+    apart = [each for each in comparison.tasks if each.is_told_apart]
+    better = sum(each.difference > 0 for each in apart)
+    worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"
+    mean = 100 * sum(each.difference for each in comparison.tasks) / max(1, len(comparison.tasks))
+    counts = (
+        f"surely better than from first weights on {better} of {of}, surely worse on {worse}, by {mean:+.1f} on average"
+    )
+    if better > worse:
+        return f"Pre-training was worth it: {counts}."
+    return f"Pre-training was {'harmful' if worse > better else 'not shown to be worth it'}: {counts}."
 
 
 def _p(value: float | None) -> str:

@@ -8,7 +8,6 @@ a smaller width, nothing is drawn, and the table notes it.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,7 +52,8 @@ class JudgedSplit:
     version:   of what is written of an answer and how it is scored
     examples:  that were answered; unusable: records that could not be
     scores:    by name; none where there are no labels
-    majority:  the same of one answer to everything, where that is known
+    majority, words: the same of the baselines, one answer to everything and a bag of words, where these are known
+    p_majority, p_words: of the test whether the two differ by the split's first metric; None where it cannot be made
     statistic: how a score comes from rows; "" where rows are none
     columns:   of "means", the metric of each column of the rows
     classes:   of "classes" and "labels", how many there are
@@ -65,6 +65,9 @@ class JudgedSplit:
     unusable: int = 0
     scores: Mapping[str, float] = field(default_factory=dict)
     majority: Mapping[str, float] = field(default_factory=dict)
+    words: Mapping[str, float] = field(default_factory=dict)
+    p_majority: float | None = None
+    p_words: float | None = None
     statistic: str = ""
     columns: tuple[str, ...] = ()
     classes: int = 0
@@ -203,25 +206,3 @@ def read_judged(path: Path) -> JudgedSplit | None:
             f"{path} has {len(judged.rows):,} answers to {judged.examples:,} examples: remove it, and it is made again."
         )
     return judged
-
-
-# One answer to everything: the least that a model must beat.
-
-
-def majority_answers(
-    task: Task, training: Sequence[Example], examples: Sequence[Example]
-) -> Sequence[Prediction] | None:
-    """Return the most frequent class of the training examples, or the most frequent tag; for numbers their mean, which
-    correlates with nothing. None for other tasks, which have no such answer.
-    """
-    if isinstance(task, NumberTask):
-        return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
-    if isinstance(task, TagsTask):
-        tags = Counter(tag for example in training for tag in task.learnt_tags(example))
-        [(usual, _)] = tags.most_common(1)
-        return [[usual] * len(task.learnt_tags(example)) for example in examples]
-    if not isinstance(task, ClassesTask) or task.multi_label:
-        return None
-    counts = Counter(example.label for example in training)
-    most = max(task.labels, key=lambda label: counts[label])
-    return [np.array([float(label == most) for label in task.labels], np.float32)] * len(examples)

@@ -52,9 +52,9 @@ class SuiteJob:
     runs: tuple[SuiteRun, ...]
 
 
-def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
-    """Task by task, seed by seed."""
-    weights = model_digest(model)
+def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
+    """Task by task, seed by seed. first_weights: the model as it was before any training, as a control"""
+    weights = model_digest(model) + (" from first weights" if first_weights else "")
     for task in suite.tasks:
         asked = _asked(task, weights)
         for seed in suite.seeds:
@@ -67,6 +67,7 @@ def runs_of(suite: Suite, model: Path, output: Path) -> Iterator[SuiteRun]:
                 training=task.training,
                 evaluation=task.evaluation,
                 settings=replace(task.settings, seed=seed),
+                first_weights=first_weights,
             )
             yield SuiteRun(task=task.name, seed=seed, folder=str(folder.resolve()), job=job, splits=task.splits)
 

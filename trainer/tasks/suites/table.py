@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainer.tasks.scores.resampling import bootstrap_interval
+from trainer.tasks.suites.baselines import verdict
 from trainer.tasks.suites.judged import JudgedSplit
 from trainer.tasks.suites.overlap import CorpusOverlap
 from trainer.tasks.suites.suite import Suite, SuiteTask
@@ -37,7 +38,8 @@ class SuiteRow:
     scores:   by seed, in the suite's order
     run:      the seed of the task's median run
     interval: of that run's score, over its examples; None where it cannot be drawn
-    majority: of one answer to everything; None where that is not known
+    majority, words: of one answer to everything and of a bag of words; None where that is not known
+    p:        of the test whether the first metric's score differs from the majority's; None where it was not made
     overlap:  with the pre-training corpus; None where that is not known
     """
 
@@ -51,6 +53,13 @@ class SuiteRow:
     examples: int
     overlap: CorpusOverlap | None
     averaged: bool
+    words: float | None = None
+    p: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return that nothing was learnt, or no more than words say; "" where that is not so, or not known."""
+        return verdict(self.metric, self.median, self.majority, self.words, self.p, hundredfold)
 
     @property
     def median(self) -> float:
@@ -107,6 +116,8 @@ def result_of(
                     examples=judged.examples,
                     overlap=overlaps.get((task.name, split.name)),
                     averaged=split.averaged,
+                    words=judged.words.get(metric),
+                    p=judged.p_majority if metric == split.metrics[0] else None,
                 )
                 for metric in (split.metrics if split.labelled else ())
             ]
@@ -149,7 +160,10 @@ def mean_over_tasks(rows: Sequence[SuiteRow]) -> float:
 
 # As text.
 
-HEAD = ("task", "split", "metric", "median", "lowest to highest", "95 % interval", "majority", "examples", "in corpus")
+HEAD = (
+    *("task", "split", "metric", "median", "lowest to highest", "95 % interval", "majority", "bag of words"),
+    *("examples", "in corpus"),
+)
 
 
 def table_lines(result: SuiteResult) -> Iterator[str]:
@@ -160,7 +174,16 @@ def table_lines(result: SuiteResult) -> Iterator[str]:
     yield ""
     if result.average is not None:
         yield average_line(result)
+    yield from (f"{row.task} {row.split}: {row.verdict}." for row in unconvincing(result))
     yield from notes(result)
+
+
+def unconvincing(result: SuiteResult) -> list[SuiteRow]:
+    """Return of each task and split the row of its first metric, where nothing was learnt or words alone do as well."""
+    first = dict[tuple[str, str], SuiteRow]()
+    for row in result.rows:
+        first.setdefault((row.task, row.split), row)
+    return [row for row in first.values() if row.verdict]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -183,7 +206,7 @@ def cells_of(row: SuiteRow) -> list[str]:
         hundredfold(row.median),
         f"{hundredfold(min(row.scores))} to {hundredfold(max(row.scores))}" if len(row.scores) > 1 else "one seed",
         f"{hundredfold(row.interval[0])} to {hundredfold(row.interval[1])}" if row.interval else "-",
-        hundredfold(row.majority) if row.majority is not None else "-",
+        *(hundredfold(score) if score is not None else "-" for score in (row.majority, row.words)),
         f"{row.examples:,}",
         overlap_cell(row.overlap),
     ]
@@ -226,7 +249,10 @@ def notes(result: SuiteResult) -> Iterator[str]:
         "again with replacement (bootstrap): it does not show how much another seed would change."
     )
     yield CHOSEN
-    yield "Majority is the score of the most frequent class of the training examples as the answer to everything."
+    yield (
+        "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
+        "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."
+    )
     if all(row.overlap is None for row in result.rows):
         yield (
             "In corpus: not known, because the model is not an artifact of a store that has its pre-training corpus. "

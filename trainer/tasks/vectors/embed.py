@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from tokenizers import Encoding
-from torch import Tensor
+from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.ledger import Ledger
-from trainer.huggingface.checkpoints import WEIGHTS, load_pretrained
+from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.huggingface.sentences import Prompt, SentenceFolder
 from trainer.metrics import line, speak
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.contract import Items, TaskItem, Tokens
@@ -34,10 +35,11 @@ from trainer.tasks.embeddings import VectorRows, VectorsMade, new_vectors, vecto
 from trainer.tasks.formats.layouts.trec import read_documents, read_queries
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
-from trainer.tasks.heads.task_model import batch_of_items, pretrained_encoder
-from trainer.tasks.heads.vectors import pooled
-from trainer.tasks.kinds.vectors import VectorTask
-from trainer.tasks.saving import RECORD, check_weights, load_task
+from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.vector_steps import pooled
+from trainer.tasks.heads.vectors import VectorModel
+from trainer.tasks.kinds.vectors import SKIPPED
+from trainer.tasks.saving import read_source
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
@@ -73,63 +75,61 @@ def main(arguments: list[str]) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Embedder:
-    """A model that makes vectors."""
+    """A model that makes vectors. after: what follows its pooling; width: numbers of a vector"""
 
     encoder: TransformerEncoder
+    after: nn.Module
+    width: int
     texts: TextEncoder
     settings: EmbedSettings
     made: VectorsMade
     device: torch.device
 
     @staticmethod
-    def of(folder: Path, settings: EmbedSettings, device: torch.device) -> "Embedder":
-        """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have."""
-        check_weights(folder)
-        pretrained = load_pretrained(folder)
-        loaded = load_task(folder) if (folder / RECORD).is_file() else None
-        vectors = loaded.task if loaded is not None and isinstance(loaded.task, VectorTask) else None
-        encoders = [*loaded.model.encoders()] if loaded is not None else [pretrained_encoder(pretrained)]
-        has_two = vectors is not None and not vectors.shared
-        encoder = encoders[1] if has_two and settings.side == "second" else encoders[0]
-        positions = pretrained.settings.positions
-        length = settings.max_length or (loaded.max_length if loaded is not None else positions)
-        if length > positions:
+    def of(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
+        """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have.
+
+        prompt: of the folder for what is embedded, where the settings name none
+        """
+        loaded = read_source(folder)
+        model = loaded.model if isinstance(loaded.model, VectorModel) else None
+        has_two = model is not None and not model.task.shared
+        encoder = [*loaded.model.encoders()][has_two and settings.side == "second"]
+        length, own = settings.max_length or loaded.max_length, model.pooling if model is not None else "mean"
+        if length > loaded.settings.positions:
+            positions = loaded.settings.positions
             raise InputError(f"max_length = {length}, and the model {folder} reads {positions} tokens: lower it.")
-        resolved = replace(settings, pooling=settings.pooling or (vectors.pooling if vectors else "mean"))
-        depth = encoder.shape.layers
-        wrong = [layer for layer in resolved.layers if not -depth - 1 <= layer <= depth]
-        if wrong:
-            raise InputError(
-                f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
-                "-1 (the last) back, or 0 for what enters the first."
-            )
+        resolved, layers = replace(settings, pooling=settings.pooling or own), _layers(settings, encoder, folder)
+        prompts = (settings.prompt or prompt,) * 2 if settings.by == "text" else ((), ())
+        texts = TextEncoder.of(folder, loaded.inputs, length, prompts)
+        after, width = _after(model, resolved, layers, encoder)
+        sentences = model.sentences if model is not None else None
         made = VectorsMade(
-            model=sha256_of(str(folder / WEIGHTS)),
+            model=_digest(folder, sentences),
             by=resolved.by,
             pooling=resolved.pooling,
-            layers=tuple(layer % (depth + 1) for layer in resolved.layers),
-            combine=resolved.combine if len(resolved.layers) > 1 else "",
+            layers=layers,
+            combine=resolved.combine if len(layers) > 1 else "",
             side=resolved.side if has_two else "first",
-            similarity=vectors.by if vectors is not None else "cosine",
+            similarity=(sentences and sentences.similarity) or (model.task.by if model is not None else "cosine"),
             max_length=length,
+            prompt=texts.prompts[0],
         )
         return Embedder(
             encoder=encoder.to(device).eval(),
-            texts=TextEncoder.of(folder, pretrained.inputs, length),
+            after=after.to(device).eval(),
+            width=width,
+            texts=texts,
             settings=resolved,
             made=made,
             device=device,
         )
 
-    @property
-    def width(self) -> int:
-        """Numbers of a vector."""
-        layers = self.settings.layers
-        return self.encoder.shape.hidden_size * (len(layers) if self.settings.combine == "concat" else 1)
-
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
-        items = [TaskItem(sequences=(Tokens(ids_of(each), segments_of(each)),), example=0) for each in encodings]
+        targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
+        sequences = [Tokens(ids_of(each), segments_of(each)) for each in encodings]
+        items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
         by_place = dict[int, Float32s]()
         for places in together(items, BATCH_TOKENS):
             some = self._batch([items[place] for place in places], [encodings[place] for place in places])
@@ -145,12 +145,47 @@ class Embedder:
         if self.settings.combine == "mean":
             hidden_TH = hidden_TH / len(states)
         if self.settings.by == "text":
-            return [row[None] for row in pooled(hidden_TH, batch, self.settings.pooling).cpu().numpy()]
+            vectors_SH = self.after(pooled(hidden_TH, batch, self.settings.pooling))
+            return [row[None] for row in vectors_SH.cpu().numpy()]
         of_texts = torch.split(hidden_TH.float().cpu(), [len(encoding) for encoding in encodings])
         return [
             _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
             for rows, encoding in zip(of_texts, encodings, strict=True)
         ]
+
+
+def _layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
+    """Return the layers that are asked for, counted from what enters the first. Raises InputError."""
+    depth = encoder.shape.layers
+    wrong = [layer for layer in settings.layers if not -depth - 1 <= layer <= depth]
+    if wrong:
+        raise InputError(
+            f"layers names {wrong[0]}, and the model {folder} has {depth}: name some from 1 to {depth}, from "
+            "-1 (the last) back, or 0 for what enters the first."
+        )
+    return tuple(layer % (depth + 1) for layer in settings.layers)
+
+
+def _after(
+    model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
+) -> tuple[nn.Module, int]:
+    """Return what follows the pooling, and the width of vectors: of a model's own pooling of its last layer, or none.
+
+    settings: with the pooling
+    """
+    by_text = settings.by == "text"
+    if model is not None and by_text and (settings.pooling, layers) == (model.pooling, (encoder.shape.layers,)):
+        return model.after, model.widths[-1]
+    parts = len(layers) if settings.combine == "concat" else 1
+    return nn.Sequential(), encoder.shape.hidden_size * parts * (len(settings.pooling.split("+")) if by_text else 1)
+
+
+def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
+    """Return a digest of the weights of an encoder and of what follows its pooling."""
+    steps = sentences.steps if sentences is not None else ()
+    paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
+    digests = [sha256_of(str(path)) for path in (folder / WEIGHTS, *paths)]
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 class _Piece(NamedTuple):
@@ -254,7 +289,8 @@ def _rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[En
 def _windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
-    encoded = (zip(batch, encoder.encode([text.text for text in batch]), strict=True) for batch in batches)
+    prompt = encoder.prompts[0]
+    encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)
     for some in enough_together(chain.from_iterable(encoded), lambda both: len(both[1]), WINDOW_TOKENS):
         yield [text for text, _ in some], [encoding for _, encoding in some]
 

@@ -18,6 +18,7 @@ import torch
 
 from corpora.errors import InputError
 from trainer.complete_folders import write_lines
+from trainer.huggingface.sentences import DOCUMENT, QUERY
 from trainer.metrics import line, speak
 from trainer.tasks.data import PackedItems
 from trainer.tasks.embeddings import VectorFile, is_vector_file
@@ -107,7 +108,8 @@ class Search:
         if not self.job.model:
             raise InputError(f"No model is named to make vectors of {name}: name one (--model MODEL), or give vectors.")
         settings = dataclasses.replace(self.job.settings, side=side)
-        embedder = Embedder.of(Path(self.job.model), settings, self.ranks.device)
+        names = QUERY if side == "first" else DOCUMENT
+        embedder = Embedder.of(Path(self.job.model), settings, self.ranks.device, names)
         output = self.scratch / f"{side}.parquet"
         embed_file(embedder, file, output, speak)
         return VectorFile(output, name)

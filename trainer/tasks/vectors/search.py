@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s
 from corpora.store.places.files import replaced_file
 from trainer.tasks.embeddings import VectorFile
-from trainer.tasks.kinds.vectors import similarities, unit_rows
+from trainer.tasks.kinds.vectors import SIMILARITIES, similarities, unit_rows
 from trainer.tasks.scores.vectors import ranked
 
 Run = dict[str, dict[str, float]]
@@ -135,4 +135,10 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
             "or another pooling), and cannot be compared: name the model of both, or embed one of them again."
         )
     made = ours or theirs
-    return made.similarity if made is not None else "cosine"
+    by = made.similarity if made is not None else "cosine"
+    if by not in SIMILARITIES:
+        raise InputError(
+            f"The vectors of {corpus.name} are compared by {by}, and a search compares by {' or '.join(SIMILARITIES)}: "
+            "name another model, or the similarity in its config_sentence_transformers.json."
+        )
+    return by

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.vectors import POOLINGS
+from trainer.tasks.kinds.vectors import check_pooling
 
 BY = ("text", "word", "token")
 COMBINED = ("concat", "sum", "mean")
@@ -19,7 +19,9 @@ class EmbedSettings:
     by:         "text", "word" or "token": what has a vector
     layers:     of which layers: 1 is the first, -1 the last, 0 what enters the first
     combine:    of several layers the vectors side by side ("concat"), their "sum" or "mean"
-    pooling:    of a text's tokens, special ones included: "mean", "cls" or "max"; "": as in training, else mean
+    pooling:    of a text's tokens, special ones included: "mean", "cls", "max" or others, as of the task `similarity`;
+                "": as in training, or as the folder says, with what it has after a pooling; else mean
+    prompt:     name of the folder's prompt that is put before each text; "": its default one
     side:       "first" or "second": by which encoder, where a model has one for queries and one for passages
     precision:  "float32" or "float16", as they are stored
     max_length: tokens of a text, special ones included; None: as in training, else all that the model reads
@@ -29,6 +31,7 @@ class EmbedSettings:
     layers: tuple[int, ...] = (-1,)
     combine: str = "concat"
     pooling: str = ""
+    prompt: str = ""
     side: str = "first"
     precision: str = "float32"
     max_length: int | None = None
@@ -36,11 +39,13 @@ class EmbedSettings:
     def __post_init__(self) -> None:
         check_choice("by", self.by, BY)
         check_choice("combine", self.combine, COMBINED)
-        check_choice("pooling", self.pooling, ("", *POOLINGS))
+        check_pooling(self.pooling)
         check_choice("side", self.side, ("first", "second"))
         check_choice("precision", self.precision, ("float32", "float16"))
         if not self.layers or len({*self.layers}) < len(self.layers):
             raise InputError("layers: name one or more, each once: -1 is the last.")
+        if self.prompt and self.by != "text":
+            raise InputError("A prompt is put before whole texts: leave it out for words and tokens.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

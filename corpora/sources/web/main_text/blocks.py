@@ -5,7 +5,7 @@ on marked pages of eight kinds gives each block the chance that it is main text,
 of page included. The blocks that are chosen are those with the best chances, as many as make the expected F1 of their
 words largest: so a page of prose keeps what is nearly sure, and a page of cards or rows, where nothing is, the best it
 has. A block that repeats an earlier one is left out.
-Costs: 12 ms for a page of 240 kB in 250 blocks on a busy core, of which the forest takes 2.5 ms.
+Costs: 6 ms for a page of 280,000 characters in 290 blocks on a busy core, of which the forest takes 0.8 ms.
 
 The forests are what `python -m benchmarks.fit_blocks` makes of the marked pages that its docstring names; its
 cross-validated figures are in docs/guide-sources.md.

@@ -5,9 +5,14 @@ adoption of misplaced table content and of misnested formatting, which moves no 
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import unescape
 from typing import NamedTuple
 
+import numpy as np
+
+from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_range
 
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
@@ -42,6 +47,14 @@ HIDDEN = re.compile(
     re.IGNORECASE,
 )
 ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
+
+
+def unescaped(text: str) -> str:
+    """`html.unescape` of a text; the text as it is where a number in it has more digits than Python reads."""
+    try:
+        return unescape(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,23 +99,40 @@ class Block(NamedTuple):
     links: int
 
 
-@dataclass(slots=True)
+class WrittenAttributes(NamedTuple):
+    """The attributes of elements as they are written: stretches of UTF-8, by their first places and those after the
+    last."""
+
+    data: bytes
+    starts: Int64s
+    stops: Int64s
+
+    def of(self, element: int) -> str:
+        """The attributes of an element."""
+        return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
+
+
+def _zeros(*shape: int) -> Callable[[], Int64s]:
+    return lambda: np.zeros(shape, np.int64)
+
+
+@dataclass(slots=True, eq=False)
 class Tree:
     """A page. Element 0 is the page itself.
 
-    tags, attributes, parents: of each element that is not mere formatting, in document order
-    spans:                     of each element, the first block inside and the one after the last
-    blocks:                    its text in document order
-    metas, links, times:       attributes of `<meta>`, `<link>` and `<time>`, as they are written
-    title:                     of `<title>`
-    scripts:                   contents of the scripts of JSON-LD
-    html:                      attributes of `<html>`
+    tags, written, parents: of each element that is not mere formatting, in document order
+    spans:                  of each element, the first block inside and the one after the last
+    blocks:                 its text in document order
+    metas, links, times:    attributes of `<meta>`, `<link>` and `<time>`, as they are written
+    title:                  of `<title>`
+    scripts:                contents of the scripts of JSON-LD
+    html:                   attributes of `<html>`
     """
 
     tags: list[str] = field(default_factory=lambda: [""])
-    attributes: list[str] = field(default_factory=lambda: [""])
-    parents: list[int] = field(default_factory=lambda: [-1])
-    spans: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    written: WrittenAttributes = field(default_factory=lambda: WrittenAttributes(b"", _zeros(1)(), _zeros(1)()))
+    parents: Int64s = field(default_factory=lambda: np.full(1, -1))
+    spans: Int64s = field(default_factory=_zeros(1, 2))
     blocks: list[Block] = field(default_factory=list)
     metas: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)

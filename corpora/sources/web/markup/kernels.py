@@ -16,6 +16,7 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
+from corpora.sources.web.markup.characters import read_reference, space_width, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
 TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
@@ -33,8 +34,8 @@ START, STOP, NEXT, DIGEST, LEVEL = range(5)
 NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, UNENDED = range(6)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
-_DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL = range(5, 15)
-STATES = 15
+_DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
+STATES = 16
 
 
 def _typed(number: int) -> int:
@@ -75,10 +76,10 @@ class PageTable(NamedTuple):
     """A page's table, and the elements that are open.
 
     nodes:    name, first and last place of its attributes, parent, first group inside and the one after the last
-    groups:   of text between borders: element, first segment, characters in links, whether it has "&" or <br>, and
-              where its characters end in `text`
+    groups:   of text between borders: element, first segment, characters in links, whether its text is not
+              in `text`, and where its characters end in `text`
     segments: first and last place of its characters, both 0 for a line break; whether it is in a link
-    text:     that of groups without "&" and <br>, one space for white space, and what is left of others
+    text:     that of groups, one space for white space, and what is left of those with <br> or rare references
     opened:   at each level the name, the element, the innermost scope; the level below with the same name
     """
 
@@ -88,22 +89,6 @@ class PageTable(NamedTuple):
     text: Bytes
     opened: Int64s
     state: Int64s
-
-
-@kernel
-def space_width(data: Bytes, at: int) -> int:
-    """The bytes of the character at `at` if `str.isspace` holds for it, else 0."""
-    byte = data[at]
-    if byte < 0x80:
-        return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
-    if byte == 0xC2:
-        return 2 if data[at + 1] == 0x85 or data[at + 1] == 0xA0 else 0
-    if byte < 0xE1 or byte > 0xE3:
-        return 0
-    rest = int(data[at + 1]) << 8 | int(data[at + 2])
-    if byte == 0xE2:
-        return 3 if 0x8080 <= rest <= 0x808A or rest in (0x80A8, 0x80A9, 0x80AF, 0x819F) else 0
-    return 3 if (rest == 0x9A80 and byte == 0xE1) or (rest == 0x8080 and byte == 0xE3) else 0
 
 
 @kernel
@@ -400,30 +385,40 @@ def _add(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
 def _take(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
     """Take a run of characters."""
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
-    is_begun, mixed = state[SEGMENTS] > state[_FIRST], False
+    is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_ADDED] > 0, False
     num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
+    is_blank = True  # as it is written
     while at < stop:
-        width = space_width(data, at)
-        if width:
-            gap = int(is_begun or last > 0)
+        byte, width, written = int(data[at]), space_width(data, at), 1
+        is_space = width > 0
+        is_blank &= is_space
+        if byte == _AMPERSAND:
+            code, width = read_reference(data, at, stop)
+            mixed |= code < 0
+            if code >= 0x80:
+                written = write_character(text, size + gap, code)
+                is_space = space_width(text, size + gap) > 0
+            elif code >= 0:
+                byte, is_space = code, code == 32
+        at += max(1, width)
+        if is_space:
+            gap = int(has_text or last > 0)
             num_characters += 1
-            at += width
             continue
         if gap:
             text[size] = 32
-            size, added, gap = size + 1, added + 1, 0
+        if written == 1:
+            text[size + gap] = byte
+        starts = int(byte & 0xC0 != 0x80)
+        size, added, gap = size + gap + written, added + gap + starts, 0
         first = first if last else num_characters
-        byte = data[at]
-        mixed |= byte == _AMPERSAND
-        text[size] = byte
-        starts = byte & 0xC0 != 0x80
-        size, at, added = size + 1, at + 1, added + starts
         num_characters += starts
         last = num_characters
-    if last == 0 and not is_begun:
+    if is_blank and not is_begun:
         return
     state[_GAP], state[SIZE] = gap, size
     state[_MIXED] |= mixed
+    state[_ADDED] += added
     state[CHARACTERS] += added
     state[_RAW_SIZE] += num_characters
     if state[_IN_LINK]:
@@ -440,7 +435,7 @@ def _flush(groups: Int64s, opened: Int64s, state: Int64s) -> None:
         groups[place, 2], groups[place, 3], groups[place, 4] = state[_LINKS], state[_MIXED], state[CHARACTERS]
         state[GROUPS] = place + 1
         state[_FIRST] = state[SEGMENTS]
-        state[_RAW_SIZE] = state[_LINKS] = state[_MIXED] = state[_GAP] = 0
+        state[_RAW_SIZE] = state[_LINKS] = state[_MIXED] = state[_GAP] = state[_ADDED] = 0
 
 
 @kernel

@@ -5,7 +5,8 @@ Promises: one pass over the characters, without recursion and without a tree of 
 """
 
 import re
-from html import unescape
+
+import numpy as np
 
 from corpora.sources.web.markup.elements import (
     ENDED,
@@ -20,6 +21,8 @@ from corpora.sources.web.markup.elements import (
     PageLimits,
     Refused,
     Tree,
+    WrittenAttributes,
+    unescaped,
 )
 from corpora.sources.web.markup.kernels import MOST_FAULTS
 
@@ -92,7 +95,7 @@ class BlockText:
         if not self.parts and text.isspace():
             return
         if "&" in text:
-            text = unescape(text)
+            text = unescaped(text)
         if "\n" in text and not keeps_lines:
             text = text.replace("\n", " ")
         self.parts.append(text)
@@ -130,6 +133,9 @@ class _Builder:
     def __init__(self, limits: PageLimits) -> None:
         self.limits = limits
         self.tree = Tree()
+        self.attributes = [b""]
+        self.parents = [-1]
+        self.spans = [(0, 0)]
         self.node_count = 0
         self.names: list[str] = []  # of the open elements
         self.nodes = [0]  # their numbers, after the page's own
@@ -214,7 +220,7 @@ class _Builder:
             self.unended.add(name)
             return start
         if name == "title" and not self.tree.title:
-            self.tree.title = unescape(html[start : end.start()])
+            self.tree.title = unescaped(html[start : end.start()])
         elif name == "script" and "ld+json" in attributes:
             self.tree.scripts.append(html[start : end.start()])
         return end.end()
@@ -223,7 +229,10 @@ class _Builder:
         """Close what is open."""
         self.flush()
         self._pop_to(0)
-        self.tree.spans[0] = (0, len(self.tree.blocks))
+        self.spans[0] = (0, len(self.tree.blocks))
+        stops = np.cumsum([len(written) for written in self.attributes])
+        self.tree.written = WrittenAttributes(b"".join(self.attributes), np.append(0, stops[:-1]), stops)
+        self.tree.parents, self.tree.spans = np.array(self.parents), np.array(self.spans)
         return self.tree
 
     def _void(self, name: str, attributes: str) -> None:
@@ -264,11 +273,11 @@ class _Builder:
         else:
             levels.append(level)
         self.scopes.append(level if name in SCOPES else self.scopes[-1])
-        tree.parents.append(self.nodes[-1])
+        self.parents.append(self.nodes[-1])
         self.nodes.append(len(tree.tags))
         tree.tags.append(name)
-        tree.attributes.append(attributes)
-        tree.spans.append((len(tree.blocks), 0))
+        self.attributes.append(attributes.encode("utf-8", "surrogatepass"))
+        self.spans.append((len(tree.blocks), 0))
 
     def _close_open(self, name: str, wall: int) -> None:
         levels = self.levels.get(name)
@@ -277,7 +286,7 @@ class _Builder:
 
     def _pop_to(self, level: int) -> None:
         """Close all that is open from a level on."""
-        spans, stop = self.tree.spans, len(self.tree.blocks)
+        spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()
         for node in self.nodes[level + 1 :]:

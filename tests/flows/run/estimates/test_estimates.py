@@ -14,6 +14,7 @@ from flows.run.estimates import room
 from flows.run.estimates.figures import Estimates, StageEstimate
 from flows.run.estimates.room import keep_for_run, left_by_plan, refuse_what_does_not_fit, refuse_without_room
 from flows.run.estimates.whole import estimate_run
+from flows.run.estimates.work import surely_repeated
 from flows.run.plan.plan import plan_run
 from flows.run.record.ledger_balance import size_bytes
 
@@ -84,6 +85,19 @@ def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
     stops = estimate(few).stops
     assert stops[0] == "Source 'pages': rules: gopher.min_words drops 140 of 180 documents (78%)"
     assert "`cloze new NAME --template tickets`" in stops[1] and len(stops) == 2
+
+
+def test_text_that_would_be_read_too_often_is_told_before_anything_is_built(few: World) -> None:
+    """Fails where a plan or the start of a run says nothing of thousands of epochs, or a plan warns of a few."""
+    model = '[model]\nfamily = "bert"\nsize = "tiny"\n\n[training]\n[[training.phase]]\n'
+    told = {}
+    for length in ("epochs = 3", "epochs = 70", 'tokens = "2T"'):
+        world = replace(few, text=f"{few.text}\n{model}{length}\n")
+        told[length] = " ".join(estimate(world).basis)
+        assert bool(surely_repeated(*world.resolved())) == ("2T" in length)
+    assert "is read" not in told["epochs = 3"]
+    assert "is read 140 times" in told["epochs = 70"] and "refused" not in told["epochs = 70"]
+    assert "It is likely that the training is refused. At the end of phase 1" in told['tokens = "2T"']
 
 
 def test_a_sample_of_which_nothing_is_left_is_told(few: World) -> None:

@@ -16,6 +16,7 @@ from small_tasks import new_job, run, scattered, write_rows
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
+from trainer.huggingface.sentences import MODES
 from trainer.settings.model import FAMILIES
 from trainer.tasks.contract import TaskItem, Tokens
 from trainer.tasks.formats.records import FileSettings
@@ -29,10 +30,10 @@ from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.portable.exporting import export_onnx, made_items, write_files, write_graph
 from trainer.tasks.portable.folder import answered, read_folder
-from trainer.tasks.portable.graphs import graphs_of, plain_rows, read_source
+from trainer.tasks.portable.graphs import graphs_of, plain_rows
 from trainer.tasks.portable.padded import PaddedModel
 from trainer.tasks.portable.running import OnnxFiles
-from trainer.tasks.saving import Loaded
+from trainer.tasks.saving import Loaded, read_source
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 BESIDE = replace(THREE, numeric=("age",), means=(40.0,), deviations=(5.0,), categorical=("kind",),
@@ -45,7 +46,7 @@ KINDS: dict[str, Any] = {
     "spans": SpanTask(),
     "choices": ChoiceTask(),
     "summary": SummaryTask(),
-    "cosine": SimilarityTask(lowest=0.0, highest=5.0, pooling="max"),
+    "cosine": SimilarityTask(lowest=0.0, highest=5.0, pooling="+".join(MODES)),
     "dual": RetrievalTask(shared=False, pooling="cls"),
     "dot": RetrievalTask(similarity="dot"),
 }
@@ -68,7 +69,7 @@ def drawn_items(lengths: tuple[int, ...] = LENGTHS) -> list[TaskItem]:
 
 def loaded_with(task: Any, folder: Path) -> Loaded:
     """A task's model on the one in a folder, its weights far from zero."""
-    settings, inputs, _ = pretrained = load_pretrained(folder)
+    settings, inputs, *_ = pretrained = load_pretrained(folder)
     model = scattered(build_task_model(task, pretrained)).eval()
     return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=40)
 

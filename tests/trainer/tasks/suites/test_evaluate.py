@@ -72,6 +72,9 @@ def test_runs_are_judged_and_what_is_finished_is_not_done_again(tmp_path: Path) 
     gold = [label for _, label in sentences(48, 1)]
     most = max(("bad", "good"), key=[label for _, label in sentences(48, 0)].count)
     assert dev.majority["accuracy"] == pytest.approx(np.mean([label == most for label in gold]))
+    assert dev.words["accuracy"] > 0.9 > dev.majority["accuracy"], "a word decides"
+    assert dev.p_majority is not None and dev.p_words is not None
+    assert record["baselines"] == {"majority": dev.majority, "bag of words": dev.words}
 
 
 def test_a_run_is_named_by_all_that_decides_it(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
 """Which blocks of a page are its main text, and the table and the marks that this rests on."""
 
-import re
-
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.main_text.blocks import main_text
-from corpora.sources.web.main_text.features import sizes_of
-from corpora.sources.web.main_text.marks import BIT, PATTERNS, marks_of, own_marks, word_marks
+from corpora.sources.web.main_text.features import FEATURES, describe, look_at
+from corpora.sources.web.main_text.mark_kernels import carry_down
+from corpora.sources.web.main_text.marks import BIT, MARKS, carried_plain, first_class, marks_of, own_marks
+from corpora.sources.web.main_text.text_kernels import look_plain
+from corpora.sources.web.markup.elements import WrittenAttributes
 from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
 
 NAMES = ("Ayr", "Troon", "Girvan", "Oban", "Wick", "Mallaig", "Stornoway")
@@ -61,30 +63,80 @@ def test_links_are_counted_in_whatever_letters() -> None:
 
 def test_elements_hold_spans_of_blocks() -> None:
     tree = tree_of("<div>a<section><p>b</p><p>c</p></section>d</div><p>e")
-    spans = {tag: span for tag, span in zip(tree.tags, tree.spans, strict=True) if tag != "p"}
-    assert spans == {"": (0, 5), "div": (0, 4), "section": (1, 3)}
+    spans = {tag: span for tag, span in zip(tree.tags, tree.spans.tolist(), strict=True) if tag != "p"}
+    assert spans == {"": [0, 5], "div": [0, 4], "section": [1, 3]}
+
+
+def marks_at(html: str) -> list[int]:
+    """The marks that each block's element has by itself or from those around it, as columns have them."""
+    tree = tree_of(html)
+    rows = describe(tree, "", {})
+    first = FEATURES.index(MARKS[0])
+    return [sum(BIT[mark] for mark, has in zip(MARKS, row[first:], strict=False) if has) for row in rows]
 
 
 def test_marks_come_down_from_all_around_but_not_from_the_whole_page() -> None:
-    tree = tree_of(f"<body class=sidebar><div class='relatedLinks'><p>x</p></div><p>{LONG}</p></body>")
-    marks = marks_of(tree, sizes_of(tree).prose_sum.tolist()).around
-    assert marks[tree.blocks[0].node] & BIT["related"] and not marks[tree.blocks[0].node] & BIT["side"]
-    assert marks[tree.blocks[1].node] == 0 and own_marks("body", "class=sidebar")[0] & BIT["side"]
+    html = f"<body class=sidebar><div class='relatedLinks'><p>x</p></div><p>{LONG}</p></body>"
+    assert marks_at(html) == [BIT["related"], 0] and own_marks("body", "class=sidebar") == BIT["side"]
 
 
 PIECES = st.sampled_from(
     "nav ad ads load also article article_ body -content post story_text more-from moreover related sr-only hid hide "
-    "hidden tool tools stool toc date update updated bio biology foot football footer lead leader no-print tags stage "
-    "Comment replyTo promo box promo-box cta 12 - _ x".split()
+    "hidden tool tools stool toc date update updated bio biology foot football footer footage media mediawiki lead "
+    "leader no-print tags stage Comment replyTo promo box promo-box cta info 12 - _ x \u00e9 \u212a".split()
 )
+ATTRIBUTES = st.sampled_from([
+    *("role=Banner", "role='main x'", "itemprop=articleBody", "hidden", "HIDDEN=x", "aria-hidden=true", "nav"),
+    *("= x", 'aria-hidden="TRUE"', "style='color: red'", "style='disPlay : none'", "style=visibility:hidden", "/"),
+    *("style=di\u017fplay:none", "data-bloc\u212a=nav", "Class='\u3000'", "class = \t'a\u3000nav\x1cads'", ">"),
+    *("class", 'class="nav'),
+])  # fmt: skip
+WORDS_IN = st.tuples(st.sampled_from(["class", "CLASS", "id", "data-qa", "data-x"]), st.lists(PIECES, max_size=4))
+WRITTEN = st.one_of(WORDS_IN.map(lambda one: f"{one[0]}='{''.join(one[1])} b'"), ATTRIBUTES)
 
 
-@given(st.lists(PIECES, min_size=1, max_size=4))
-def test_words_are_looked_up_as_their_patterns_say(pieces: list[str]) -> None:
-    """Fails where a pattern matches a word whose beginnings do not lead to it."""
-    word = "".join(pieces)
-    tried = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", word).lower()
-    assert word_marks(word) == sum(bit for bit, pattern in PATTERNS if pattern.search(tried))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["p", "nav"]), st.lists(WRITTEN, max_size=3).map(" ".join)), min_size=1, max_size=4
+    )
+)
+def test_kernels_read_marks_as_their_twins(elements: list[tuple[str, str]]) -> None:
+    """Fails where a pattern is not in the table, an attribute is cut otherwise, or a class is taken for another."""
+    names = ["p", "nav"]
+    tags = np.array([names.index(tag) for tag, _ in elements], np.int64)
+    pieces = [written.encode() for _, written in elements]
+    stops = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    written = WrittenAttributes(b"".join(pieces), stops - [len(piece) for piece in pieces], stops)
+    tree = Tree(tags=[tag for tag, _ in elements], written=written, parents=np.zeros(len(elements), np.int64))
+    marks, alike = marks_of(tree, tags, names)
+    assert marks.tolist() == [own_marks(*element) for element in elements]
+    classes = [(tag, first_class(written)) for tag, written in elements]
+    assert [first == second for first in alike for second in alike] == [a == b for a in classes for b in classes]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7), st.booleans(), st.integers(0, 2)), max_size=9))
+def test_marks_are_carried_down_as_by_the_twin(rows: list[tuple[int, int, bool, int]]) -> None:
+    elements = [(0, 0, False, 0), *rows]
+    parents = [min(parent, max(0, at - 1)) for at, (parent, *_) in enumerate(elements)]
+    _, marks, repeats, held = (list(column) for column in zip(*elements, strict=True))
+    carried = np.empty((5, len(elements)), np.int64)
+    arrays = (np.array(column, np.int64) for column in (parents, held, marks))
+    carry_down(*arrays, np.array(repeats), 1.0, 5, carried)
+    assert carried.T.tolist() == carried_plain(parents, held, marks, repeats, 1.0, 5)
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("aBy Read\n1_,.;!\u00a9\u201c\u3002\u65b0\u0660\u01c5\U0001f600\u017f"), min_size=1),
+        min_size=1,
+    )
+)
+@example(["Read more", "\u00a9 x", "\u00a9x", "by", "Byline", "\u201cWatch", "\u212aontakt", "1 tag", "_tag", "- tags"])
+def test_texts_are_looked_at_as_by_the_twin(texts: list[str]) -> None:
+    counts = look_at(tuple(texts))[1].T.tolist()
+    assert [row[:-1] for row in counts] == [look_plain(text)[:-1] for text in texts]
+    assert all(may_open for *_, may_open, text in ((*row, text) for row, text in zip(counts, texts, strict=True))
+               if look_plain(text)[-1])  # fmt: skip
 
 
 ABOUT = {

@@ -42,7 +42,9 @@ def grown(seed: int, trees: int) -> Forest:
 def test_the_kernel_sums_as_its_twin(seed: int, trees: int, rows: list[list[int]]) -> None:
     forest = grown(seed, trees)
     values = np.array(rows, np.float32).reshape(len(rows), COLUMNS)
-    assert sum_trees(values, *forest[:-1]).tolist() == [sum_plain(row, forest) for row in values.tolist()]
+    assert sum_trees(np.ascontiguousarray(values.T), *forest[:-1]).tolist() == [
+        sum_plain(row, forest) for row in values.tolist()
+    ]
 
 
 def test_a_sum_becomes_a_chance() -> None:

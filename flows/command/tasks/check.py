@@ -1,0 +1,82 @@
+"""`cloze check`: labelled data looked at before anything is learnt; and the same for commands that learn.
+
+Promise: commands that learn look at their data first, tell what is doubtful and refuse what would make a score
+meaningless, unless it is accepted by its name.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from corpora.errors import InputError
+from flows.command.terminal.output import console
+from flows.command.terminal.tables import plain_table
+from flows.command.trainer_process import Event, model_folder
+from trainer.tasks.checking.check import check_task
+from trainer.tasks.checking.collection import check_collection
+from trainer.tasks.checking.findings import DataReport
+from trainer.tasks.checking.looks import look_at
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import task_and_settings
+
+SEARCH = "search"  # documents, queries and judgements in place of a task
+HEAD = ("finding", "severity", "what was seen", "what to do")
+COLLECTION = ("documents", "queries", "judgements")
+
+
+def check_data(
+    files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
+) -> DataReport:
+    """Return what is seen in files: that to learn from first, or documents, queries and judgements. Raises InputError.
+
+    task: a kind, "search", or "" to guess; overrides: settings, by key; model: whose tokenizer counts tokens
+    """
+    if task == SEARCH:
+        if len(files) != len(COLLECTION):
+            raise InputError(f"--task {SEARCH} looks at three files, {', '.join(COLLECTION)}: name them in this order.")
+        return check_collection(*(file.path for file in files)).accepting(accept)
+    if not task:
+        look = look_at(files[0])
+        guessed = replace(look.file, columns={**look.file.columns, **files[0].columns})
+        read = [replace(guessed, path=file.path) for file in files]
+        report = check_data(read, look.kind, overrides, model, accept)
+        return replace(report, looks=f"{report.looks} It was read with `{look.flags}`.")
+    table, settings = task_and_settings(task, overrides, "check")
+    if model is None:
+        return check_task(table, files, max_length=settings.max_length).accepting(accept)
+    with model_folder(model) as folder:
+        return check_task(table, files, max_length=settings.max_length, model=folder).accepting(accept)
+
+
+def checked_first(
+    table: Mapping[str, Any],
+    files: Sequence[FileSettings],
+    *,
+    accept: Collection[str],
+    unlabelled: Collection[str] = (),
+    max_length: int | None = None,
+    model: Path | None = None,
+) -> Iterator[Event]:
+    """Yield as events what is doubtful in the files of a task that is about to be learnt.
+
+    Raises InputError where something would make a score meaningless, and is not among what is accepted.
+    """
+    report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accepting(accept)
+    report.check()
+    for finding in report.findings:
+        yield {"event": "warning", "message": f"{finding.name}: {finding.sentence}"}
+
+
+def show_report(report: DataReport) -> None:
+    """Print a report: a paragraph, and a table of findings."""
+    console.print(report.paragraph, markup=False)
+    if report.findings:
+        table = plain_table(*HEAD, texts=HEAD)
+        for each in report.findings:
+            shown = f" (such as {', '.join(each.examples)})" if each.examples else ""
+            cells = (each.name, each.severity, f"{each.where}: {each.what}{shown}", each.remedy)
+            table.add_row(*map(Text, cells))
+        console.print(table)

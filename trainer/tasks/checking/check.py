@@ -1,0 +1,104 @@
+"""The judge of labelled data, on one page: records in, findings out.
+
+    files ─► records ─► labels, repeats, texts, hints, what a kind of task alone has ─► findings ─► a report
+
+Promise: every finding is true of the files as they were read, with its count and its first lines; what only a person
+can know is called doubtful. Files of another order have the same findings, but for lines and examples. No torch.
+Cost: some 55 microseconds a row of 20 words, linear in the rows: 200,000 and 10,000 to judge by take 11 CPU seconds
+(one x86-64 core, 2026-11-27). Memory: 2.2 kB a row of 20 words.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from trainer.tasks.checking.files import CheckedFile, read_checked
+from trainer.tasks.checking.findings import DataFinding, DataReport, percent, shortened
+from trainer.tasks.checking.hints import hint_findings
+from trainer.tasks.checking.kinds import kind_findings
+from trainer.tasks.checking.labels import label_findings, rows_of_names
+from trainer.tasks.checking.repeats import repeat_findings
+from trainer.tasks.checking.texts import text_findings
+from trainer.tasks.contract import Task
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import read_task
+
+REASONS = ("null-labels", "label-spellings", "one-class")  # for which a task cannot be learnt
+MOST_CLASSES = 6  # that are counted in the first sentence
+
+
+def check_task(
+    table: Mapping[str, Any],
+    files: Sequence[FileSettings],
+    *,
+    unlabelled: Collection[str] = (),
+    max_length: int | None = None,
+    model: Path | None = None,
+) -> DataReport:
+    """Return what is seen in a task's files. Raises InputError where one cannot be read.
+
+    table:      the task's `kind`, and settings of that kind
+    files:      that to learn from first, then those to judge by
+    unlabelled: paths of those without labels
+    max_length: tokens that are read; None: the kind's usual ones
+    model:      a folder whose tokenizer counts tokens; None: words are counted in their place
+    """
+    task = read_task(table)
+    names = _names([file.path for file in files])
+    checked = [
+        read_checked(task, name, file, file.path not in unlabelled) for name, file in zip(names, files, strict=True)
+    ]
+    findings = [
+        *(finding for file in checked for finding in _unusable(file)),
+        *_of_labels(task, checked),
+        *kind_findings(task.kind, checked),
+        *repeat_findings(checked),
+        *hint_findings(checked),
+        *text_findings(task, checked, max_length or task.usual_length, model),
+    ]
+    findings.sort(key=lambda each: each.severity != "stops")
+    rows = {file.name: len(file) for file in checked}
+    return DataReport(looks=_looks(task, checked), rows=rows, findings=tuple(findings))
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """Return how files are called: by their names, where these differ."""
+    names = [Path(path).name for path in paths]
+    return names if len({*names}) == len(names) else list(map(str, paths))
+
+
+def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield the records that cannot be used, by reason."""
+    counts, most = file.counts, file.settings.max_unusable
+    lost = counts.rows - counts.given
+    for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
+        yield DataFinding(
+            name="unusable-rows",
+            severity="stops" if lost > most * counts.rows else "doubtful",
+            what=f"{number:,} {counts.unit} ({percent(number, counts.rows)}) cannot be used: {reason}",
+            where=f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
+            remedy="correct them, or leave them out",
+        )
+
+
+def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
+    """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
+    findings = list(label_findings(task, files))
+    try:
+        task.fitted(files[0].examples, files[0].name)
+    except InputError as error:
+        reasons = [each for each in findings if each.name in REASONS]
+        alone = DataFinding(name="not-learnable", severity="stops", what=str(error), where=files[0].name, remedy="")
+        return reasons or [alone]
+    return findings
+
+
+def _looks(task: Task, files: Sequence[CheckedFile]) -> str:
+    """Return what the files hold, in a sentence."""
+    held = ", ".join(f"{file.name} ({len(file):,} {file.counts.unit})" for file in files)
+    classes = Counter({name: len(rows) for name, rows in rows_of_names(files[0]).items()})
+    counts = [f"{name!r} {number:,}" for name, number in classes.most_common()]
+    named = f", {len(classes)} classes: {shortened(counts, MOST_CLASSES)}" if counts else ""
+    return f"{held}: task {task.kind}{named}."

@@ -1,0 +1,251 @@
+"""Labels: nulls, spellings, classes too rare to learn or to measure, order, scales of numbers.
+
+Names are those of classes, or the types of tagged spans. What a task names itself (`labels`) is meant so. Cost: one
+pass over the labels.
+"""
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from trainer.tasks.checking.files import CheckedFile
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.contract import Task, plain_spelling
+from trainer.tasks.formats.records import as_number
+from trainer.tasks.kinds.tag_schemes import OUTSIDE
+
+NULLS = frozenset({"", "nan", "n/a", "na", "<na>", "#n/a", "null", "nil", "none", "?", "missing", "undefined"})
+MAYBE_MEANT = frozenset({"na", "none", "?", "missing"})  # also names of classes, as "none" is where stances are
+FEW_TO_LEARN, FEW_TO_MEASURE = 8, 5  # rows of a class
+IMBALANCED = 0.9  # the share of one class from which accuracy says little
+SHIFTED = 0.2  # by which the share of a class differs between files
+UNSEEN = 0.01  # share of evaluation rows whose label no training row has
+FEWEST = 20  # rows from which shares say something
+OUTLYING = 1.0  # ranges of nearly all numbers, by which one is beyond them
+NEARLY_ALL = (0.01, 0.99)
+
+
+def label_findings(task: Task, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
+    """Yield what is wrong with labels. files: the training file first"""
+    labelled = [file for file in files if file.labels is not None and len(file)]
+    if not labelled:
+        return
+    if isinstance(next(iter(labelled[0].labels or ())), float):
+        for file in labelled:
+            yield from _numbers(file)
+        return
+    rows_by_name = {file.name: rows_of_names(file) for file in labelled}
+    if not any(rows_by_name.values()):
+        return
+    if not getattr(task, "labels", ()):
+        for file in labelled:
+            yield from _nulls(file, rows_by_name[file.name])
+        yield from _spellings(labelled, rows_by_name)
+    for place, file in enumerate(labelled):
+        yield from _frequencies(file, rows_by_name[file.name], place == 0 and files[0] is file)
+        yield from _sorted(file)
+    if files[0] is labelled[0]:
+        for file in labelled[1:]:
+            yield from _against_training(file, labelled[0], rows_by_name)
+
+
+def names_of(label: Any) -> tuple[str, ...]:
+    """Return the classes that a label names; none of one that names no classes.
+
+    >>> names_of("good"), names_of(("B-PER", "I-PER", "O")), names_of(2.5)
+    (('good',), ('PER',), ())
+    """
+    if isinstance(label, str):
+        return (label,)
+    if not isinstance(label, tuple) or not all(isinstance(part, str) for part in label):
+        return ()
+    types = (part[2:] if part[1:2] == "-" and part[:1] in "BIESLU" else part for part in label)
+    return tuple(dict.fromkeys(name for name in types if name != OUTSIDE))
+
+
+def rows_of_names(file: CheckedFile) -> dict[str, list[int]]:
+    """Return the rows of each class."""
+    rows = defaultdict[str, list[int]](list)
+    for row, label in enumerate(file.labels or ()):
+        for name in names_of(label):
+            rows[name].append(row)
+    return rows
+
+
+def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[DataFinding]:
+    nulls = [name for name in rows if name.casefold() in NULLS]
+    if nulls:
+        meant = len(nulls) == 1 and nulls[0].casefold() in MAYBE_MEANT
+        places = sorted(row for name in nulls for row in rows[name])
+        yield DataFinding(
+            name="null-labels",
+            severity="doubtful" if meant else "stops",
+            what=f"{several(len(places))} {', '.join(map(repr, sorted(nulls)))} for a label, which most tools write "
+            "where there is none",
+            where=file.at(places),
+            remedy="leave these rows out, or name all classes (`--set labels=[...]`) if it is one",
+        )
+    whole = {as_number(name) for name in rows}
+    if -1.0 in whole and None not in whole and all(number >= -1 for number in whole if number is not None):
+        if max(number for number in whole if number is not None) >= 2 or 1.0 not in whole:
+            yield _minus_one(file, [row for name in rows if as_number(name) == -1 for row in rows[name]])
+
+
+def _minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
+    return DataFinding(
+        name="missing-as-number",
+        severity="doubtful",
+        what=f"{several(len(rows))} -1 for a label and no other is below 0, as where -1 stands for none (GLUE)",
+        where=file.at(rows),
+        remedy="leave these rows out if they have no label",
+    )
+
+
+def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[DataFinding]:
+    """Yield labels that differ by case, spaces, width, hyphens or form of Unicode alone."""
+    spelled = defaultdict[str, Counter[str]](Counter)
+    for file in files:
+        for name, places in rows[file.name].items():
+            spelled[spelling_key(name)][name] += len(places)
+    for names in spelled.values():
+        if len(names) > 1:
+            usual, *others = (name for name, _ in names.most_common())
+            file, places = next((file, rows[file.name][others[0]]) for file in files if rows[file.name].get(others[0]))
+            yield DataFinding(
+                name="label-spellings",
+                severity="stops",
+                what=f"the labels {', '.join(f'{name!a} ({names[name]:,} rows)' for name in (usual, *others))} are one "
+                "in several spellings",
+                where=file.at(places),
+                remedy="spell it one way, or name all classes (`--set labels=[...]`) if they are several",
+            )
+
+
+def spelling_key(name: str) -> str:
+    """Return what spellings of one label have in common.
+
+    >>> len({spelling_key(name) for name in ("Very good", "very_good", "very-good", "\\uff56ery good")})
+    1
+    """
+    plain = plain_spelling(unicodedata.normalize("NFKC", name)).casefold()
+    return "".join(letter for letter in plain if letter not in " _-.") if as_number(plain) is None else plain
+
+
+def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:
+    """Yield classes that are too rare, and one that is nearly all."""
+    few = FEW_TO_LEARN if training else FEW_TO_MEASURE
+    rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
+    if rare:
+        counts = [f"{name!r} {len(rows[name])}" for name in rare]
+        yield DataFinding(
+            name="rare-classes" if training else "unmeasured-classes",
+            severity="doubtful",
+            what=f"{len(rare)} of {len(rows)} classes have fewer than {few} rows, too few to "
+            f"{'learn' if training else 'measure'}: {shortened(counts)}",
+            where=file.at(rows[rare[0]]),
+            remedy="give more rows of them, or put them together with another class",
+        )
+    most = max(rows, key=lambda name: len(rows[name]), default="")
+    one_a_row = all(isinstance(label, str) for label in file.labels or ())
+    if one_a_row and len(rows) == 1 and len(file) > 1:
+        yield DataFinding(
+            name="one-class",
+            severity="stops",
+            what=f"every row has the label {most!r}, so that any model is right",
+            where=file.name,
+            remedy="give rows of other classes as well, or name the column of the labels (`--column label=...`)",
+        )
+    elif one_a_row and len(file) >= FEWEST and len(rows[most]) >= IMBALANCED * len(file):
+        yield DataFinding(
+            name="imbalance",
+            severity="doubtful",
+            what=f"{percent(len(rows[most]), len(file))} of the rows have the label {most!r}, and always answering it "
+            "has that accuracy",
+            where=file.name,
+            remedy="judge by macro_f1 or matthews (`--set metric=...`)",
+        )
+
+
+def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield that rows are in the order of their labels."""
+    labels = [label for label in file.labels or () if isinstance(label, str)]
+    classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
+    if len(labels) == len(file) >= FEWEST and classes > 1 and changes == classes - 1:
+        yield DataFinding(
+            name="sorted-rows",
+            severity="doubtful",
+            what="rows are in the order of their labels: every epoch of training is shuffled, but a part of the file "
+            "has other classes than the whole",
+            where=file.name,
+            remedy="shuffle the file before a part of it is taken",
+        )
+
+
+def _against_training(
+    file: CheckedFile, training: CheckedFile, rows: Mapping[str, Mapping[str, Sequence[int]]]
+) -> Iterator[DataFinding]:
+    """Yield classes that training has not, or much more or less often."""
+    ours, theirs = rows[file.name], rows[training.name]
+    unseen = sorted({*ours} - {*theirs})
+    if unseen:
+        places = sorted(row for name in unseen for row in ours[name])
+        yield DataFinding(
+            name="unseen-labels",
+            severity="stops" if len(places) > UNSEEN * len(file) else "doubtful",
+            what=f"{share_of(len(places), len(file))} a label that no row of "
+            f"{training.name} has, {shortened([*map(repr, unseen)])}",
+            where=file.at(places),
+            remedy="give training rows of it, or leave these out",
+        )
+    if min(len(file), len(training)) < 5 * FEWEST:
+        return
+    shares = {name: (len(ours.get(name, ())) / len(file), len(theirs[name]) / len(training)) for name in theirs}
+    far = max(shares, key=lambda name: abs(shares[name][0] - shares[name][1]))
+    if abs(shares[far][0] - shares[far][1]) >= SHIFTED:
+        yield DataFinding(
+            name="label-shift",
+            severity="doubtful",
+            what=f"{percent(shares[far][0], 1)} of the rows have the label {far!r}, and {percent(shares[far][1], 1)} "
+            f"of those of {training.name}",
+            where=file.name,
+            remedy="take both files from the same rows by chance, unless it is meant so",
+        )
+
+
+def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield numbers that are far from all others."""
+    numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
+    low, high = np.nanquantile(numbers, NEARLY_ALL)
+    beyond = OUTLYING * (high - low)
+    far = np.flatnonzero((numbers < low - beyond) | (numbers > high + beyond)).tolist()
+    if far and len(file) >= FEWEST:
+        yield DataFinding(
+            name="out-of-scale",
+            severity="doubtful",
+            what=f"{several(len(far))} numbers far from the others, nearly all of which are {low:g} to {high:g}: "
+            f"{shortened([f'{numbers[row]:g}' for row in far])}",
+            where=file.at(far),
+            remedy="correct them, or leave them out",
+        )
+    below = np.flatnonzero(numbers < 0).tolist()
+    if len(below) > 1 and not far and len({numbers[row] for row in below}) == 1 and numbers[below[0]] == -1:
+        if np.nanmin(np.delete(numbers, below), initial=np.inf) >= 0:
+            yield _minus_one(file, below)
+    values = {*numbers.tolist()}
+    if len(values) == 1 and len(file) > 1:
+        yield DataFinding(
+            name="one-class",
+            severity="stops",
+            what=f"every row has the number {numbers[0]:g}, so that no correlation exists",
+            where=file.name,
+            remedy="give rows with other numbers, or name the column of the labels (`--column label=...`)",
+        )
+
+
+def examples_of(file: CheckedFile, rows: Sequence[int], most: int = 2) -> tuple[str, ...]:
+    """Return the beginnings of some rows' texts."""
+    return tuple(excerpt(file.wholes[row]) for row in rows[:most])

@@ -1,0 +1,217 @@
+"""Texts: cut ones, languages, broken characters, markup, texts that are none.
+
+Promise: counts are of all rows, or the finding says of how many that were looked at, at equal distances in the file.
+Cost: languages and lengths are those of at most 2,000 rows, broken characters are sought in at most 20,000.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from ftfy import fix_encoding
+from tokenizers import Tokenizer
+
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
+from trainer.tasks.checking.files import CheckedFile, text_of
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.labels import NULLS
+from trainer.tasks.contract import Task
+from trainer.tasks.kinds.answers import SpanTask
+from trainer.tasks.kinds.next_word import NextTask
+from trainer.tasks.kinds.tags import TagsTask
+from trainer.tasks.kinds.vectors import VectorTask
+from trainer.tasks.text_encoder import TOKENIZER
+
+LOOKED_AT = 2_000  # rows of which languages and lengths are looked at
+READ = 20_000  # rows that are searched for broken characters
+CUT = 0.05  # share of cut rows that is told of
+MINOR = 0.05  # share of rows in a second language that is told of
+FEWEST = 10  # rows that are told of as a language
+BROKEN, MARKED = 0.002, 0.01  # shares of rows
+EMPTY = 0.2  # share of texts that are none, from which a score means nothing
+CONSTANT = 10  # rows from which one text for all is strange
+LANGUAGES = LanguageSettings(keep=())
+WINDOWED = (TagsTask, SpanTask, NextTask)  # they read long texts in parts, so nothing is cut
+MARKUP = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#x?[0-9a-f]+);|</?(?:br|p|div|span|b|i|a|li|td|tr)\b[^<>]*>", re.I)
+LETTER = re.compile(r"\w")
+
+
+def text_findings(
+    task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None
+) -> Iterator[DataFinding]:
+    """Yield what is wrong with texts. max_length: tokens that are read; model: a folder with a tokenizer"""
+    for file in files:
+        if not isinstance(task, WINDOWED):
+            yield from _cut(file, isinstance(task, VectorTask), max_length, model)
+        yield from _broken(file)
+        yield from _markup(file)
+        yield from _no_texts(file)
+        yield from _constant(file)
+    yield from _languages(files)
+
+
+def looked_at(rows: int, most: int) -> range:
+    """Return rows at equal distances: at most so many.
+
+    >>> looked_at(5, 10), looked_at(25, 10)
+    (range(0, 5), range(0, 25, 3))
+    """
+    return range(0, rows, -(-rows // most) or 1)
+
+
+def _some(rows: Sequence[int], file: CheckedFile) -> str:
+    return f" of the {len(rows):,} that were looked at" if len(rows) < len(file) else ""
+
+
+def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) -> Iterator[DataFinding]:
+    """Yield that texts are cut: by the model's tokenizer, without one where there are more words than tokens.
+
+    apart: whether the texts of a row are read one by one
+    """
+    rows = looked_at(len(file), LOOKED_AT)
+    texts = [text for row in rows for text in (_read_together(file, row, apart))]
+    if model is not None and (model / TOKENIZER).is_file():
+        tokenizer = Tokenizer.from_file(str(model / TOKENIZER))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        counts = iter([len(each) for each in tokenizer.encode_batch(texts, add_special_tokens=False)])
+        unit = "tokens"
+    else:
+        counts, unit = iter([len(text.split()) for text in texts]), "words"
+    lengths = [max(next(counts) for _ in _read_together(file, row, apart)) for row in rows]
+    room = max_length - (2 if apart else 1 + len(file.text_roles))
+    cut = [row for row, length in zip(rows, lengths, strict=True) if length > room]
+    if len(cut) > CUT * len(rows):
+        lost = sum(max(0, length - room) for length in lengths)
+        yield DataFinding(
+            name="cut-texts",
+            severity="doubtful",
+            what=f"{len(cut):,} rows{_some(rows, file)} ({percent(len(cut), len(rows))}) have more {unit} than the "
+            f"{max_length} tokens that are read, and lose {percent(lost, sum(lengths))} of all",
+            where=file.at(cut),
+            remedy="read more (`--set max_length=...`), or cut the texts where it does no harm",
+        )
+
+
+def _read_together(file: CheckedFile, row: int, apart: bool) -> Sequence[str]:
+    """Return the sequences of a row: each text, or all as one; of choices the first."""
+    if apart:
+        return file.texts[row]
+    choices = file.values[row].get("choices")
+    if not isinstance(choices, list | tuple):
+        return (file.wholes[row],)
+    others = [text for role, text in zip(file.text_roles, file.texts[row], strict=True) if role != "choices"]
+    return (" ".join([*others, max(map(str, choices), key=len, default="")]),)
+
+
+def _broken(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield texts that were decoded wrongly, as ftfy would mend them, or with the replacement character."""
+    rows = looked_at(len(file), READ)
+    bad = [row for row in rows if not file.wholes[row].isascii() and _is_broken(file.wholes[row])]
+    if len(bad) > BROKEN * len(rows):
+        yield DataFinding(
+            name="mojibake",
+            severity="doubtful",
+            what=f"{len(bad):,} rows{_some(rows, file)} have characters as of a text that was read in a wrong encoding",
+            where=file.at(bad),
+            remedy="make the file again from the texts, as UTF-8",
+            examples=tuple(_around(file.wholes[row]) for row in bad[:2]),
+        )
+
+
+def _is_broken(text: str) -> bool:
+    return "\ufffd" in text or fix_encoding(text) != text
+
+
+def _around(text: str) -> str:
+    """Return the word that looks broken."""
+    return repr(next((word[:30] for word in text.split() if not word.isascii() and _is_broken(word)), text[:30]))
+
+
+def _markup(file: CheckedFile) -> Iterator[DataFinding]:
+    marks = ((row, MARKUP.search(whole)) for row, whole in enumerate(file.wholes) if "<" in whole or "&" in whole)
+    marked = [(row, match[0]) for row, match in marks if match]
+    if len(marked) > MARKED * len(file):
+        usual = [mark for mark, _ in Counter(mark for _, mark in marked).most_common(3)]
+        yield DataFinding(
+            name="markup",
+            severity="doubtful",
+            what=f"{share_of(len(marked), len(file))} markup of HTML: {' '.join(usual)}",
+            where=file.at([row for row, _ in marked]),
+            remedy="take it out, unless new texts have it too",
+        )
+
+
+def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield texts that are null values, or without a letter or digit; and columns of ids in place of texts."""
+    for place, role in enumerate(file.text_roles):
+        column = [texts[place].strip() for texts in file.texts]
+        given = [row for row, text in enumerate(column) if text]
+        empty = [row for row in given if column[row].casefold() in NULLS or not LETTER.search(column[row])]
+        if role not in ("words", "sentences", "choices") and empty:
+            yield DataFinding(
+                name="null-texts",
+                severity="stops" if len(empty) > EMPTY * len(file) else "doubtful",
+                what=f"{several(len(empty))} no words in {role}",
+                where=file.at(empty),
+                remedy="leave them out",
+                examples=tuple(dict.fromkeys(repr(column[row][:20]) for row in empty))[:2],
+            )
+        ids = sum(not text.isalpha() and " " not in text and any(map(str.isdigit, text)) for text in column)
+        if len(file) >= CONSTANT and ids >= 0.95 * len(given) > 0 and len({*column}) > 0.5 * len(given):
+            yield DataFinding(
+                name="ids-as-texts",
+                severity="stops",
+                what=f"{role} holds ids, no texts",
+                where=file.name,
+                remedy=f"name the column of the texts (`--column {role}=...`)",
+                examples=(repr(column[given[0]][:30]),),
+            )
+
+
+def _constant(file: CheckedFile) -> Iterator[DataFinding]:
+    """Yield texts and columns that are the same in every row."""
+    for name in (*file.text_roles, *file.features):
+        first = file.values[0].get(name) if len(file) >= CONSTANT else None
+        if first is not None and all(values.get(name) == first for values in file.values):
+            alone = file.text_roles == (name,)
+            yield DataFinding(
+                name="constant-text" if name in file.text_roles else "constant-column",
+                severity="stops" if alone else "doubtful",
+                what=f"{name} is the same in every row, {excerpt(text_of(first))}",
+                where=file.name,
+                remedy=f"name another column (`--column {name}=...`), or leave it out",
+            )
+
+
+def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
+    """Yield languages that are mixed in a file, and files of another language than the first."""
+    mains = list[str]()
+    for file in files:
+        rows = looked_at(len(file), LOOKED_AT)
+        texts = pa.array([file.wholes[row].encode("utf-8", "replace").decode() for row in rows], pa.large_string())
+        codes = dict(zip(rows, detect(texts, LANGUAGES), strict=True))
+        counts = Counter(code for code in codes.values() if code != UNKNOWN)
+        main = counts.most_common(1)[0][0] if counts.total() >= FEWEST else ""
+        others = [f"{code} {number}" for code, number in counts.most_common() if code != main and number >= FEWEST]
+        foreign = [row for row, code in codes.items() if code not in (main, UNKNOWN)]
+        if main and others and len(foreign) >= MINOR * counts.total():
+            yield DataFinding(
+                name="mixed-languages",
+                severity="doubtful",
+                what=f"{len(foreign):,} of {counts.total():,} rows whose language shows are not in {main}: "
+                f"{shortened(others)}",
+                where=file.at(foreign),
+                remedy="judge each language by itself, and take a model that has read all of them",
+            )
+        if mains and main and mains[0] and main != mains[0]:
+            yield DataFinding(
+                name="other-language",
+                severity="doubtful",
+                what=f"most rows are in {main}, and those of {files[0].name} in {mains[0]}",
+                where=file.name,
+                remedy="judge in the language that is learnt, unless it is meant so",
+            )
+        mains.append(main)
