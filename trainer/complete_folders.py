@@ -25,6 +25,7 @@ from corpora.store.manifest import Json
 from corpora.store.places.files import disk_refusal, flush_folder, replaced_file
 from corpora.store.places.locks import NO_LOCKS, held
 
+HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
 COMPLETE = "complete.json"  # the last file of a folder that is written to its end
 
 
@@ -124,7 +125,7 @@ def check_output(output: Path) -> None:
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
     """Write a file in one step. Raises InputError where it cannot be written."""
-    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8") as file:
+    with refusing(output), replaced_file(output) as new, new.open("w", encoding="utf-8", errors=HALVES) as file:
         file.writelines(lines)
 
 

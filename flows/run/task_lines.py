@@ -12,9 +12,10 @@ Event = Mapping[str, Any]
 Tell = Callable[[str], None]
 
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
-NO_SCORES = frozenset(
-    {"event", "step", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", "baselines", *NUMBERS}
-)
+_OF_EVENTS = ("event", "step", "again", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", "baselines")
+NO_SCORES = frozenset((*_OF_EVENTS, *NUMBERS))
+    *NUMBERS
+}
 
 
 def _run_line(event: Event) -> str:
@@ -47,6 +48,8 @@ class Listener:
             self._steps = event["steps"]
             for line in starting(event):
                 self._tell(line)
+        elif event.get("again"):
+            self._tell(f"{event['output']} is done already, with the same settings and files: {_figures(event)}")
         elif event["event"] == "step" and time.monotonic() - self._last < METRIC_SECONDS:
             return
         elif event["event"] != "checkpoint":
@@ -78,7 +81,8 @@ def ledger_line(ledger: Mapping[str, Any]) -> str:
         *dropped,
     ]
     cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-    return ", ".join(counts + ([cut] if figures["texts_cut"] else []))
+    unknown = f"{counted(figures.get('unknown', 0), 'answer')} unknown to the model, which count as wrong"
+    return ", ".join(counts + [cut] * bool(figures["texts_cut"]) + [unknown] * bool(figures.get("unknown")))
 
 
 def progress(event: Event, steps: int) -> str:
@@ -87,9 +91,13 @@ def progress(event: Event, steps: int) -> str:
     >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'
     """
+    output = f", output {event['output']}" if "output" in event else ""
+    return f"{event['event']} {event['step']}/{steps}: {_figures(event)}{output}"
+
+
+def _figures(event: Event) -> str:
     scores = [name for name, value in event.items() if name not in NO_SCORES and value is not None]
-    values = [f"{name} {_readable(event[name])}" for name in (*NUMBERS, *scores, "output") if name in event]
-    return f"{event['event']} {event['step']}/{steps}: {', '.join(values)}"
+    return ", ".join(f"{name} {_readable(event[name])}" for name in (*NUMBERS, *scores) if name in event)
 
 
 def _readable(value: Any) -> str:

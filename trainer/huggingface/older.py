@@ -22,12 +22,17 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
-from trainer.huggingface.checkpoints import WEIGHTS, check_no_other_weights, load_pretrained, read_weights
+from trainer.huggingface.checkpoints import (
+    WEIGHTS,
+    check_no_other_weights,
+    load_pretrained,
+    read_weights,
+    save_tensors,
+)
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.embeddings import checked_config
 from trainer.huggingface.sentences import WITH_WEIGHTS, SentenceFolder, read_sentences, write_sentences
@@ -57,7 +62,7 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
         try:
             vocabulary.save(written)
             (written / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-            save_file(tensors, written / WEIGHTS, metadata={"format": "pt"})
+            save_tensors(tensors, written / WEIGHTS)
             if sentences is not None:
                 _write_modules(written, sentences, config)
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
@@ -78,7 +83,7 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
     paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
     for path, step in zip(paths, sentences.steps, strict=False):
         if step.kind in WITH_WEIGHTS:
-            save_file(older_weights(sentences.folder / step.path), folder / path / WEIGHTS)
+            save_tensors(older_weights(sentences.folder / step.path), folder / path / WEIGHTS)
 
 
 def older_weights(folder: Path) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ from corpora.kernels.arrays import Float64s, Int32s, Int64s
 from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
-from trainer.tasks.formats.records import as_number
+from trainer.tasks.formats.records import Unusable, as_number
 from trainer.tasks.text_encoder import TextEncoder
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
@@ -75,6 +75,14 @@ class TaskItem:
 
 Items = Sequence[TaskItem]
 Answers = Sequence[npt.NDArray[Any]]  # of a model to items
+
+
+class Misfit(InputError):
+    """An example from which nothing can be learnt as the task is. example: its number, for the line to look at"""
+
+    def __init__(self, example: int, message: str) -> None:
+        super().__init__(message)
+        self.example = example
 
 
 def check_finite(answers: npt.NDArray[Any]) -> None:
@@ -137,7 +145,7 @@ class Task:
         raise NotImplementedError
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> Example:
-        """Return a record's values by role as an example. Raises Unusable, also for what training did not know.
+        """Return a record's values by role as an example. Raises Unusable.
 
         labelled: whether it must have what is to be learnt; without, that may be missing
         """
@@ -146,9 +154,20 @@ class Task:
     def fitted(self, examples: Sequence[Example], where: str) -> Self:
         """Return the task with what it must know of the training examples: names of classes, and the like.
 
-        where: their file, for messages. Raises InputError where they cannot be learnt.
+        where: their file, for messages. Raises InputError where they cannot be learnt; Misfit where one is to blame.
         """
         return self
+
+    def unknown(self, example: Example) -> Unusable | None:
+        """Return why an example has an answer that the task does not have: one that no row of training had, say.
+
+        Nothing is learnt from such an example; where it judges, every prediction for it is wrong.
+        """
+        return None
+
+    def source(self, example: Example) -> Any:
+        """Return the text, context or document that an example is of: those of one are held out together."""
+        return example[0] if isinstance(example, tuple) else example
 
     def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
         """Return what reads texts for a model in a folder. Raises InputError."""
@@ -186,6 +205,10 @@ class Task:
         """Return a prediction as a row of JSON."""
         raise NotImplementedError
 
+    def judged(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+        """Return what a row of a labelled example has as well: `gold`, and `score` where the row has one by itself."""
+        return {}
+
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the task of a folder of its architecture that others wrote; None where it is not of this task."""
@@ -217,6 +240,15 @@ def with_first(asked: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
     """
     check_choice("metric", asked, ("", *metrics))
     return (asked, *(name for name in metrics if name != asked)) if asked else metrics
+
+
+def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return classes, and after them the other names that examples have, sorted.
+
+    >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
+    ('no', 'yes', 'maybe')
+    """
+    return (*labels, *sorted({name for names in named for name in names} - {*labels}))
 
 
 def check_labels(labels: Sequence[str]) -> None:

@@ -14,8 +14,8 @@ item that is packed, 13 for one that is read (2026-11-26).
 import hashlib
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,12 +24,11 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.store.ledger import Ledger
-from trainer.tasks.contract import Example, Items, Task, TaskItem, Tokens
+from trainer.tasks.contract import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts, unpacked_ending
+from trainer.tasks.formats.records import ID, KEPT, FileSettings, RowCounts, Values, unpacked_ending
 from trainer.tasks.text_encoder import TextEncoder
 
-ID = "id"  # a role that any file may have: what it calls a record
 TOGETHER = 1_000  # examples that are encoded in one call
 
 Thing = TypeVar("Thing")
@@ -133,8 +132,10 @@ class FileExamples:
 
     lines:    where each begins
     ids:      what the file calls each; None where it does not
+    kept:     of each the values of the columns that are kept, by name; none where there are none
     counts:   what became of the records
     labelled: whether they have what is learnt
+    unknown:  of the examples those whose answer the task does not have, by reason; every prediction for them is wrong
     """
 
     path: str
@@ -143,6 +144,8 @@ class FileExamples:
     ids: Sequence[Any]
     counts: RowCounts
     labelled: bool
+    unknown: RowCounts = field(default_factory=RowCounts)
+    kept: Sequence[Values] = ()
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -158,30 +161,81 @@ class EncodedExamples:
     labelled: bool
 
 
-def read_file(task: Task, file: FileSettings, labelled: bool = True) -> FileExamples:
-    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have."""
+def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: bool = False) -> FileExamples:
+    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have.
+
+    learning: examples are learnt from: one whose answer the task does not have cannot be used
+    """
     counts = RowCounts()
+
+    def made(values: Values) -> tuple[Values, Example]:
+        example = task.example(values, labelled)
+        if learning and (reason := task.unknown(example)):
+            raise reason
+        return values, example
+
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = roles_of(task, labelled)
-    rows = read_examples(
-        with_format(task, file),
-        counts,
-        needed,
-        lambda values: (values.get(ID), task.example(values, labelled)),
-        [*optional, ID],
-    )
-    lines, ids, examples = array("q"), list[Any](), list[Example]()
-    for line, (name, example) in rows:
+    lines, ids, kept, examples = array("q"), list[Any](), list[Values](), list[Example]()
+    for line, (values, example) in read_examples(with_format(task, file), counts, needed, made, [*optional, ID]):
         lines.append(line)
-        ids.append(name)
+        ids.append(values.get(ID))
         examples.append(example)
-    return FileExamples(path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled)
+        if file.kept:
+            kept.append(kept_values(values))
+    read = FileExamples(
+        path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled, kept=kept
+    )
+    return with_unknown(task, read) if labelled else read
+
+
+def with_unknown(task: Task, file: FileExamples) -> FileExamples:
+    """Return labelled examples with those counted whose answer the task does not have. Raises InputError for all."""
+    unknown = RowCounts()
+    for line, example in zip(file.lines, file.examples, strict=True):
+        if reason := task.unknown(example):
+            unknown.drop(str(reason), line, reason.where)
+    if file.examples and sum(unknown.unusable.values()) == len(file):
+        raise InputError(
+            f"{file.path}: no answer to its {len(file):,} {file.counts.unit} is one that the model knows: "
+            f"{unknown.reasons}. Is it the column of the answers, and a file of the same task?"
+        )
+    return replace(file, unknown=unknown)
+
+
+def kept_values(values: Values) -> Values:
+    """Return the values of columns that are kept, by their names."""
+    return {role.removeprefix(KEPT): value for role, value in values.items() if role.startswith(KEPT)}
+
+
+def fitted_to(task: Task, file: FileExamples) -> Task:
+    """Return the task fitted to a file's examples. Raises InputError, with the line where one example is to blame."""
+    try:
+        return task.fitted(file.examples, file.path)
+    except Misfit as misfit:
+        raise InputError(f"{file.path}, line {file.lines[misfit.example]}: {misfit}") from misfit
 
 
 def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
     """Return the roles without which a record cannot be used, and those that are read where they are there."""
     read = [role for role in task.roles if labelled or role not in task.learnt]
     return [role for role in read if role not in task.optional], [role for role in read if role in task.optional]
+
+
+def read_alike(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
+    """Return a file's settings with those of another one, as `named_file` has them, where it does not name its own.
+
+    So a file is read as that of training was, if both have the same ending. One whose format is named is read by its
+    own settings alone.
+    """
+    if file.format or not other or unpacked_ending(file.path) != unpacked_ending(other["path"]):
+        return file
+    taken = {column for role, column in file.columns.items() if not role.startswith(KEPT)}
+    named = {
+        role: column for role, column in other["columns"].items() if column not in taken and not role.startswith(KEPT)
+    }
+    header = file.header and other["header"]
+    return replace(file, format=other["format"], header=header, columns={**named, **file.columns})
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
@@ -201,6 +255,8 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
         "texts_cut": encoder.num_cut - cut,
         "tokens_cut": encoder.tokens_cut - lost,
     }
+    if file.unknown.unusable:
+        figures["unknown"] = sum(file.unknown.unusable.values())
     ledger = Ledger(accounts=(file.counts.account,), figures=figures).check()
     return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 

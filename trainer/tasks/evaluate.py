@@ -83,7 +83,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     }
     if not split.labelled:
         return JudgedSplit(**counted)
-    training = read_file(loaded.task, run.job.training).examples
+    training = read_file(loaded.task, run.job.training, learning=True).examples
     scored = JudgedSplit(**counted, **_judged(split, loaded.task, answers, answers.predictions))
     baselines = {
         name: JudgedSplit(**counted, **_judged(split, loaded.task, answers, each))

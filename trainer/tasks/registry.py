@@ -26,6 +26,16 @@ from trainer.tasks.settings import FinetuneSettings
 GROUP = "cloze.tasks"
 _OURS = (ClassesTask, NumberTask, TagsTask, SimilarityTask, RetrievalTask, SpanTask, ChoiceTask, SummaryTask, NextTask)
 TASKS: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
+OTHER_NAMES: Mapping[str, str] = MappingProxyType(  # what others call our settings
+    {
+        **dict.fromkeys(("lr", "rate"), "learning_rate"),
+        **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size"), "batch"),
+        **dict.fromkeys(("num_epochs", "num_train_epochs", "max_epochs"), "epochs"),
+        **dict.fromkeys(("max_len", "max_seq_length", "max_seq_len", "model_max_length"), "max_length"),
+        **{"warmup_ratio": "warmup", "wd": "weight_decay", "early_stopping_patience": "patience"},
+        **{"lr_scheduler_type": "schedule", "max_grad_norm": "clip_norm", "adam_epsilon": "epsilon"},
+    }
+)
 _MEMBERS = ("version", "builder", "roles", "metrics", "terms", "example", "items", "predictions", "scores", "row")
 _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBERS)
 
@@ -59,6 +69,8 @@ def task_and_settings(
     of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
     for key in given:
         if key not in of_task | of_training:
+            if key in OTHER_NAMES:
+                raise InputError(f"{where} has no key {key!r}: it is called {OTHER_NAMES[key]!r}.")
             raise InputError(unknown_key(key, sorted({*of_task, *of_training, *elsewhere}), where))
     task = {"kind": kind, **defaults, **{key: value for key, value in given.items() if key in of_task}}
     _ = read_task(task, where)

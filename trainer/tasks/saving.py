@@ -18,13 +18,12 @@ Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from safetensors.torch import save_file
 from torch import Tensor
 
 from corpora.errors import InputError
@@ -42,6 +41,7 @@ from trainer.huggingface.checkpoints import (
     load_pretrained,
     modern,
     read_weights,
+    save_tensors,
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
@@ -71,13 +71,18 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A fine-tuned model, and its task. max_length: tokens of a sequence in its training, or all that it reads"""
+    """A fine-tuned model, and its task.
+
+    max_length: tokens of a sequence in its training, or all that it reads
+    file:       its training file, as `named_file` describes it; nothing where that is unknown
+    """
 
     task: Task
     settings: ModelSettings
     inputs: ModelInputs
     model: TaskModel
     max_length: int
+    file: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_task(
@@ -92,7 +97,7 @@ def write_task(
     named |= {name for name in state if name.startswith(AFTER)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
-        save_file(more, folder / MORE, metadata={"format": "pt"})
+        save_tensors(more, folder / MORE)
 
 
 def _write_second(folder: Path, state: Mapping[str, Tensor], source: Path) -> set[str]:
@@ -141,7 +146,8 @@ def load_task(folder: Path) -> Loaded:
     read |= {name: checked(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
     model.load_state_dict({**whole, **read})
     length = record.get("max_length") or usual_length(sentences, settings.positions)
-    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length)
+    file = record.get("files", {}).get("training", {})
+    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
 
 
 def usual_length(sentences: SentenceFolder | None, positions: int) -> int:
@@ -272,6 +278,6 @@ def write_vector_files(
         first = f"{AFTER}{place}."
         tensors = {name.removeprefix(first): tensor for name, tensor in state.items() if name.startswith(first)}
         if tensors:
-            save_file(
+            save_tensors(
                 {name: each.detach().cpu().contiguous() for name, each in tensors.items()}, folder / path / WEIGHTS
             )

@@ -135,6 +135,10 @@ class FinetuneJob:
     model:  folder of the model to begin with
     output: folder for what is learnt; it must not hold anything yet
     task:   `kind`, and settings of the task
+    evaluation: the same file as `training` where examples of this are held out
+    folds:  parts into which these are divided; 0: none is held out
+    fold:   the part that is held out, from 0
+    group:  the column, kept of `training`, whose values are held out together; "": by text, context or document
     first_weights: whether the model begins with first weights, of its seed, in place of its own: a control
     """
 
@@ -144,7 +148,15 @@ class FinetuneJob:
     training: FileSettings
     evaluation: FileSettings
     settings: FinetuneSettings = field(default_factory=FinetuneSettings)
+    folds: int = 0
+    fold: int = 0
+    group: str = ""
     first_weights: bool = False
+
+    def __post_init__(self) -> None:
+        if self.folds:
+            check_range("folds", self.folds, 2, 1_000)
+            check_range("fold", self.fold, 0, self.folds - 1)
 
 
 # Hyper-parameters as the authors of each family published them: the defaults.

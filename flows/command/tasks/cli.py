@@ -26,7 +26,11 @@ def finetune(
     *,
     output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
     train: Annotated[Path | None, Parameter(help="Labeled examples to learn from.")] = None,
-    evaluate: Annotated[Path | None, Parameter(help="Labeled examples to judge by after every epoch.")] = None,
+    evaluate: Annotated[
+        Path | None, Parameter(help="Labeled examples to judge by after every epoch; default: a tenth of --train.")
+    ] = None,
+    folds: Annotated[int, Parameter(help="Fine-tune once for each of so many parts of --train, judged by it.")] = 0,
+    group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
     overrides: Annotated[
@@ -39,14 +43,17 @@ def finetune(
 
     Run the same command again to resume it.
     """
-    from flows.command.tasks.finetune import finetune_model, published_task, task_files
+    from flows.command.tasks.finetune import finetune_folds, finetune_model, published_task, task_files
     from flows.recipes.tables import read_override
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
-    if data is not None or train is None or evaluate is None or "/" in task:  # a published set
+    if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
         return finetune_model(kind, model, files, output, {**settings, **pairs}, say, accept)
-    return finetune_model(task, model, task_files(file, train, evaluate), output, pairs, say, accept)
+    files = task_files(file, train, evaluate, folds, group)
+    if evaluate is None and not folds:
+        say("--evaluate names no file: a tenth of the examples is held out to judge by")
+    return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say, accept)
 
 
 @tasks_app.command
@@ -65,7 +72,7 @@ def check(
     accept: options.Accept = (),
     as_json: AsJson = False,
 ) -> int:
-    """FileLook at labeled data before anything is learned from it.
+    """Look at labeled data before anything is learned from it.
 
     Exit code 1 if something would make a score meaningless.
     """
@@ -87,11 +94,17 @@ def predict(
     model: Annotated[
         str, Parameter(help="The folder that `cloze finetune` or `cloze onnx` wrote, or one of Hugging Face's form.")
     ],
-    file: Annotated[Path, Parameter(help="Records to predict.")],
+    file: Annotated[Path, Parameter(help="Records to predict; - reads the standard input.")],
     *,
     output: Annotated[Path, Parameter(help="File for the answers: a line of JSON for each record.")],
     reading: options.FileAsked = options.FILE_ASKED,
-    labelled: Annotated[bool, Parameter(help="The records have labels: report scores as well.", negative=())] = False,
+    keep: Annotated[
+        list[str] | None,
+        Parameter(help="A column of the file to write with each answer; may be repeated.", negative=()),
+    ] = None,
+    labelled: Annotated[
+        bool, Parameter(help="The records have labels: write them and each row's score, report all.", negative=())
+    ] = False,
     official: Annotated[
         Path | None, Parameter(help="File for answers to questions in the form that SQuAD's own script reads.")
     ] = None,
@@ -101,7 +114,9 @@ def predict(
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
-    facts = predict_file(model, reading.of(file), output, labelled, teller(as_json), official=official, int8=int8)
+    facts = predict_file(
+        model, reading.of(file, keep or ()), output, labelled, teller(as_json), official=official, int8=int8
+    )
     if as_json:
         print_json(facts)
     return 0
@@ -143,7 +158,7 @@ def onnx(
 @tasks_app.command
 def embed(
     model: options.Model,
-    file: Annotated[Path, Parameter(help="Records with a text and, if they have one, an id.")],
+    file: Annotated[Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input.")],
     *,
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
     reading: options.TextsAsked = options.TEXTS_ASKED,
@@ -172,18 +187,22 @@ def search(
 
     With relevance judgments, also score the results and make training rows.
     """
+    from flows.command.tasks.piped import is_piped
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
-    from trainer.tasks.vectors.settings import SearchJob
+    from trainer.tasks.vectors.settings import EmbedSettings, SearchJob
 
     def named(value: Any) -> Any:
         return str(value.resolve()) if isinstance(value, Path) else "" if value is None else value
 
     job = SearchJob(
         corpus=FileSettings(path=str(corpus.resolve()), format=corpus_format),
-        queries=FileSettings(path=str(Path(queries).resolve()), format=queries_format),
-        **{name: named(value) for name, value in vars(asked).items()},
+        queries=FileSettings(
+            path=queries if is_piped(Path(queries)) else str(Path(queries).resolve()), format=queries_format
+        ),
+        settings=EmbedSettings(max_length=asked.max_length),
+        **{name: named(value) for name, value in vars(asked).items() if name != "max_length"},
     )
     facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
     if as_json:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.errors import InputError
+from flows.command.tasks.piped import from_pipe
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.run.task_lines import ledger_line
@@ -15,8 +16,8 @@ def embed_texts(
     model: str, file: FileSettings, settings: EmbedSettings, output: Path, tell: Callable[[str], None]
 ) -> None:
     """Write a row for each text, word or token; print what was done. Raises InputError, or TrainingFailed."""
-    with model_folder(model) as folder:
-        job = EmbedJob(model=str(folder.resolve()), file=file, output=str(output.resolve()), settings=settings)
+    with model_folder(model) as folder, from_pipe(file) as whole:
+        job = EmbedJob(model=str(folder.resolve()), file=whole, output=str(output.resolve()), settings=settings)
         with job_file(job) as path:
             for event in trainer_events("embed", path):
                 if event["event"] == "step":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -28,10 +29,11 @@ from flows.export.exported import Provenance
 from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
 from flows.run.task_lines import Listener
+from trainer.complete_folders import refusing
 from trainer.tasks.suites.comparing import HEAD as COMPARED_COLUMNS
 from trainer.tasks.suites.comparing import SuiteComparison, compared, compared_cells, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, is_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
 from trainer.tasks.suites.table import HEAD as SUITE_COLUMNS
@@ -78,6 +80,9 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
         tell(line)
     for line in hand_in(medians, output):
         tell(line)
+    if asked.answers is not None:
+        copy_answers(medians, asked.answers)
+        tell(f"Answers of each task's median run: {asked.answers}")
     tell(f"Table: {output / PAGE}")
     if asked.card is not None:
         write_card(asked, made, result, comparison, tuned_with(runs))
@@ -186,6 +191,16 @@ def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
                 packed.writestr(ZipInfo(file.name), text, ZIP_DEFLATED)
         yield f"Answers to hand in: {output / SUBMISSION}.zip ({', '.join(file.name for file in written)})"
     yield from (f"{file.name} is not written: {file.why}" for file in files if file.why)
+
+
+def copy_answers(medians: Mapping[str, SuiteRun], folder: Path) -> None:
+    """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
+    with refusing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for task, run in medians.items():
+            for split in run.splits:
+                answers = run.answers(split)
+                copyfile(answers, folder / f"{bare(task)}-{answers.name}")
 
 
 # The runs.

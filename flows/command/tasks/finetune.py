@@ -1,17 +1,20 @@
 """`cloze finetune`: a job from the arguments, the trainer that does it, and its events as lines for people."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
+from corpora.store.places.files import replaced_file
 from corpora.store.settings import toml_table
 from flows.command.tasks.check import checked_first
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.task_lines import Listener
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
-from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.formats.records import KEPT, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import settings_of_set
@@ -19,18 +22,37 @@ from trainer.tasks.suites.suite import settings_of_set
 Tell = Callable[[str], None]
 
 AS_PUBLISHED = FileSettings(path="")
+HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
+RECORD, FOLDS = "finetune.json", "folds.json"
 
 
 class TaskFiles(NamedTuple):
-    """The file to learn from, and the file to judge by."""
+    """The file to learn from, and the file to judge by; or the same one twice, with `folds` of its examples.
+
+    folds, fold, group: as `FinetuneJob` has them
+    """
 
     training: FileSettings
     evaluation: FileSettings
+    folds: int = 0
+    fold: int = 0
+    group: str = ""
 
 
-def task_files(reading: FileSettings, train: Path, evaluate: Path) -> TaskFiles:
-    """Return two files that are read alike."""
-    return TaskFiles(*(replace(reading, path=str(path.resolve())) for path in (train, evaluate)))
+def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = "") -> TaskFiles:
+    """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT.
+
+    Raises InputError where folds or groups are asked for beside a file to judge by.
+    """
+    if evaluate is not None:
+        if folds or group:
+            raise InputError(
+                "--folds and --group divide the file of --train, and --evaluate names another to judge by."
+            )
+        return TaskFiles(*(replace(reading, path=str(path.resolve())) for path in (train, evaluate)))
+    kept = {f"{KEPT}{group}": group} if group else {}
+    file = replace(reading, path=str(train.resolve()), columns={**reading.columns, **kept})
+    return TaskFiles(file, file, folds or HELD_OUT, group=group)
 
 
 def published_task(
@@ -88,6 +110,36 @@ def finetune_model(
     return 0
 
 
+def finetune_folds(
+    kind: str,
+    model: str,
+    files: TaskFiles,
+    output: Path,
+    overrides: Mapping[str, Any],
+    tell: Tell,
+    accept: Sequence[str] = (),
+) -> int:
+    """Fine-tune once for each fold, each judged by its own; write and print means and deviations. Returns 0.
+
+    Finished folds are not done again. Raises as `finetune_events` does.
+    """
+    scores = list[dict[str, float]]()
+    for fold in range(files.folds):
+        folder = output / f"fold-{fold + 1}"
+        tell(f"fold {fold + 1} of {files.folds}")
+        finetune_model(kind, model, files._replace(fold=fold), folder, overrides, tell, accept)
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        scores.append(record["restarts"][record["best"]]["scores"])
+    names = [name for name in scores[0] if all(name in each for each in scores)]
+    columns = {name: [each[name] for each in scores] for name in names}
+    table = {name: {"mean": fmean(each), "deviation": stdev(each), "folds": each} for name, each in columns.items()}
+    with replaced_file(output / FOLDS) as new:
+        new.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    for name, row in table.items():
+        tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {files.folds} folds")
+    return 0
+
+
 def finetune_events(
     kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], accept: Sequence[str] = ()
 ) -> Iterator[Event]:
@@ -108,8 +160,13 @@ def finetune_events(
             training=files.training,
             evaluation=files.evaluation,
             settings=settings,
+            folds=files.folds,
+            fold=files.fold,
+            group=files.group,
         )
-        yield from checked_first(task, files, accept=accept, max_length=settings.max_length, model=folder)
+        yield from checked_first(
+            task, files[: 1 if files.folds else 2], accept=accept, max_length=settings.max_length, model=folder
+        )
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 if event["event"] == "failure":

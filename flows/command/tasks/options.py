@@ -1,5 +1,6 @@
 """What the commands of tasks are asked for, where it is more than a few options."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,16 +35,23 @@ class FileAsked:
     header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
     max_unusable: Annotated[float, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
-    def of(self, path: Path | None) -> "FileSettings":
-        """Return the settings of a file, or of one that is named later. Raises InputError."""
+    def of(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
+        """Return the settings of a file, or of one that is named later. Raises InputError.
+
+        keep: columns whose values are given as they are
+        """
+        from flows.command.tasks.piped import is_piped
         from flows.recipes.tables import read_override
-        from trainer.tasks.formats.records import FileSettings
+        from trainer.tasks.formats.records import KEPT, FileSettings
 
         return FileSettings(
-            path="" if path is None else str(path.resolve()),
+            path="" if path is None else str(path if is_piped(path) else path.resolve()),
             format=self.format,
             header=self.header,
-            columns=dict(read_override(text, "--column") for text in self.columns or []),
+            columns={
+                **dict(read_override(text, "--column") for text in self.columns or []),
+                **{f"{KEPT}{column}": column for column in keep},
+            },
             max_unusable=self.max_unusable,
         )
 
@@ -71,6 +79,9 @@ class EvaluationAsked:
     _: KW_ONLY
     data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
     output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
+    answers: Annotated[
+        Path | None, Parameter(help="Folder for each task's answers: a line a record, with gold answer and score.")
+    ] = None
     compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
     control: Annotated[
         bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
@@ -141,6 +152,7 @@ class SearchAsked:
     ] = None
     negatives: Annotated[int, Parameter(help="Irrelevant results for each relevant one in these rows.")] = 1
     index_above: Annotated[int, Parameter(help="Vectors above which an index is used.")] = 1_000_000
+    max_length: Annotated[int | None, Parameter(help="Cut documents and queries after this many tokens.")] = None
 
 
 VECTORS_ASKED, SEARCH_ASKED, DRAW_ASKED = VectorsAsked(), SearchAsked(), DrawAsked()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpora.errors import InputError
+from flows.command.tasks.piped import from_pipe, is_piped
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.signals import scratch_folder
@@ -37,6 +38,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
             asked = scratch / "query.tsv"
             asked.write_text(f"1\t{' '.join(query.split())}\n", encoding="utf-8")
             job = replace(job, queries=FileSettings(path=str(asked), format="queries"))
+        job = replace(job, queries=held.enter_context(from_pipe(job.queries)))
         path = held.enter_context(job_file(replace(job, model=model, rerank=rerank)))
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
@@ -56,7 +58,7 @@ def is_query(query: str) -> bool:
     (True, True)
     """
     try:
-        if Path(query).is_file():
+        if Path(query).is_file() or is_piped(Path(query)):
             return False
     except OSError:  # too long for a file's name
         return True

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.places.place import Place
 from flows.signals import last_word
+from trainer.complete_folders import COMPLETE
+from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import TrainingJob
 from trainer.launching.commands import Nodes
 from trainer.launching.launch import train
@@ -62,7 +65,23 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
     listener, stop = JobListener(tell, job.training.steps), Stop()
     with last_word(stop, FOLLOWS, patient=True):
         train(job, listener.hear, stop, nodes)
+    for line in add_tokenizer(job):
+        tell(line)
     tell(f"{job.name}: {job.export}")
+
+
+def add_tokenizer(job: TrainingJob) -> Iterator[str]:
+    """Write the vocabulary's files next to each model of a job's export; yield a line where the store lacks them."""
+    if not (job.export / COMPLETE).exists():  # another machine has it
+        return
+    try:
+        files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+    except InputError as error:
+        yield f"The export has no tokenizer: {error}"
+        return
+    for name in job.export_folders:
+        for file, data in files.items():
+            (job.export / name / file).write_bytes(data)
 
 
 def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:

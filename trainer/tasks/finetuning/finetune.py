@@ -22,6 +22,7 @@ gradients and AdamW's two moments.
 """
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import statistics
@@ -41,13 +42,14 @@ from corpora.store.places.files import disk_refusal, unfinished
 from corpora.store.settings import settings_json
 from trainer.complete_folders import alone, check_files, check_output, described, read_finished, written_json
 from trainer.huggingface.checkpoints import WEIGHTS, Pretrained, load_pretrained
-from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, with_max_length
+from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
 from trainer.huggingface.sentences import read_sentences, sentence_files
 from trainer.metrics import METRICS_FILE, MetricsLog, line, speak
 from trainer.model.objective import build_model
 from trainer.tasks.contract import Task
-from trainer.tasks.data import encode, named_file, read_file
+from trainer.tasks.data import encode, fitted_to, named_file, read_file
 from trainer.tasks.finetuning.course import TaskCourse, TaskData, loop_settings
+from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
 from trainer.tasks.finetuning.teacher import taught_by_teacher
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
@@ -69,6 +71,7 @@ from trainer.training.loop import TrainingLoop
 from trainer.training.parallel import Ranks, joined, settle
 
 EXPORT = "export"
+FOLDERS = ("teacher", "second_encoder")  # settings of tasks that name one
 
 
 def main(arguments: list[str]) -> int:
@@ -88,6 +91,10 @@ def main(arguments: list[str]) -> int:
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     """Read, learn, export; 0, or 128 and the signal that stopped it. Every process calls it. Raises InputError."""
     output = Path(job.output)
+    if is_done(job):
+        if ranks.rank == 0:
+            speak(line({"event": "done", **done_facts(read_json(output / RECORD), job.output), "again": True}))
+        return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
@@ -145,9 +152,13 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
         pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
     max_length = length_for(task, settings.max_length, pretrained, job.model)
     encoder = task.text_encoder(Path(job.model), pretrained.inputs, max_length)
-    files = read_file(task, job.training)
-    task = task.fitted(files.examples, files.path)
-    training, evaluation = encode(task, files, encoder), encode(task, read_file(task, job.evaluation), encoder)
+    files, judges = read_file(task, job.training, learning=True), None
+    if job.folds:
+        learnt, judges = held_out(task, files, job)
+        whole, files = files, part_of(files, learnt, judges=False)
+    task = fitted_to(task, files)
+    judged = read_file(task, job.evaluation) if judges is None else judged_by(task, whole, judges)
+    training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     baselines = baseline_scores(task, training.examples, evaluation.examples)
     if isinstance(task, TaughtTask) and task.teacher:
         task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
@@ -180,6 +191,35 @@ def fine_tuning(
     write = partial(write_output, job, folder, files)
     course = TaskCourse(data, settings, plan, ranks, log, identity, computes, warnings, write)
     return TrainingLoop(course, ranks, log, checkpoints, newest, choice)
+
+
+# What is done already.
+
+
+def is_done(job: FinetuneJob) -> bool:
+    """Tells whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
+    path = Path(job.output) / RECORD
+    if not path.is_file():
+        return False
+    files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+    digest = asked_digest(job, files)
+    return bool(digest) and read_json(path).get("asked") == digest
+
+
+def asked_digest(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of all that decides what a job ends with; "" where a file can be read only once, as a pipe."""
+    if None in (file["sha256"] for file in files.values()):
+        return ""
+    folders = {name: _digests(Path(job.task[name])) for name in FOLDERS if job.task.get(name)}
+    asked = {
+        "task": {**job.task, **folders},
+        "settings": settings_json(job.settings),
+        "model": _digests(Path(job.model)),
+        "files": files,
+        "held_out": [job.folds, job.fold, job.group],
+        "first_weights": job.first_weights,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 # What a run resumes with.
@@ -253,19 +293,25 @@ def write_output(job: FinetuneJob, folder: Path, files: Mapping[str, Any], cours
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
     if isinstance(task, VectorTask) and task.shared:
         write_vector_files(new, task, data.pretrained.settings.shape[1], data.max_length, state, data.pretrained)
-    _copy_tokenizer(Path(job.model), new, data.pretrained.settings.positions)
+    _copy_tokenizer(Path(job.model), new, data.max_length)
     shutil.copyfile(folder / METRICS_FILE, new / METRICS_FILE)
-    record = record_of(course, task, files, new)
+    record = {**record_of(course, task, files, new), "asked": asked_digest(job, files)}
+    if job.folds:
+        record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
     written_json(new / RECORD, record)
     if output.is_dir():
         output.rmdir()  # seen to be empty
     new.rename(output)
     shutil.rmtree(folder)
+    speak(line({"event": "done", "step": course.settings.steps, **done_facts(record, job.output)}))
+
+
+def done_facts(record: Mapping[str, Any], output: str) -> dict[str, Any]:
+    """Return what is reported of a finished model. record: its own"""
     best = record["restarts"][record["best"]]
-    done = {"epoch": best["kept"], **best["scores"], "output": str(output)}
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
-    beside = {"metric": course.metric, "baselines": record["baselines"]}
-    speak(line({"event": "done", "step": course.settings.steps, **done, **more, **beside}))
+    beside = {"metric": record["metric"], "baselines": record["baselines"]}
+    return {"epoch": best["kept"], **best["scores"], "output": output, **more, **beside}
 
 
 def best_weights(path: Path) -> dict[str, Tensor]:
@@ -289,14 +335,14 @@ def check_room(folder: Path, size_bytes: int) -> None:
         )
 
 
-def _copy_tokenizer(source: Path, folder: Path, positions: int) -> None:
-    """With the length that the model reads."""
+def _copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
+    """With the length at which texts were cut when the model was judged: what it reads in use is then the same."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
     config = source / TOKENIZER_CONFIG
     data = config.read_bytes() if config.is_file() else b"{}"
-    (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(data, positions))
+    (folder / TOKENIZER_CONFIG).write_bytes(with_max_length(data, max_length))
 
 
 def record_of(course: TaskCourse, task: Task, files: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -6,7 +6,8 @@
 A role is what a value is for a task: `text`, `second` and `label`; `words` and `tags`; `question`, `context` and
 `answers`; `choices`. `records.py` holds the settings of a file, gives its text and its lines, counts what became of its
 records, and makes texts, labels and numbers of their values; `reading.py` is the page that all formats go through. A
-format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`, `.json`) and `parquet.py`;
+format is a function from a file to its records: `tables.py` (`.tsv`, `.csv`, `.jsonl`, `.json`, `.txt`), `parquet.py`
+and `sheets.py` (`.xlsx`);
 `conll.py`, words with tags in columns; `squad.py`, questions with spans as answers; `choices.py`, one answer of several
 (COPA, RACE, SWAG); `superglue.py`, SuperGLUE's other forms; `pubtator.py`, mentions in abstracts. `trec.py` reads what
 retrieval needs: documents, queries, judgements; it writes runs. `published.py` knows published sets by name (GLUE,

@@ -10,7 +10,13 @@ from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
 from trainer.tasks.formats.layouts.choices import CHOICE_ROLES, copa_records, race_records, swag_records
-from trainer.tasks.formats.layouts.conll import SENTENCE_ROLES, conll_records, conllu_records, iob1_records
+from trainer.tasks.formats.layouts.conll import (
+    SENTENCE_ROLES,
+    conll_records,
+    conllu_records,
+    iob1_records,
+    looks_like_conll,
+)
 from trainer.tasks.formats.layouts.pubtator import MENTION_ROLES, ncbi_records, pubtator_records
 from trainer.tasks.formats.layouts.squad import QUESTION_ROLES, squad_records
 from trainer.tasks.formats.layouts.superglue import (
@@ -23,6 +29,7 @@ from trainer.tasks.formats.layouts.superglue import (
 )
 from trainer.tasks.formats.parquet import parquet_records
 from trainer.tasks.formats.records import (
+    ID,
     NOT_UTF_8,
     FileSettings,
     Found,
@@ -34,7 +41,14 @@ from trainer.tasks.formats.records import (
     opened,
     unpacked_ending,
 )
-from trainer.tasks.formats.tables import comma_records, json_line_records, json_list_records, tab_records
+from trainer.tasks.formats.sheets import sheet_records
+from trainer.tasks.formats.tables import (
+    comma_records,
+    json_line_records,
+    json_list_records,
+    line_records,
+    tab_records,
+)
 
 Example = TypeVar("Example")
 
@@ -54,6 +68,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
         "jsonl": ReadFormat(json_line_records),
         "json": ReadFormat(json_list_records),
         "parquet": ReadFormat(parquet_records),
+        "xlsx": ReadFormat(sheet_records),
+        "lines": ReadFormat(line_records, "lines", ("text",)),
         "conll": ReadFormat(conll_records, "sentences", SENTENCE_ROLES),
         "conllu": ReadFormat(conllu_records, "sentences", SENTENCE_ROLES),
         "iob1": ReadFormat(iob1_records, "sentences", SENTENCE_ROLES),
@@ -70,8 +86,8 @@ FORMATS: Mapping[str, ReadFormat] = MappingProxyType(
     }
 )
 ENDINGS: Mapping[str, str] = MappingProxyType(
-    {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu")}
-    | {".ndjson": "jsonl", ".xml": "copa"}
+    {f".{name}": name for name in ("tsv", "csv", "jsonl", "json", "parquet", "xlsx", "conll", "conllu")}
+    | {".ndjson": "jsonl", ".xml": "copa", ".xlsm": "xlsx"}
     | dict.fromkeys((".bio", ".iob", ".annotated"), "conll")
 )
 
@@ -88,11 +104,12 @@ def read_examples(
     roles:    without which a record cannot be used: it has no such value, or an empty one
     made:     makes an example of a record's values, or raises Unusable with the reason to count it under
     optional: roles that are read where they are present; a file whose settings name a column for one must have it
+    Columns that are kept are given as they are.
     Raises InputError where the file cannot be read, and at its end where too many records could not be used.
     """
-    wanted = Wanted(tuple(roles), tuple(optional))
+    wanted, names = Wanted(tuple(roles), (*optional, *settings.kept)), (ID, *settings.kept)
     kind = format_of(settings, wanted)
-    missing = [role for role in wanted.needed if kind.roles and role not in kind.roles]
+    missing = [role for role in (*wanted.needed, *settings.kept) if kind.roles and role not in kind.roles]
     if missing:
         raise InputError(
             f"{settings.path}: its format gives {', '.join(kind.roles)}, and {', '.join(missing)} is needed: name "
@@ -104,9 +121,11 @@ def read_examples(
         try:
             if isinstance(record, Unusable):
                 raise record
-            example = made(checked(record, wanted))
+            kept = {role: value for role, value in record.items() if role in settings.kept}
+            example = made({**checked({role: record[role] for role in record if role not in kept}, wanted), **kept})
         except Unusable as error:
-            counts.drop(str(error), line, error.where)
+            values = {} if isinstance(record, Unusable) else record
+            counts.drop(str(error), line, error.where, {role: values[role] for role in names if role in values})
             continue
         counts.given += 1
         yield line, example
@@ -116,7 +135,9 @@ def read_examples(
 def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
     """The format that is named, or that of the file's ending. Raises InputError.
 
-    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's.
+    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's. A
+    `.txt` of which texts alone are wanted has one a line; a `.tsv` of words with blank lines and without a head is
+    CoNLL's.
     """
     if settings.format:
         if settings.format not in FORMATS:
@@ -125,6 +146,10 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
     if "choices" in wanted.needed and Path(settings.path).is_dir():
         return FORMATS["race"]
     ending = unpacked_ending(settings.path)
+    if ending == ".txt" and wanted.needed == ("text",):
+        return FORMATS["lines"]
+    if ending == ".tsv" and "words" in wanted.needed and looks_like_conll(settings):
+        return FORMATS["conll"]
     if ending not in ENDINGS:
         raise InputError(
             f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."
@@ -142,7 +167,7 @@ def _is_object(path: str) -> bool:
 
 def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:
     """Raise InputError where a column is named for what is not read. reader: who reads these roles"""
-    unknown = [role for role in settings.columns if role not in roles]
+    unknown = [role for role in settings.columns if role not in (*roles, *settings.kept)]
     if unknown:
         raise InputError(
             f"{settings.path}: a column is named for {unknown[0]!r}, but {reader} reads {', '.join(roles)}: name it "

@@ -3,7 +3,7 @@
 Promise: every record is given or counted under the reason for which it cannot be used, with the line where that reason
 was met first; a file that loses more than the settings allow is refused. A file is unpacked by its ending. Bytes that
 are not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is damaged and a line
-without end are refused with the remedy. Memory: one line, and one counter for each reason.
+without end are refused with the remedy. Memory: one line; of each record that cannot be used its number and its names.
 """
 
 import json
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from corpora.errors import InputError
@@ -25,6 +26,8 @@ from corpora.store.settings import check_range, limit
 
 MOST_CHARACTERS = 1 << 26  # of a line
 NOT_UTF_8 = "not UTF-8"
+ID = "id"  # a role that any file may have: what it calls a record
+KEPT = "keep:"  # before the name of a column that no task reads: its values are written next to the answers
 
 Values = Mapping[str, Any]  # by role
 
@@ -71,6 +74,8 @@ class FileSettings:
     columns:      for a role its column: a name in the header, a number from 1, in JSON and Parquet also a path such as
                   `answers.text.0`; a role that is not named here has the column of its own name
     max_unusable: largest share of records that may be unusable before the file is refused
+
+    A role that begins with KEPT has the column that is named after it.
     """
 
     path: str
@@ -84,12 +89,26 @@ class FileSettings:
         check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)
         roles = dict[str, str]()
         for role, column in self.columns.items():
-            if (other := roles.setdefault(column, role)) != role:
+            if not role.startswith(KEPT) and (other := roles.setdefault(column, role)) != role:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
     def column(self, role: str) -> str:
         """The column of a role."""
         return self.columns.get(role, role)
+
+    @property
+    def kept(self) -> list[str]:
+        """The roles of columns that are kept."""
+        return [role for role in self.columns if role.startswith(KEPT)]
+
+
+class DroppedRecord(NamedTuple):
+    """A record that cannot be used. number: from 0, among all of its file; names: its id and what is kept of it"""
+
+    number: int
+    line: int
+    reason: str
+    names: Values
 
 
 @dataclass(slots=True)
@@ -102,10 +121,13 @@ class RowCounts:
     rows: int = 0
     unit: str = "rows"
     where: dict[str, str] = field(default_factory=dict)
+    dropped: list[DroppedRecord] = field(default_factory=list)
+    held_out: int = 0
 
-    def drop(self, reason: str, line: int, where: str = "") -> None:
-        """Count a record that cannot be used."""
+    def drop(self, reason: str, line: int, where: str = "", names: Values = MappingProxyType({})) -> None:
+        """Count the last record, which cannot be used."""
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
+        self.dropped.append(DroppedRecord(self.rows - 1, line, f"{reason} ({where})" if where else reason, names))
         if reason not in self.first:
             self.first[reason], self.where[reason] = line, f", {where}" if where else ""
 
@@ -113,7 +135,8 @@ class RowCounts:
     def account(self) -> Account:
         """Records of the file, and what became of each."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
-        return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **dropped})
+        elsewhere = {"held out": self.held_out} if self.held_out else {}
+        return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})
 
     @property
     def reasons(self) -> str:

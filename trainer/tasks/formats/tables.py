@@ -1,7 +1,8 @@
-"""Records of `.tsv`, `.csv`, `.jsonl` and `.json` files, row by row.
+"""Records of `.tsv`, `.csv`, `.jsonl`, `.json` and `.txt` files, row by row.
 
 A `.tsv` is cut at every tab and line feed and knows no quotes, as the files of GLUE do; a `.csv` is read by RFC 4180,
-so a quoted text may hold commas and line feeds; a `.jsonl` has one object a line, a `.json` one list of objects.
+so a quoted text may hold commas and line feeds, at the sign that parts its rows (comma, semicolon, tab, bar; or what a
+first line `sep=;` says); a `.jsonl` has one object a line, a `.json` one list of objects, a `.txt` a text a line.
 
 Promise: every row that is not blank is given with the line where it begins, or counted where it has more cells than the
 header (without one, than the first row) or too few: what it holds may be in other columns than it belongs to. A file
@@ -14,8 +15,8 @@ checks of `reading.py` (one x86-64 core, 2026-11-23).
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
-from io import TextIOWrapper
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, TextIO
 
 from corpora.errors import InputError
@@ -32,6 +33,8 @@ from trainer.tasks.formats.records import (
 
 Rows = Iterator[tuple[int, list[str]]]
 
+DELIMITERS, SAMPLED = ",;\t|", 20  # of a `.csv`, and by how many of its lines they are told apart
+STATED = re.compile(r"\"?sep=([!-~\t])\"?[,;\t]*", re.IGNORECASE)  # the first line, as Excel writes it
 AT_ONCE = 1 << 18  # characters of a `.json`
 
 
@@ -43,7 +46,30 @@ def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
     """The rows of a `.csv`."""
     with opened(settings.path) as stream:
-        yield from _records(_comma_rows(stream, settings.path), settings, wanted)
+        begun = [*islice(lines_of(stream, settings.path), SAMPLED)]
+        stated = STATED.fullmatch(begun[0].strip()) if begun else None
+        sign = stated[1] if stated else _delimiter(begun, {settings.column(role) for role in wanted.needed})
+        rows = _comma_rows(chain(begun, lines_of(stream, settings.path)), settings.path, sign)
+        yield from _records(islice(rows, int(stated is not None), None), settings, wanted)
+
+
+def _delimiter(lines: list[str], names: set[str]) -> str:
+    """Return the sign that parts a table: of those by which the first line has all names, else most lines alike."""
+
+    def fit(sign: str) -> tuple[bool, int, int]:
+        head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
+        alike = sum(len(each) == len(head) for each in others) if len(head) > 1 else -1
+        return names <= {*head}, alike, len(head)
+
+    return max(DELIMITERS, key=fit)
+
+
+def line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+    """The lines of a `.txt` that are not blank, each a text."""
+    [role] = wanted.needed
+    for number, line in numbered_lines(settings.path):
+        if line.strip():
+            yield number, {role: line.rstrip("\r\n")}
 
 
 def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
@@ -97,9 +123,9 @@ def _tab_rows(path: str) -> Rows:
             yield number, line.rstrip("\r\n").split("\t")
 
 
-def _comma_rows(stream: TextIOWrapper, path: str) -> Rows:
+def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
     csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
-    reader = csv.reader(lines_of(stream, path), strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     first = 1
     try:
         for values in reader:
@@ -149,12 +175,12 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
     raise no_column(path, role, name, header)
 
 
-def no_column(path: str, role: str, name: str, header: Sequence[str]) -> InputError:
-    """Return the error for a file whose first line lacks a column."""
+def no_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
+    """Return the error for a file that lacks a column. where: it names its columns"""
     names = ", ".join(map(repr, header))[:500] or "empty"
     purpose = "" if name == role else f" for {role}"
     return InputError(
-        f"{path}, line 1, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
+        f"{path}, {where}, has no column {name!r}{purpose}: its header is {names}. Name one of these or its number; if "
         "the file has no header, say so."
     )
 

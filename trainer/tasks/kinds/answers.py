@@ -36,7 +36,7 @@ from trainer.tasks.encoding.windows import (
 )
 from trainer.tasks.formats.layouts.squad import Span, as_answers
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.scores.answers import answer_scores, optional_answer_scores
+from trainer.tasks.scores.answers import answer_scores, best_match, normalised, optional_answer_scores
 from trainer.tasks.text_encoder import TextEncoder
 
 SPAN = Term("span")
@@ -111,9 +111,17 @@ class SpanTask(Task):
         """Return a question on a context. Raises Unusable for an answer that is not at its given place."""
         context = as_text(values["context"], "context")
         answers = _answers(values, context) if labelled else None
-        if answers == () and self.impossible is False:
-            raise Unusable("a question without an answer, where training had none (impossible = true learns them)")
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
+
+    def source(self, example: SpanExample) -> str:
+        """Return the context."""
+        return example.context
+
+    def unknown(self, example: SpanExample) -> Unusable | None:
+        """Return why a question has no answer, where each must have one."""
+        if example.answers != () or self.impossible is not False:
+            return None
+        return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
         """Return the task with `impossible` set by the examples. Raises InputError where no question has an answer."""
@@ -191,10 +199,16 @@ class SpanTask(Task):
         return {
             "text": self.answer(prediction),
             "begin": best[0].begin if best else None,
-            "score": round(best[0].score, 6) if best else None,
+            "score": best[0].score if best else None,
             **odds,
-            "n_best": [{**each._asdict(), "score": round(each.score, 6)} for each in best],
+            "n_best": [each._asdict() for each in best],
         }
+
+    def judged(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
+        """Return the texts of the answers, none where there is none, and how the one that is given matches them."""
+        gold = [text for _, text in example.answers or ()]
+        match = best_match([text for text in gold if normalised(text)], self.answer(prediction))
+        return {"gold": gold, "score": match._asdict()}
 
 
 class OfficialAnswers(NamedTuple):
@@ -205,13 +219,15 @@ class OfficialAnswers(NamedTuple):
 
 
 def official_answers(rows: Iterable[Mapping[str, Any]]) -> OfficialAnswers:
-    """Convert the lines of `cloze predict`. Raises InputError where a question has no id, or not one of its own.
+    """Convert the lines of `cloze predict`, but for questions that were unusable.
+
+    Raises InputError where a question has no id, or not one of its own.
 
     >>> official_answers([{"id": "q1", "text": "Oslo", "null_odds": 0.0}])
     OfficialAnswers(texts={'q1': 'Oslo'}, no_answer={'q1': 0.5})
     """
     answers = OfficialAnswers({}, {})
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate((row for row in rows if "unusable" not in row), 1):
         name = row.get("id")
         if name is None or str(name) in answers.texts:
             raise InputError(

@@ -132,8 +132,12 @@ class ChoiceTask(Task):
         return {
             "label": chosen,
             "text": example.choices[chosen],
-            "probabilities": softmax(prediction).round(6).tolist(),
+            "probabilities": softmax(prediction).tolist(),
         }
+
+    def judged(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the place of the right choice, and 1 where it is the answer."""
+        return {"gold": example.right, "score": float(prediction.argmax() == example.right)}
 
 
 def ending_of(question: str, choice: str) -> str:

@@ -138,7 +138,11 @@ class NextTask(Task):
     def row(self, example: str, prediction: TextCost) -> dict[str, Any]:
         """Return the cost of a token of the text."""
         value = perplexity(prediction.nats, prediction.tokens)
-        return {self._named("perplexity"): round(value, 6), "tokens": prediction.tokens}
+        return {self._named("perplexity"): value, "tokens": prediction.tokens}
+
+    def judged(self, example: str, prediction: TextCost) -> dict[str, Any]:
+        """Return what scores of several texts are made of."""
+        return {"nats": prediction.nats, "right": prediction.right, "bytes": len(example.encode())}
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Self | None:

@@ -146,8 +146,12 @@ class SummaryTask(Task):
         return {
             "summary": text_of(example, prediction),
             "sentences": list(prediction.taken),
-            "probabilities": sigmoid(prediction.logits).round(6).tolist(),
+            "probabilities": sigmoid(prediction.logits).tolist(),
         }
+
+    def judged(self, example: SummaryExample, prediction: Extract) -> dict[str, Any]:
+        """Return the summary and the numbers of the labelled sentences."""
+        return {"gold": {"summary": example.summary, "sentences": list(example.labels or ())}}
 
 
 def text_of(example: SummaryExample, extract: Extract) -> str:

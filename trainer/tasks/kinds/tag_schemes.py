@@ -28,7 +28,16 @@ def are_spans(tags: Collection[str]) -> bool:
     """
     inside = {*tags} - {OUTSIDE}
     letters_alone = inside <= {*"BIESLU"} and bool(inside & {"B", "I"})
-    return bool(inside) and (letters_alone or all(_SPAN.fullmatch(tag) for tag in inside))
+    return bool(inside) and (letters_alone or all(map(is_of_span, inside)))
+
+
+def is_of_span(tag: str) -> bool:
+    """Tells whether a tag begins or continues a span of some type.
+
+    >>> [is_of_span(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
+    [True, False, False, False]
+    """
+    return _SPAN.fullmatch(tag) is not None
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> str:

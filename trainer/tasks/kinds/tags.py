@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import eq
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,11 +22,11 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.settings import check_choice, check_range, limit
 from trainer.objectives.contract import Term
-from trainer.tasks.contract import Answers, Items, Task, TaskItem, label_keys, labels_of, with_first
+from trainer.tasks.contract import Answers, Items, Misfit, Task, TaskItem, label_keys, labels_of, with_first
 from trainer.tasks.encoding.sentences import Pieces, parts_of, pieces_of
 from trainer.tasks.formats.records import Unusable, as_label, as_words
-from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, scheme_of, tag_of
-from trainer.tasks.scores.tags import span_scores, spans_of, token_accuracy
+from trainer.tasks.kinds.tag_schemes import LETTERS, OUTSIDE, are_spans, in_scheme, is_of_span, scheme_of, tag_of
+from trainer.tasks.scores.tags import span_counts, span_scores, spans_of, token_accuracy
 from trainer.tasks.text_encoder import TextEncoder
 
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
@@ -36,6 +37,7 @@ WORDS = ("token_accuracy",)
 FEATURES = (
     *("embeddings", "last", "second-to-last", "sum-last-four", "concat-last-four", "weighted-last-four", "weighted"),
 )
+MOST_LETTERS = 10_000  # of a word, of which the first piece is read
 MOST_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
@@ -144,16 +146,28 @@ class TagsTask(Task):
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
+        if max(map(len, words)) > MOST_LETTERS:
+            raise Unusable(f"a word of more than {MOST_LETTERS:,} characters")
         tags = _tags_of(values["tags"]) if labelled else None
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
         document = values.get("document")
         sentence = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
-        if tags is not None and self.labels:
-            for number, tag in enumerate(self.learnt_tags(sentence), 1):
-                if tag not in self.labels:
-                    raise Unusable("unknown tag", f"{tag!r} of word {number}")
         return sentence
+
+    def source(self, example: TaggedSentence) -> str:
+        """Return the document, or the words."""
+        return example.document or " ".join(example.words)
+
+    def unknown(self, example: TaggedSentence) -> Unusable | None:
+        """Return why a sentence has a tag that training had not."""
+        if example.tags is None or not self.labels:
+            return None
+        tags = enumerate(self.learnt_tags(example), 1)
+        reasons = (
+            Unusable("unknown tag", f"{tag!r} of word {number}") for number, tag in tags if tag not in self.labels
+        )
+        return next(reasons, None)
 
     def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
         """The tags of a labelled sentence in the scheme that is learnt."""
@@ -168,7 +182,7 @@ class TagsTask(Task):
                 f"{where} does not mark where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
                 '`document`), but context = "document" needs them: give a file that does, or leave `context` out.'
             )
-        units = self.units or ("spans" if are_spans(met) else "words")
+        units = self.units or _units_of(met, examples)
         if units == "spans":
             kinds = sorted({span.type for tag in met for span in spans_of([tag])})
             labels = (OUTSIDE, *(tag_of(letter, kind) for kind in kinds for letter in LETTERS[self.scheme]))
@@ -200,10 +214,10 @@ class TagsTask(Task):
         ]
 
     def _numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
-        """[W]: the tags of words with pieces: what is left of a span is a span."""
+        """[W]: the tags of words with pieces: what is left of a span is a span. An unknown one is the usual one."""
         assert example.tags is not None
         tags = self.learnt_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
-        return np.array([self.labels.index(tag) for tag in tags], np.int64)
+        return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
     def groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
         """Sentences that are read as one text: a document's, or each alone."""
@@ -281,6 +295,15 @@ class TagsTask(Task):
         ]
         return {**row, "spans": spans}
 
+    def judged(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+        """Return the tags in the scheme that is learnt; how many are right, answered, labelled."""
+        gold = list(self.learnt_tags(example))
+        if self.units == "spans":
+            counts = span_counts([gold], [prediction])[0].tolist()
+        else:
+            counts = [sum(map(eq, gold, prediction)), len(prediction), len(gold)]
+        return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
+
     def config(self) -> Mapping[str, Any]:
         """The names of the tags."""
         return label_keys(self.labels)
@@ -304,6 +327,27 @@ def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
     outside = np.concatenate([[-1], of, [-1]])  # what is before a point is at its own number
     inner = [outside[points[begins]] == of[points[begins]], outside[points[ends] + 2] == of[points[ends]]]
     return {CHAINS: ends + 1 - begins, INNER: np.stack(inner, 1)}
+
+
+def _units_of(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
+    """Return what tags are of. Raises Misfit where some are of spans and another is not: it may be a slip."""
+    if are_spans(met):
+        return "spans"
+    if not any(map(is_of_span, met)):
+        return "words"
+    odd = {tag for tag in met if tag != OUTSIDE and not is_of_span(tag)}
+    number, word, tag = next(
+        (number, word, tag)
+        for number, example in enumerate(examples)
+        for word, tag in enumerate(example.tags or (), 1)
+        if tag in odd
+    )
+    raise Misfit(
+        number,
+        f"the tag {tag!r} of word {word} is not one of a span (B-, I- and the like, or O), and others are: fix it. If "
+        'each word is judged by itself, as parts of speech are, say so (`--set units="words"`); if it is a span all '
+        'the same, `--set units="spans"`.',
+    )
 
 
 def _tags_of(value: Any) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
-from trainer.objectives.contract import Term
+from trainer.objectives.contract import IGNORED, Term
 from trainer.tasks.contract import (
     Answers,
     Items,
@@ -34,6 +34,7 @@ from trainer.tasks.contract import (
     sigmoid,
     softmax,
     with_first,
+    with_others,
 )
 from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores
@@ -288,21 +289,24 @@ class ClassesTask(TaughtTask):
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def label_of(self, value: Any) -> str | tuple[str, ...]:
-        """Return a name, or several. Raises Unusable where one is not among the classes, once these are set."""
+        """Return a name, or several. Raises Unusable for what is none."""
         if not self.multi_label:
             label: str | tuple[str, ...] = as_label(value)
         else:
             parts = value if isinstance(value, list) else as_label(value).split(self.separator)
             label = tuple(sorted({as_label(part) for part in parts} - {""}))
-        if self.labels and (unknown := sorted({*self._names(label)} - {*self.labels})):
-            raise Unusable("unknown label", f"{unknown[0]!r:.60} is none of {listed(self.labels)}")
         return label
 
+    def unknown(self, example: TextExample) -> Unusable | None:
+        """Return why a label is none of the classes, once these are set."""
+        beyond = sorted({*self._names(example.label)} - {*self.labels}) if self.labels else []
+        return Unusable("unknown label", f"{beyond[0]!r:.60} is none of {listed(self.labels)}") if beyond else None
+
     def target(self, label: Any) -> npt.NDArray[Any]:
-        """int64 [1], or float32 [1, C]."""
+        """int64 [1], IGNORED for an unknown one; or float32 [1, C]."""
         if self.multi_label:
             return np.array([[float(name in label) for name in self.labels]], np.float32)
-        return np.array([self.labels.index(label)], np.int64)
+        return np.array([self.labels.index(label) if label in self.labels else IGNORED], np.int64)
 
     def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return the task with the names of the classes. Raises InputError where the labels are not classes."""
@@ -336,21 +340,41 @@ class ClassesTask(TaughtTask):
 
     def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the `class_scores`, or the `multilabel_scores`."""
-        outputs = np.stack(predictions)
-        if self.multi_label:
-            gold = np.concatenate([self.target(example.label) for example in examples]) > 0
-            return multilabel_scores(gold, outputs > 0)
-        gold = np.array([self.labels.index(example.label) for example in examples], np.int64)
-        return class_scores(gold, outputs.argmax(-1), len(self.labels))
+        gold, answers = self.gold_and_answers(examples, predictions)
+        return multilabel_scores(gold, answers) if self.multi_label else class_scores(gold, answers, len(self.labels))
+
+    def gold_and_answers(
+        self, examples: Sequence[TextExample], predictions: Sequence[Float32s]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the places of labels and of answers: int64 [N] each; with several classes a text, bool [N, C] each.
+
+        Labels that are none of the classes come after these, each as a class of its own, which no answer is.
+        """
+        outputs, names = np.stack(predictions), with_others(self.labels, map(self._names, (e.label for e in examples)))
+        if not self.multi_label:
+            return np.array([names.index(example.label) for example in examples], np.int64), outputs.argmax(-1)
+        gold = np.array([[name in example.label for name in names] for example in examples])
+        return gold, np.pad(outputs > 0, ((0, 0), (0, len(names) - len(self.labels))))
 
     def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
-        probabilities = dict(zip(self.labels, shares.round(6).tolist(), strict=True))
+        probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
-            return {"label": self.labels[int(prediction.argmax())], "probabilities": probabilities}
-        chosen = [name for name, share in zip(self.labels, shares.tolist(), strict=True) if share > 0.5]
-        return {"labels": chosen, "probabilities": probabilities}
+            return {"label": self._chosen(prediction)[0], "probabilities": probabilities}
+        return {"labels": self._chosen(prediction), "probabilities": probabilities}
+
+    def _chosen(self, prediction: Float32s) -> list[str]:
+        """Return the classes of an answer: where there may be several, those that are above 0."""
+        if not self.multi_label:
+            return [self.labels[int(prediction.argmax())]]
+        return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
+
+    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the label, or the labels, and 1 where the answer is the same."""
+        gold = list(self._names(example.label))
+        right = sorted(gold) == sorted(self._chosen(prediction))
+        return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
     def config(self) -> Mapping[str, Any]:
         """The names of the classes."""
@@ -418,7 +442,11 @@ class NumberTask(TaughtTask):
 
     def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The number."""
-        return {"number": round(float(prediction[0]), 6)}
+        return {"number": float(prediction[0])}
+
+    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the labelled number; a row alone has no correlation."""
+        return {"gold": example.label}
 
     def config(self) -> Mapping[str, Any]:
         """One output, a number."""

@@ -33,11 +33,11 @@ from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_choice, check_range
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.sentences import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
-from trainer.objectives.contract import Term
-from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first
+from trainer.objectives.contract import IGNORED, Term
+from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, means
-from trainer.tasks.scores.vectors import ranking_scores_by_query
+from trainer.tasks.scores.vectors import ranked, ranking_scores_by_query
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 SIMILARITIES = ("cosine", "dot")
@@ -228,10 +228,13 @@ class SimilarityTask(VectorTask):
     def _label(self, value: Any) -> str | float:
         if self.loss != "softmax":
             return number_of(value, "label")
-        name = as_label(value)
-        if self.labels and name not in self.labels:
-            raise Unusable("unknown label", f"{name!r:.60} is none of {listed(self.labels)}")
-        return name
+        return as_label(value)
+
+    def unknown(self, example: VectorExample) -> Unusable | None:
+        """Return why a label is none of the classes, once these are set."""
+        if self.loss != "softmax" or not self.labels or example.label in self.labels:
+            return None
+        return Unusable("unknown label", f"{example.label!r:.60} is none of {listed(self.labels)}")
 
     def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
         """With the range of scores, or the names of classes. Raises InputError where there is nothing to learn."""
@@ -271,7 +274,7 @@ class SimilarityTask(VectorTask):
     def targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the place of a pair's class, or its score in [0, 1]."""
         if self.loss == "softmax":
-            return {SOFTMAX.name: np.array([self.labels.index(label)], np.int64)}
+            return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
         if self.loss == "in-batch":
             return {}
         assert self.lowest is not None and self.highest is not None, "the range is known once it is fitted"
@@ -286,9 +289,10 @@ class SimilarityTask(VectorTask):
     def gold_and_answers(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Return for softmax the places of the labelled classes and of the predicted ones: int64 [N] each."""
+        """Return for softmax the places of labels, those of no class last, and of the answers: int64 [N] each."""
         answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
-        return np.array([self.labels.index(example.label) for example in examples], np.int64), answers
+        names = with_others(self.labels, ([example.label] for example in examples))
+        return np.array([names.index(example.label) for example in examples], np.int64), answers
 
     def _scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
@@ -312,7 +316,11 @@ class SimilarityTask(VectorTask):
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = similarities(vectors[:1], vectors[1:2], self.by)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
-        return {"cosine": round(float(cosine), 6), **label}
+        return {"cosine": float(cosine), **label}
+
+    def judged(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+        """Return the label, where there is one."""
+        return {} if example.label is None else {"gold": example.label}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +386,7 @@ class RetrievalTask(VectorTask):
     def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the similarities of query and passages, the answering one first."""
         values = similarities(prediction[:1], prediction[1:], self.by)
-        return {"similarities": values.round(6).tolist()}
+        return {"similarities": values.tolist()}
 
 
 # Texts and their vectors, compared and ranked.
@@ -452,7 +460,8 @@ def own_ranking(
     depth = min(len(names), 100)
     for start in range(0, len(asked), QUERIES_AT_ONCE):
         products = asked[start : start + QUERIES_AT_ONCE] @ matrix.T
-        best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
-        for text, places, row in zip([*queries][start : start + QUERIES_AT_ONCE], best, products, strict=False):
-            run[text] = {names[place]: float(row[place]) for place in places.tolist()}
+        least = np.partition(products, -depth, axis=1)[:, -depth].tolist()
+        for text, row, bound in zip([*queries][start : start + QUERIES_AT_ONCE], products, least, strict=False):
+            near = {names[place]: float(row[place]) for place in np.flatnonzero(row >= bound).tolist()}
+            run[text] = {name: near[name] for name in ranked(near)[:depth]}
     return list(ranking_scores_by_query(relevant, run, measures).values())

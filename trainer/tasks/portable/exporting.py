@@ -237,6 +237,7 @@ def _table_json(
         "special_ids": asdict(loaded.inputs.special_ids),
         "files": {kind: [path.name for path in some] for kind, some in written.items()},
         "sha256": {path.name: sha256_of(str(path)) for path in paths},
+        "learnt_from": dict(loaded.file),
         "evaluation": None if file is None else named_file(file),
         "models": list(table),
     }

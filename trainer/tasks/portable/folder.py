@@ -14,7 +14,7 @@ from corpora.store.settings import bind
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.config import read_json
 from trainer.tasks.contract import Task
-from trainer.tasks.data import encode, read_file, sha256_of
+from trainer.tasks.data import encode, read_alike, read_file, sha256_of
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.portable.running import OnnxFiles
 from trainer.tasks.prediction.answer_lines import FileAnswers, answer
@@ -26,12 +26,13 @@ FLOAT32, INT8 = ".onnx", ".int8.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """The content of a folder. files: the first reads a text's first sequence"""
+    """The content of a folder. files: the first reads a text's first sequence; learnt_from: the training file"""
 
     task: Task
     inputs: ModelInputs
     max_length: int
     files: tuple[Path, ...]
+    learnt_from: Mapping[str, Any]
 
 
 def main(arguments: list[str]) -> int:
@@ -43,7 +44,7 @@ def answered(folder: Path, file: FileSettings, labelled: bool, int8: bool) -> tu
     """Return the folder's task, and its model's answers to a file. Raises InputError."""
     source = read_folder(folder, int8)
     files, task = OnnxFiles(source.files, source.inputs.special_ids.pad), source.task
-    examples = read_file(task, file, labelled)
+    examples = read_file(task, read_alike(file, source.learnt_from), labelled)
     encoded = encode(task, examples, task.text_encoder(folder, source.inputs, source.max_length))
     answers = files.answers(encoded.items, task.unit)
     return task, FileAnswers(examples, encoded.ledger, task.predictions(encoded.examples, encoded.items, answers))
@@ -66,7 +67,8 @@ def read_folder(folder: Path, int8: bool) -> OnnxFolder:
         raise InputError(f"{table} lacks what an answer needs ({error}): write the folder again.") from error
     if not files:
         raise InputError(f"{folder} has no eight-bit weights: write it with --int8, or leave --int8 out.")
-    return OnnxFolder(task=task, inputs=inputs, max_length=length, files=files)
+    learnt_from = content.get("learnt_from", {})
+    return OnnxFolder(task=task, inputs=inputs, max_length=length, files=files, learnt_from=learnt_from)
 
 
 def _checked(path: Path, sums: Mapping[str, Any]) -> Path:

@@ -5,7 +5,8 @@ predict MODEL FILE.json OUTPUT [--labelled] [--int8]     FILE.json: settings of 
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +14,9 @@ from corpora.store.ledger import Ledger
 from corpora.store.settings import bind
 from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
-from trainer.tasks.contract import Example, Prediction, Task
-from trainer.tasks.data import ID, FileExamples
-from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.contract import Prediction, Task
+from trainer.tasks.data import FileExamples, kept_values
+from trainer.tasks.formats.records import ID, FileSettings, Values
 
 
 class FileAnswers(NamedTuple):
@@ -53,12 +54,31 @@ def written_answers(output: Path, labelled: bool, task: Task, answers: FileAnswe
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a line of JSON for each example, in one step. Raises InputError where the file cannot be written."""
-    rows = zip(answers.file.lines, answers.file.ids, answers.file.examples, answers.predictions, strict=True)
-    write_lines(output, (json.dumps(_row(task, *row), ensure_ascii=False) + "\n" for row in rows))
+    """Write a line of JSON for each record, in one step. Raises InputError where the file cannot be written.
+
+    A number is written with all its digits, so scores of the lines are those of the answers.
+    """
+    write_lines(output, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer_rows(task, answers)))
 
 
-def _row(task: Task, line: int, name: Any, example: Example, prediction: Prediction) -> dict[str, Any]:
-    """Return a line of the output."""
-    named = {} if name is None else {ID: name}
-    return {"line": line, **named, **task.row(example, prediction)}
+def answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
+    """Yield what is written of each record of a file, in its order: its line and names, and the answer or why none.
+
+    Of a file that is labelled also what `Task.judged` has of an example.
+    """
+    file = answers.file
+    given = zip(file.lines, file.ids, file.kept or repeat({}), file.examples, answers.predictions)  # noqa: B905
+    dropped = {each.number: each for each in file.counts.dropped}
+    for number in range(file.counts.rows):
+        if number in dropped:
+            _, line, reason, names = dropped[number]
+            yield {**_named(line, names.get(ID), kept_values(names)), "unusable": reason}
+        else:
+            line, name, kept, example, prediction = next(given)
+            judged = task.judged(example, prediction) if file.labelled else {}
+            yield {**_named(line, name, kept), **task.row(example, prediction), **judged}
+
+
+def _named(line: int, name: Any, kept: Values) -> dict[str, Any]:
+    """Return how a row is found in its file."""
+    return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

@@ -2,14 +2,15 @@
 
     MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
 
-Promise: one line for each record that can be used, in the order of the file; the others are counted with their reason.
-A file of another task, and labels that training did not have, are refused.
+Promise: one line for each record, in the order of the file; one that cannot be used has the reason in place of an
+answer. A file is read as that of training was, where it does not say otherwise; one of another task is refused. A label
+that training did not have counts as a wrong answer.
 """
 
 from pathlib import Path
 
 from trainer.tasks.contract import Task
-from trainer.tasks.data import encode, read_file
+from trainer.tasks.data import encode, read_alike, read_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.prediction.answer_lines import FileAnswers, answer
@@ -27,7 +28,7 @@ def of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) ->
     """Return the task of a folder's model, and its answers to a file. All processes must call it. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
-    return loaded.task, answered(folder, loaded, file, labelled, ranks)
+    return loaded.task, answered(folder, loaded, read_alike(file, loaded.file), labelled, ranks)
 
 
 def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:

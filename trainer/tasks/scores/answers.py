@@ -95,36 +95,37 @@ def optional_answer_scores(
     their normal form, and where others are not, the empty ones do not count.
     exact, f1: over all questions; has_answer_*, no_answer_*: over those with and without one, where there are any
     no_answer: how much speaks for no answer: a probability, or a difference of scores. Questions above `threshold`
-        count as answered with nothing. With it come best_exact and best_f1 over all thresholds, from the answers as
-        they were given, and the thresholds, as `best_threshold` finds them.
+        count as answered with nothing. With it come best_exact and best_f1, from the answers as they were given, and
+        their thresholds, as `best_threshold` finds them.
     """
     given_Q2 = _matches([[text for text in texts if normalised(text)] for texts in golds], answers)
     has_Q = np.array([bool(texts) for texts in golds])
-    against_Q = np.array(no_answer, np.float64)
+    against_Q, answered_Q = np.array(no_answer, np.float64), np.array([bool(answer) for answer in answers])
     silent_Q = against_Q > threshold
     scores = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
     for number, name in enumerate(Match._fields):
-        best = best_threshold(given_Q2[:, number], has_Q, against_Q)
+        best = best_threshold(given_Q2[:, number], has_Q, answered_Q, against_Q)
         scores |= {f"best_{name}": best.score, f"best_{name}_threshold": best.value}
     return scores
 
 
-def best_threshold(scores: Float64s, has_answer: Bools, no_answer: Float64s) -> Threshold:
-    """The threshold at which the mean score is best; of equally good ones the least.
+def best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answer: Float64s) -> Threshold:
+    """The best mean score as `find_best_thresh` of evaluate-v2.0.py has it, and the value of `no_answer` there.
 
-    scores: of each question as it was answered; a question without answer that is left unanswered scores 1.
-    Tried are every value of `no_answer`, and one at which nothing is answered: 0, as in the script, or where values
-    are not above 0 the next number below the least.
+    scores: of each question as it was answered; answered: whether its answer is any text
+    One question after another, the least `no_answer` first and equal ones in their order, is answered and no longer
+    left open; the least such number of the best is taken. A question without answer then loses 1 for any text, also for
+    one that is nothing in its normal form; and the best may part questions of one value, which no threshold does. Where
+    nothing is answered the value is 0, as in the script, or the next number below the least where that is not above 0.
 
-    >>> best_threshold(np.array([1.0, 0.0, 0.5]), np.array([True, False, True]), np.array([0.1, 0.9, 0.2]))
+    >>> has = np.array([True, False, True])
+    >>> best_threshold(np.array([1.0, 0.0, 0.5]), has, np.array([True] * 3), np.array([0.1, 0.9, 0.2]))
     Threshold(score=0.8333333333333334, value=0.2)
     """
     order = np.argsort(no_answer, kind="stable")
-    gains = np.where(has_answer, scores, scores - 1)[order]
+    gains = np.where(has_answer, scores, -1.0 * answered)[order]
     sums = np.cumsum(np.append((~has_answer).sum(), gains))
-    values = no_answer[order]
-    tried = np.append(0, 1 + np.flatnonzero(np.append(values[1:] != values[:-1], True)))
-    best = tried[np.argmax(sums[tried])]
+    values, best = no_answer[order], int(np.argmax(sums))
     nothing = min(0.0, float(np.nextafter(values[0], -np.inf)))
     return Threshold(float(sums[best] / len(scores)), float(values[best - 1]) if best else nothing)
 

@@ -46,18 +46,21 @@ def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """Return int64 [C, C]: the number of rows with label i and answer j.
+    """Return int64 [C, C]: the number of rows with label i and answer j. More classes than asked for if labels are.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
     gold, answered = np.asarray(labels, np.int64), np.asarray(answers, np.int64)
+    num_classes = max(num_classes, int(gold.max()) + 1)
     counts: Int64s = np.bincount(gold * num_classes + answered, minlength=num_classes * num_classes)
     return counts.reshape(num_classes, num_classes)
 
 
-def table_scores(table: Int64s) -> dict[str, float]:
+def table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
     """Return accuracy, macro_f1 and matthews of a confusion table of at least one row; for two classes the second's f1.
+
+    num_classes: that answers have; labels may have more, which no answer is; 0: as the table has
 
     accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
               2 TP / (2 TP + FP + FN)
@@ -75,7 +78,7 @@ def table_scores(table: Int64s) -> dict[str, float]:
         "macro_f1": float(f1.mean()),
         "matthews": covariance / spread**0.5 if spread else 0.0,
     }
-    if len(table) != 2:
+    if (num_classes or len(table)) != 2:
         return scores
     return {**scores, "f1": rates(int(right[1]), int(answered[1]), int(labelled[1])).f1}
 
@@ -88,7 +91,7 @@ def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int
     >>> class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
     """
-    return table_scores(confusion(labels, answers, num_classes))
+    return table_scores(confusion(labels, answers, num_classes), num_classes)
 
 
 def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:

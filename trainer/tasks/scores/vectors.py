@@ -3,6 +3,7 @@
 `qrels` holds for each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
 listed is not), `run` the score of each document that was found for it. Documents are ranked by falling score,
 and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
+It holds scores in 32 bits, so those that differ by less are equal.
 The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
 (trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
 
@@ -66,12 +67,13 @@ def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = US
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
-    """Document ids by falling score, equal scores by falling id.
+    """Document ids by falling score in 32 bits, equal scores by falling id.
 
-    >>> ranked({"d1": 0.5, "d2": 0.5, "d3": 0.9})
+    >>> ranked({"d1": 0.5 + 1e-9, "d2": 0.5, "d3": 0.9})
     ['d3', 'd2', 'd1']
     """
-    return [document for _, document in sorted(zip(scores.values(), scores, strict=True), reverse=True)]
+    rounded = np.array([*scores.values()], np.float32).tolist()
+    return [document for _, document in sorted(zip(rounded, scores, strict=True), reverse=True)]
 
 
 def _parsed(name: str) -> tuple[str, int | None]:

@@ -40,6 +40,7 @@ DRAWN = {
     TOKENS: ("token_accuracy",),
 }  # of all their scores
 LEAKING = "leaking_"
+VERSION = 2  # raised whenever answers are written or scored otherwise; 1 had no gold answers in their lines
 SAME = 1e-9  # that a mean may differ from the score by its rounding
 
 
@@ -48,6 +49,7 @@ class JudgedSplit:
     """The scores of answers.
 
     sha256:    of the file that was answered
+    version:   of what is written of an answer and how it is scored
     examples:  that were answered; unusable: records that could not be
     scores:    by name; none where there are no labels
     majority, words: the same of the baselines, one answer to everything and a bag of words, where these are known
@@ -71,6 +73,7 @@ class JudgedSplit:
     classes: int = 0
     rows: tuple[tuple[float, ...], ...] = ()
     is_grouped: bool = False
+    version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
         """Tells whether a metric can be computed from rows."""
@@ -154,13 +157,11 @@ def _paired(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[flo
 
 
 def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    gold, answers = task.gold_and_answers(examples, predictions)
     if task.multi_label:
-        gold = np.concatenate([task.target(example.label) for example in examples]) > 0
-        rows = np.concatenate([gold, np.stack(predictions) > 0], axis=1).astype(np.float64)
-        return {"statistic": LABELS, "classes": len(task.labels), "rows": tuple(map(tuple, rows.tolist()))}
-    places = [task.labels.index(example.label) for example in examples]
-    answered = [int(prediction.argmax()) for prediction in predictions]
-    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(places, answered)}
+        rows = np.concatenate([gold, answers], axis=1).astype(np.float64)
+        return {"statistic": LABELS, "classes": gold.shape[1], "rows": tuple(map(tuple, rows.tolist()))}
+    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
 
 
 def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def read_judged(path: Path) -> JudgedSplit | None:
     if not path.is_file():
         return None
     try:
-        judged = bind(JudgedSplit, json.loads(path.read_text(encoding="utf-8")), path.name)
+        judged = bind(JudgedSplit, {"version": 1, **json.loads(path.read_text(encoding="utf-8"))}, path.name)
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not as it was written ({error}): remove it, and it is made again.") from error
     if judged.rows and not judged.is_grouped and len(judged.rows) != judged.examples:

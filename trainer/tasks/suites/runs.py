@@ -19,7 +19,7 @@ from corpora.store.settings import settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.judged import read_judged
+from trainer.tasks.suites.judged import VERSION, read_judged
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 
 RUNS, MODEL = "runs", "model"
@@ -73,9 +73,10 @@ def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Tells whether a split was answered and its file has not changed. Raises InputError where that is incomplete."""
+    """Tells whether a split was answered, as it is now, by this version. Raises InputError where that is incomplete."""
     judged = read_judged(run.judged(split))
-    return judged is not None and run.answers(split).is_file() and judged.sha256 == digest_of(split)
+    is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_of(split))
+    return is_now and run.answers(split).is_file()
 
 
 def digest_of(split: SuiteSplit) -> str:

@@ -27,7 +27,7 @@ from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask, TextExample
 from trainer.tasks.saving import Loaded, load_task
-from trainer.tasks.scores.vectors import ranking_scores
+from trainer.tasks.scores.vectors import ranked, ranking_scores
 from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.embed import Embedder, embed_file, named_texts
@@ -153,9 +153,11 @@ class Search:
         answers, _ = answers_of(loaded.model, loaded.task, items, self.ranks)
         predictions = loaded.task.predictions(examples, items, answers)
         if place is None:
-            return {name: float(each[0]) for name, each in zip(names, predictions, strict=True)}
-        shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in predictions]
-        return dict(zip(names, shares, strict=True))
+            shares = [float(each[0]) for each in predictions]
+        else:
+            shares = [torch.from_numpy(each).double().log_softmax(-1)[place].item() for each in predictions]
+        scores = dict(zip(names, shares, strict=True))
+        return {name: scores[name] for name in ranked(scores)}
 
     # What is written.
 
@@ -190,9 +192,9 @@ class Search:
         for query, levels in self.judgements.items():
             positives = [name for name, level in levels.items() if level > 0 and self.texts.get(name, "").strip()]
             right = {"", *(self.texts[name].strip() for name in positives)}
-            ranked = sorted(run.get(query, {}).items(), key=lambda item: (-item[1], item[0]))
+            retrieved = run.get(query, {})
             negatives = [
-                name for name, _ in ranked if levels.get(name, 0) <= 0 and self.texts[name].strip() not in right
+                name for name in retrieved if levels.get(name, 0) <= 0 and self.texts[name].strip() not in right
             ]
             if positives:
                 yield query, positives, negatives
@@ -200,8 +202,7 @@ class Search:
     def _listed(self, run: Run) -> Iterator[Mapping[str, Any]]:
         """Yield the documents of each query, the best first, for people."""
         for query, scores in run.items():
-            ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-            documents = [{"id": name, "score": score, "text": self.texts.get(name, "")} for name, score in ranked]
+            documents = [{"id": name, "score": scores[name], "text": self.texts.get(name, "")} for name in scores]
             yield {"query": query, "text": self.queries.get(query, ""), "documents": documents}
 
 

@@ -1,16 +1,16 @@
 """Search: for each query the vectors most like it, among all of them or by an index. No torch.
 
-    vectors in blocks ─► float32 product with all queries ─► candidates ─► float64 similarity ─► the best, ties by id
+    vectors in blocks ─► float32 product with all queries ─► candidates ─► float64 similarity ─► the best
 
-Promise: `exact_search` gives what sorting all similarities (in float64) would give, equal ones by rising id, for any
-size of blocks: the product in float32 only selects candidates, with a margin for its rounding. `indexed_search` looks
+Promise: `exact_search` gives what `ranked` makes of all similarities (in float64), best first, for any size of blocks:
+the product in float32 only selects candidates, with a margin for its rounding. `indexed_search` looks
 at those that an index of usearch finds: nearly all of the best, much sooner.
 Cost: 100 queries in a million vectors of 128 numbers: 4.2 s exactly. To make an index of 100,000 such vectors takes
 62 s, and it finds 91 % of the best hundred of vectors in clusters: it pays where many searches are made (one x86-64
 core, 2026-11-23). Memory: a block, the similarities of its rows to 1,024 queries, and all ids: 690 MB for that million.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from corpora.kernels.arrays import Float32s, Float64s
 from corpora.store.places.files import replaced_file
 from trainer.tasks.embeddings import VectorFile
 from trainer.tasks.kinds.vectors import SIMILARITIES, similarities, unit_rows
+from trainer.tasks.scores.vectors import ranked
 
 Run = dict[str, dict[str, float]]
-Nearest = list[tuple[float, str]]  # minus the similarity, and the id: the best first
 QUERIES_AT_ONCE = 1_024
 MARGIN = 1e-4  # of the largest similarity there may be, by which a product in float32 may be off
 MORE = 4  # times as many as are wanted, requested from an index
@@ -35,7 +35,7 @@ def exact_search(
 
     Raises InputError where an id occurs twice.
     """
-    best: list[Nearest] = [[] for _ in ids]
+    best: list[dict[str, float]] = [{} for _ in ids]
     seen = set[str]()
     for names, vectors in blocks:
         _check_new(names, seen)
@@ -43,8 +43,9 @@ def exact_search(
             some = queries[start : start + QUERIES_AT_ONCE]
             for place, near in enumerate(_near(some, vectors, by, top), start):
                 scores = similarities(queries[place][None], vectors[near], by)
-                best[place] = _nearest(best[place], scores, [names[row] for row in near.tolist()], top)
-    return _run(ids, best)
+                found = zip([names[row] for row in near.tolist()], scores.tolist(), strict=True)
+                best[place] = _nearest({**best[place], **dict(found)}, top)
+    return dict(zip(ids, best, strict=True))
 
 
 def _near(queries: Float32s, vectors: Float32s, by: str, top: int) -> Iterator[Any]:
@@ -64,13 +65,9 @@ def _lengths(vectors: Float32s) -> Float64s:
     return lengths
 
 
-def _nearest(before: Nearest, scores: Float64s, names: Sequence[str], top: int) -> Nearest:
-    """Return the best of a query, of those before and of more."""
-    return sorted([*before, *zip((-scores).tolist(), names, strict=True)])[:top]
-
-
-def _run(ids: Sequence[str], best: Iterable[Nearest]) -> Run:
-    return {name: {document: -score for score, document in near} for name, near in zip(ids, best, strict=True)}
+def _nearest(scores: Mapping[str, float], top: int) -> dict[str, float]:
+    """Return the best of a query's documents, best first."""
+    return {name: scores[name] for name in ranked(scores)[:top]}
 
 
 def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: str, top: int) -> Run:
@@ -84,11 +81,11 @@ def indexed_search(file: VectorFile, ids: Sequence[str], queries: Float32s, by: 
     count = min(top * MORE, len(names))
     places = [sorted({int(match.key) for match in index.search(query, count)}) for query in queries]
     vectors = file.at({place for near in places for place in near})
-    best = list[Nearest]()
-    for query, near in zip(queries, places, strict=True):
-        scores = similarities(query[None], np.stack([vectors[place] for place in near]), by)
-        best.append(_nearest([], scores, [names[place] for place in near], top))
-    return _run(ids, best)
+    run: Run = {}
+    for name, query, near in zip(ids, queries, places, strict=True):
+        scores = similarities(query[None], np.stack([vectors[place] for place in near]), by).tolist()
+        run[name] = _nearest(dict(zip([names[place] for place in near], scores, strict=True)), top)
+    return run
 
 
 def _index_of(file: VectorFile, by: str) -> Any:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from office_files import cell, package, sheet, xlsx_parts
 from task_records import read_records
 from tiers import LONG, examples
 
@@ -32,7 +33,10 @@ NOUN = {"text": "Ada said she won.", "idx": 0, "label": True, "target": {
     "span1_index": 0, "span1_text": "Ada", "span2_index": 2, "span2_text": "she"}}  # fmt: skip
 SAMPLES: dict[str, tuple[str, Any]] = {
     "tsv": ("a.tsv", 'text\tlabel\na "b\t1\n'),
-    "csv": ("a.csv", 'text,label\n"a, ""b""",1\n'),
+    "csv": ("a.csv", 'text;label\n"a; ""b""";1\n'),
+    "lines": ("a.txt", "a \tb\n\nc\n"),
+    "xlsx": ("a.xlsx", package(xlsx_parts(sheet(*(cell("A1", each[0], "inlineStr") + cell("B1", each[1], "inlineStr")
+                                                  for each in ("text label".split(), ["a film", "1"])))))),
     "jsonl": ("a.jsonl", {"text": "a\u00e9", "label": 1}),
     "json": ("a.json", [{"text": "a", "label": 1}, {"text": "b", "label": None}]),
     "conll": ("a.conll", "-DOCSTART- O\n\n# c d e\na B-x\nb O\n\nc O\n"),
@@ -54,7 +58,8 @@ SAMPLES: dict[str, tuple[str, Any]] = {
 def sample(kind: str) -> tuple[str, bytes]:
     """The name and the bytes of a file of a format, with one record at least."""
     name, value = SAMPLES[kind]
-    return name, (value if isinstance(value, str) else json.dumps(value)).encode()
+    text = value if isinstance(value, str | bytes) else json.dumps(value)
+    return name, text.encode() if isinstance(text, str) else text
 
 
 def read(path: Path, kind: str) -> RowCounts:
@@ -124,7 +129,7 @@ def with_others(value: Any) -> Iterator[Any]:
             yield copy
 
 
-@pytest.mark.parametrize("kind", [kind for kind, (_, value) in SAMPLES.items() if not isinstance(value, str)])
+@pytest.mark.parametrize("kind", [kind for kind, (_, value) in SAMPLES.items() if not isinstance(value, str | bytes)])
 def test_values_of_other_kinds(tmp_path: Path, kind: str) -> None:
     """Fails where a number, a list or nothing at any place of the JSON of a format is more than a reader bears."""
     name, value = SAMPLES[kind]

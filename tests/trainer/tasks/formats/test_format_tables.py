@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from office_files import cell, package, sheet, xlsx_parts
 from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
@@ -337,3 +338,51 @@ def test_a_record_of_a_megabyte(tmp_path: Path) -> None:
     """Fails where a cell may have no more characters than the csv module allows by itself."""
     (tmp_path / "rows.csv").write_text(f'text,label\n"{"word " * 200_000}",1\n')
     assert [len(record.values["text"]) for record in read(tmp_path / "rows.csv")[0]] == [1_000_000]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'text;label\r\n"a; b";1\r\nc, d;0\r\n',
+        'sep=;\ntext;label\n"a; b";1\nc, d;0\n',
+        "text\tlabel\na; b\t1\nc, d\t0\n",
+        "text|label\na; b|1\nc, d|0\n",
+        'text,label\na; b,1\n"c, d",0\n',
+    ],
+    ids=["semicolons", "as Excel says", "tabs", "bars", "commas"],
+)
+def test_a_csv_is_cut_at_the_sign_that_parts_it(tmp_path: Path, text: str) -> None:
+    """Fails where a file of another locale is refused, or a comma in a text decides."""
+    (tmp_path / "a.csv").write_text(text)
+    records, _ = read(tmp_path / "a.csv")
+    assert [record.values for record in records] == [{"text": "a; b", "label": "1"}, {"text": "c, d", "label": "0"}]
+
+
+def test_a_tsv_of_words_is_read_by_its_look(tmp_path: Path) -> None:
+    """Fails where a CoNLL file needs its format named, or a table of sentences is taken for one."""
+    path = tmp_path / "a.tsv"
+    for text, words in (
+        ("Ada\tB-PER\nran\tO\n\nNo\tO\n", [["Ada", "ran"], ["No"]]),
+        ("words\ttags\na b\tO O\n", ["a b"]),
+    ):
+        path.write_text(text)
+        records, _ = read(path, ("words", "tags"))
+        assert [record.values["words"] for record in records] == words
+
+
+def test_the_rows_of_all_sheets_that_have_the_columns(tmp_path: Path) -> None:
+    """Fails where a sheet of notes hides the rows, or a workbook without the columns has none without a word."""
+
+    def cells(*rows: str) -> str:
+        return sheet(*("".join(map(cell, ("A1", "B1"), row.split("|"), ("inlineStr",) * 2)) for row in rows))
+
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(
+        package(xlsx_parts(cells("note|by", "hello|me"), cells("text|label", "a film|good", "a bore|bad")))
+    )
+    records, _ = read(path)
+    assert [(record.line, record.values["label"]) for record in records] == [(2, "good"), (3, "bad")]
+    with pytest.raises(
+        InputError, match=r"a\.xlsx, the head of its sheet, has no column 'body' for text: its header is"
+    ):
+        read(path, columns={"text": "body"})

@@ -19,7 +19,7 @@ def written(folder: Path, name: str, text: str) -> str:
     return str(folder / name)
 
 
-def test_documents_in_three_formats(tmp_path: Path) -> None:
+def test_documents_in_five_formats(tmp_path: Path) -> None:
     tagged = (
         "<DOC>\n<DOCNO> a </DOCNO><HEADLINE>Wings &amp;\n flaps</HEADLINE>\n<BYLINE>x</BYLINE><TEXT><P>at Mach</P>\r\n"
         "2 .</TEXT>\n</DOC>\n <doc><docno>b</docno><title>Heat</title>"
@@ -27,12 +27,17 @@ def test_documents_in_three_formats(tmp_path: Path) -> None:
     table = "".join(f"{name}\t{text}\n" for name, text in DOCUMENTS)
     objects = [{"_id": "a", "title": "Wings & flaps", "text": "at Mach 2 ."}, {"_id": "b", "title": "", "text": "Heat"}]
     lines = "".join(json.dumps(each) + "\n" for each in objects)
+    smart = ".I a\n.T\nWings & flaps\n.A\nA. Author\n.W\nWings & flaps\nat Mach 2 .\n.I b\n.W\nHeat\n"
     (tmp_path / "c.tsv.gz").write_bytes(gzip.compress(table.encode()))
     for path in (
         written(tmp_path, "docs.trec", tagged), written(tmp_path, "collection.tsv", table),
-        written(tmp_path, "corpus.jsonl", lines), str(tmp_path / "c.tsv.gz"),
+        written(tmp_path, "corpus.jsonl", lines), str(tmp_path / "c.tsv.gz"), written(tmp_path, "cran.all", smart),
     ):  # fmt: skip
         assert list(read_documents(path)) == DOCUMENTS, path
+    plain = written(tmp_path, "lines.txt", "Heat\n\nA wing\n")
+    assert read_queries(plain) == {"1": "Heat", "3": "A wing"}, "each by its line"
+    with pytest.raises(InputError, match="line 3: the text that begins there has no id"):
+        list(read_documents(written(tmp_path, "bad.all", ".I 1\n.W\n.I\n.W\nx\n")))
 
 
 def test_topics_that_are_not_closed(tmp_path: Path) -> None:
@@ -65,6 +70,8 @@ def test_judgements(tmp_path: Path) -> None:
     beir = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
     assert read_judgements(written(tmp_path, "qrels.txt", trec)) == expected
     assert read_judgements(written(tmp_path, "test.tsv", beir)) == expected
+    assert read_judgements(written(tmp_path, "cranqrel", "q1 a 1\nq1 b -1\nq2 a 0\n")) == expected
+    assert read_judgements(written(tmp_path, "CISI.REL", "     1     28\t0\t0.000000\n")) == {"1": {"28": 1}}
 
 
 SCORES = st.floats(allow_nan=False, allow_infinity=False)
@@ -75,17 +82,16 @@ FOUND = st.fixed_dictionaries({"b": SCORES}, optional={"a": SCORES, "c": SCORES}
 def test_a_run_that_is_written_is_whole_and_in_order(run: dict[str, dict[str, float]]) -> None:
     lines = list(run_lines(run, "mine"))
     rows = [line.split() for line in lines]
-    assert {(query, document): float(score) for query, _, document, _, score, _ in rows} == {
-        (query, document): score for query, found in run.items() for document, score in found.items()
-    }
-    ranked = [(line.split()[0], float(line.split()[4])) for line in lines]
-    assert ranked == sorted(ranked, key=lambda row: ([*run].index(row[0]), -row[1]))
+    assert [(query, document, float(score)) for query, _, document, _, score, _ in rows] == [
+        (query, document, score) for query, found in run.items() for document, score in found.items()
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("x.xml", "", "has no <doc>"),
+        ("x.xml", "", "is empty"),
+        ("x.xml", "<top>", "has no <doc>"),
         ("x.xml", "<doc>\n</doc>", "line 1: the <doc> that begins there has no <docno>"),
         ("x.xml", "\n<doc><docno>1</docno>\udcff</doc><doc><docno>\udcff</docno></doc>", "line 2, is not UTF-8"),
         ("x.tsv", "", "is empty"),
@@ -108,7 +114,7 @@ def test_documents_that_are_refused(tmp_path: Path, name: str, text: str, messag
     [
         ("", "is empty"),
         ("1 0 a\n", "line 1, is not a judgement"),
-        ("1 a 1\n", "line 1, is not a judgement"),
+        ("1 0 7\n", "line 1, is not a judgement"),
         ("1 0 a 1\n1 0 b x\n", "line 2, is not a judgement"),
         ("1 0 a 1\n1 0 a 2\n", "line 2, judges document a of query 1 differently from an earlier line"),
         ("1 0 a 1 x\n", "line 1, is not a judgement"),

@@ -89,3 +89,11 @@ def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dic
 def test_what_cannot_be_ranked_is_refused(qrels: Any, run: Any, measures: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         ranking_scores(qrels, run, measures)
+
+
+def test_scores_that_trec_eval_holds_for_equal_are_equal() -> None:
+    """It holds 32 bits of a score. Fails where one that differs by less decides, which a run read by it would not."""
+    run = {"q": {"a": 1.0 + 1e-9, "b": 1.0}}
+    assert ranking_scores({"q": {"a": 1}}, run, ["mrr@10"]) == {"mrr@10": 1 / 2}
+    ir: Any = pytest.importorskip("ir_measures")
+    assert ir.calc_aggregate([ir.RR], {"q": {"a": 1}}, run) == {ir.RR: 1 / 2}

@@ -13,7 +13,7 @@ Cost: 610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-2
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import dropwhile, islice, pairwise
 from typing import Any
 
 from corpora.errors import InputError
@@ -22,6 +22,7 @@ from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted,
 SENTENCE_ROLES = ("words", "tags", "document", "id")
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 MOST_WORDS = 100_000  # of a sentence
+LOOKED_AT = 1_000  # lines of a file whose ending is that of tables
 
 Line = tuple[int, str]  # its number, and its text
 Row = tuple[int, list[str]]  # and its columns
@@ -34,6 +35,13 @@ def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
         rows = _without_comments(lines)
         if rows:
             yield _sentence(rows, (words, tags), marks)
+
+
+def looks_like_conll(settings: FileSettings) -> bool:
+    """Tells whether a file has a word a line: no head with the column of the words, and a blank line between two."""
+    lines = [line.strip("\r\n") for _, line in islice(numbered_lines(settings.path), LOOKED_AT)]
+    begun = list(dropwhile(lambda line: not line.strip(), lines))
+    return bool(begun) and settings.column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
 def iob1_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:

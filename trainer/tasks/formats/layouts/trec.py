@@ -1,8 +1,10 @@
 """Retrieval: documents, queries, judgements and runs, as TREC, MS MARCO and BEIR publish them.
 
-    documents, queries  TREC's tags (`<doc>`, `<top>`), `.tsv` of id and text, or of id, address, title and text (MS
-                        MARCO), `.jsonl` of `_id`, `title` and `text` (BEIR)
-    judgements          `query 0 document relevance` (TREC, MS MARCO), or three columns under a header (BEIR)
+    documents, queries  TREC's tags (`<doc>`, `<top>`), SMART's lines (`.I 7`, `.T`, `.W`), `.tsv` of id and text, or of
+                        id, address, title and text (MS MARCO), `.jsonl` of `_id`, `title` and `text` (BEIR), `.txt` of
+                        a text a line, whose number is its id
+    judgements          `query 0 document relevance` (TREC, MS MARCO); three columns, under a header (BEIR) or without
+                        (Cranfield's own); `query document 0 0.000000`, each relevant (CISI's own)
     runs                `query Q0 document rank score name` (TREC), which are written
 
 TREC's files are not XML: tags of any case, several roots, fields that are not closed. Tags and blanks between letters
@@ -28,6 +30,8 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, and the
 
 TITLES, TEXTS = ("title", "headline", "hl", "head", "ttl"), ("text", "lp", "leadpara")
 TAG = re.compile(r"<[^>]*>")
+SMART = re.compile(r"\.([A-Z])(?:\s(.*))?$", re.DOTALL)
+CISI = ["0", "0.000000"]  # after the query and a document that is relevant to it
 HEADERS = {(name, text) for name in ("id", "_id", "docid", "doc_id", "pid", "qid", "query_id") for text in
            ("text", "passage", "query", "body", "contents")}  # fmt: skip
 
@@ -52,13 +56,16 @@ def read_judgements(path: str) -> Judgements:
     judgements = Judgements()
     for number, line in _lines(path):
         tabbed = line.rstrip("\r\n").split("\t")
-        columns = tabbed if len(tabbed) == 3 else line.split()
+        columns = tabbed if len(tabbed) == 3 and line.split()[2:] != CISI else line.split()
+        if columns[2:] == CISI:
+            columns = [*columns[:2], "1"]
         if number == 1 and columns is tabbed and not _is_whole(columns[2]):
             continue  # BEIR's header
-        if len(columns) != (3 if columns is tabbed else 4) or not _is_whole(columns[-1]):
+        cut_off = len(columns) == 3 and columns is not tabbed and columns[1] == "0"
+        if len(columns) not in (3, 4) or cut_off or not _is_whole(columns[-1]):
             raise InputError(
                 f"{path}, line {number}, is not a judgement: it must be a query, 0, a document and its relevance, or "
-                "without the 0 and with tabs between."
+                "without the 0."
             )
         judged = judgements.setdefault(columns[0], {})
         document, relevance = columns[-2], int(columns[-1])
@@ -71,14 +78,13 @@ def read_judgements(path: str) -> Judgements:
 
 
 def run_lines(run: Mapping[str, Mapping[str, float]], name: str) -> Iterator[str]:
-    """Yield a run as the lines of its file, the best document of a query first, of equals the first by id.
+    """Yield a run as the lines of its file. run: the best document of a query first
 
-    >>> list(run_lines({"7": {"a": 0.5, "b": 2.0}}, "dense"))
+    >>> list(run_lines({"7": {"b": 2.0, "a": 0.5}}, "dense"))
     ['7 Q0 b 1 2.0 dense\\n', '7 Q0 a 2 0.5 dense\\n']
     """
     for query, scores in run.items():
-        ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-        for rank, (document, score) in enumerate(ranked, 1):
+        for rank, (document, score) in enumerate(scores.items(), 1):
             yield f"{query} Q0 {document} {rank} {score!r} {name}\n"
 
 
@@ -111,12 +117,47 @@ def _texts(path: str, mark: str, name: str, fields: tuple[tuple[str, ...], ...])
         texts = _of_lines(path, _tabbed)
     elif ending in (".jsonl", ".ndjson"):
         texts = _of_lines(path, _object)
+    elif _begins_with(path, ".I "):
+        texts = _smart(path)
+    elif ending == ".txt" and not _begins_with(path, "<"):
+        texts = ((number, (str(number), line.strip())) for number, line in _lines(path))
     else:
         texts = _tagged(path, mark, name, fields)
     for line, (text_id, text) in texts:
         if not is_unicode(text_id + text) or "\0" in text:
             raise InputError(f"{path}, line {line}, is not UTF-8: convert the file, for instance with iconv.")
         yield text_id, text
+
+
+def _begins_with(path: str, mark: str) -> bool:
+    """Tells whether the first line that is not blank begins so."""
+    return next((line.lstrip() for _, line in _lines(path)), "").startswith(mark)
+
+
+def _smart(path: str) -> Iterator[tuple[int, Text]]:
+    """Yield the texts of a file of the SMART system, as Cranfield, CISI and MED are published: title and text.
+
+    Raises InputError for a text without an id.
+    """
+    field, parts = "", dict[str, list[str]]()
+    first = 0
+    for number, line in _lines(path):
+        if mark := SMART.match(line):
+            if mark[1] == "I":
+                if parts:
+                    yield first, _smart_text(parts)
+                first, parts = number, {"I": [mark[2].strip()]}
+                if not mark[2].strip():
+                    raise InputError(f"{path}, line {number}: the text that begins there has no id after its .I.")
+            field = mark[1]
+        elif field:
+            parts.setdefault(field, []).append(line.strip())
+    yield first, _smart_text(parts)
+
+
+def _smart_text(parts: Mapping[str, list[str]]) -> Text:
+    title, text = (" ".join(parts.get(field, ())) for field in "TW")
+    return parts["I"][0], _joined([title, text])
 
 
 def _of_lines(path: str, read: Callable[[str], Text | str]) -> Iterator[tuple[int, Text]]:

@@ -1,0 +1,72 @@
+"""Records that come through a pipe: `-`, the standard input, or a named one, such as a shell's `<(...)`.
+
+They are read once, and the trainer is a process of its own, so they are written to a file first. Its ending is what its
+beginning looks like: `.parquet`, `.xlsx`, `.jsonl`, `.json`, `.tsv` (a tab in the first line), `.csv` (the name of a
+column there), else `.txt`. Cost: the disk holds all of it for the time of the command.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+from corpora.errors import InputError
+from flows.signals import scratch_folder
+from trainer.tasks.formats.records import FileSettings
+
+STANDARD_INPUT = "-"
+MARKS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"{": ".jsonl", b"[": ".json"}
+SIGNS = (b",", b";", b"|")
+LOOKED_AT = 1 << 16
+
+
+def is_piped(path: Path) -> bool:
+    """Tell whether a path is that of a pipe."""
+    return str(path) == STANDARD_INPUT or path.is_fifo()
+
+
+@contextmanager
+def from_pipe(file: FileSettings) -> Iterator[FileSettings]:
+    """Yield a file's settings, for the time of the block; what comes through a pipe is in a file. Raises InputError."""
+    if not is_piped(Path(file.path)):
+        yield file
+        return
+    with scratch_folder() as scratch:
+        if file.path == STANDARD_INPUT:
+            copy = _copied(cast(BufferedReader, sys.stdin.buffer), scratch, file)
+        else:
+            with Path(file.path).open("rb") as stream:
+                copy = _copied(stream, scratch, file)
+        yield replace(file, path=str(copy))
+
+
+def _copied(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
+    head = stream.read(LOOKED_AT)
+    if not head.strip():
+        raise InputError(f"Nothing came through {file.path}: write the records to it, or name a file.")
+    copy = scratch / f"piped{ending_of(head, file)}"
+    with copy.open("wb") as out:
+        out.write(head)
+        shutil.copyfileobj(stream, out)
+    return copy
+
+
+def ending_of(head: bytes, file: FileSettings) -> str:
+    """Return the ending of a file that begins so. file: whose columns are named
+
+    >>> [ending_of(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
+    ['.jsonl', '.csv', '.txt']
+    """
+    for mark, ending in MARKS.items():
+        if head.lstrip().startswith(mark):
+            return ending
+    first = head.lstrip().partition(b"\n")[0]
+    if b"\t" in first:
+        return ".tsv"
+    names = {column.encode() for column in (*file.columns.values(), file.column("text"))}
+    cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SIGNS if sign in first)
+    return ".csv" if any(each & names for each in cells) else ".txt"

@@ -1,0 +1,76 @@
+"""Examples of one file to learn from and others of it to judge by, where no file is given for these.
+
+The examples are divided into folds of like size, of which one is held out. Examples of one group stay together: those
+with the same value in a column, or, where none is named, of one text, context or document. The division is a function
+of the seed and of the groups' names, not of their order in the file. Cost: a hash and a number for each example.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import xxhash
+
+from corpora.errors import InputError
+from corpora.store.randomness import root_of
+from trainer.tasks.contract import Task
+from trainer.tasks.data import FileExamples, with_unknown
+from trainer.tasks.settings import FinetuneJob
+
+
+def held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
+    """Return the numbers of the examples to learn from, and of those to judge by. Raises InputError for few groups."""
+    groups = [repr(each[job.group] if job.group else task.source(example)) for each, example in _with_kept(file)]
+    folds = folds_of(groups, job.folds, job.settings.seed)
+    if len({*folds}) < job.folds:
+        raise InputError(
+            f"{file.path} has {len({*groups})} groups of examples, too few for {job.folds} parts, one of which is held "
+            "out to judge by: give more examples, fewer --folds, or a file to judge by (--evaluate FILE)."
+        )
+    learnt = [number for number, fold in enumerate(folds) if fold != job.fold]
+    return learnt, [number for number, fold in enumerate(folds) if fold == job.fold]
+
+
+def _with_kept(file: FileExamples) -> list[tuple[dict[str, object], object]]:
+    kept = file.kept or [{}] * len(file)
+    return [(dict(each), example) for each, example in zip(kept, file.examples, strict=True)]
+
+
+def folds_of(groups: Sequence[str], folds: int, seed: int) -> list[int]:
+    """Return the fold of each example, from 0: group after group goes to the fold with the fewest so far.
+
+    >>> sorted(folds_of(["a", "b", "c", "d"], 2, 42)), len({*folds_of(["a", "a", "b"], 2, 42)[:2]})
+    ([0, 0, 1, 1], 1)
+    """
+    salt = int(root_of(seed, "held out"))
+    names, of, sizes = np.unique(np.array(groups, object), return_inverse=True, return_counts=True)
+    drawn = [xxhash.xxh3_64_intdigest(name.encode(errors="surrogatepass"), salt) for name in names]
+    filled, fold_of = [0] * folds, [0] * len(names)
+    for group in sorted(range(len(names)), key=drawn.__getitem__):
+        least = filled.index(min(filled))
+        fold_of[group], filled[least] = least, filled[least] + int(sizes[group])
+    return [fold_of[group] for group in of.tolist()]
+
+
+def part_of(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
+    """Return some examples of a file. judges: they are held out, so records that are unusable count elsewhere"""
+    counts, some = file.counts, len(numbers)
+    rest = len(file) - some
+    counted = (
+        replace(counts, given=some, rows=some, unusable={}, dropped=[], first={}, where={})
+        if judges
+        else replace(counts, given=some, held_out=rest)
+    )
+    return replace(
+        file,
+        examples=[file.examples[number] for number in numbers],
+        lines=[file.lines[number] for number in numbers],
+        ids=[file.ids[number] for number in numbers],
+        kept=[file.kept[number] for number in numbers] if file.kept else (),
+        counts=counted,
+    )
+
+
+def judged_by(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
+    """Return the examples that are held out, for the task that was fitted to the others. Raises InputError."""
+    return with_unknown(task, part_of(file, numbers, judges=True))
