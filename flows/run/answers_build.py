@@ -176,6 +176,8 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
     """Yield the answers of `predict` as rows."""
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
+            if "unusable" in row:
+                continue  # counted in the ledger
             answer = {name: value for name, value in row.items() if name not in ASIDE}
             first = next(iter(answer.values()))
             text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)

@@ -12,10 +12,8 @@ Event = Mapping[str, Any]
 Tell = Callable[[str], None]
 
 NUMBERS = ("epoch", "restart", "loss", "learning_rate")  # of a line, next to the scores
-_OF_EVENTS = ("event", "step", "again", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric", "baselines")
-NO_SCORES = frozenset((*_OF_EVENTS, *NUMBERS))
-    *NUMBERS
-}
+_OTHERS = ("event", "step", "again", "gradient_norm", "sequences", "tokens", "seconds", "output", "metric")
+NO_SCORES = frozenset((*_OTHERS, "baselines", *NUMBERS))
 
 
 def _run_line(event: Event) -> str:
