@@ -158,7 +158,8 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
     """Have the trainer answer the documents; return its ledger. Raises InputError, or TrainingFailed."""
-    file = FileSettings(path=str(work / "documents.parquet"), max_unusable=1.0)
+    documents = str(work / "documents.parquet")
+    file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
     asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG
     embed = EmbedJob(model=str(model), file=file, output=str(answers), settings=EmbedSettings())
     asked.write_text(json.dumps(asdict(embed if job.does == EMBED else file)), encoding="utf-8")

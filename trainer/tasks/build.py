@@ -118,7 +118,7 @@ def plan_tasks(place: Place, name: str, model: Manifest, suite: Suite, baseline:
     shared: dict[str, Json] = {"seeds": list(suite.seeds)}
     if baseline is not None:
         shared["baseline"] = baseline.content
-    tasks = {task.name: _asked(task) for task in suite.tasks}
+    tasks = {task.name: asked_of(task) for task in suite.tasks}
     alone = len(suite.tasks) == 1
     jobs = {
         task.name: TaskJob(
@@ -155,7 +155,7 @@ def plan_tasks(place: Place, name: str, model: Manifest, suite: Suite, baseline:
     )
 
 
-def _asked(task: SuiteTask) -> Json:
+def asked_of(task: SuiteTask) -> Json:
     """Return all that decides what is learnt and answered, but for the seed, without a path of this machine."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in settings_json(task.settings).items() if name != "seed"}

@@ -129,7 +129,7 @@ def begin(
         run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
         pulse.workers = workers or default_workers()
         wait_for_clearing(place, pulse.waiting(run.tell))
-        for line in (*labelled_lines(recipe), *fetch_inputs(recipe, home, run.tell)):
+        for line in (*labelled_lines(place, recipe), *fetch_inputs(recipe, home, run.tell)):
             run.tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
