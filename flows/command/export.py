@@ -30,21 +30,26 @@ def export(
     ] = None,
     file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+    static: Annotated[
+        bool, Parameter(help="Of a model: a vector for each piece of its vocabulary, for model2vec.", negative=())
+    ] = False,
+    dimensions: Annotated[int, Parameter(help="Of these vectors: at most so many numbers.")] = 256,
     as_json: AsJson = False,
 ) -> None:
-    """Write a corpus or shards as Parquet, or a model's checkpoint.
+    """Write a corpus or shards as Parquet, or a model's checkpoint or static vectors.
 
     Parquet files come with a data card and Croissant metadata.
     """
-    from flows.command.training.checkpoints import export_step, is_model
+    from flows.command.training.checkpoints import export_static, export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
     tell = teller(as_json)
-    if step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        tell(export_step(artifact, local_target(folder), step))
+    if static or step is not None or kind == "models" or (kind is None and is_model(artifact)):
+        target = local_target(folder)
+        tell(export_static(artifact, target, dimensions) if static else export_step(artifact, target, step))
         if as_json:
             print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
         return
