@@ -34,6 +34,9 @@ def export(
         bool, Parameter(help="Of a model: a vector for each piece of its vocabulary, for model2vec.", negative=())
     ] = False,
     dimensions: Annotated[int, Parameter(help="Of these vectors: at most so many numbers.")] = 256,
+    texts: Annotated[
+        Path | None, Parameter(help="For these vectors: a table with a column text, in which pieces are counted.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a corpus or shards as Parquet, or a model's checkpoint or static vectors.
@@ -49,7 +52,7 @@ def export(
     tell = teller(as_json)
     if static or step is not None or kind == "models" or (kind is None and is_model(artifact)):
         target = local_target(folder)
-        tell(export_static(artifact, target, dimensions) if static else export_step(artifact, target, step))
+        tell(export_static(artifact, target, dimensions, texts) if static else export_step(artifact, target, step))
         if as_json:
             print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
         return

@@ -83,10 +83,14 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
     return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
 
 
-def export_static(model: str, folder: Path, dimensions: int) -> str:
-    """Write a vector for each piece of a model's vocabulary; return a line about it. Raises as `export_step`."""
+def export_static(model: str, folder: Path, dimensions: int, texts: Path | None) -> str:
+    """Write a vector for each piece of a model's vocabulary; return a line about it. Raises as `export_step`.
+
+    texts: a table in which pieces are counted
+    """
+    options = ["--dimensions", str(dimensions), *(["--texts", str(texts)] if texts is not None else [])]
     with model_folder(model) as source:
-        heard = trainer_events("static", "--dimensions", str(dimensions), "--", str(source), str(folder))
+        heard = trainer_events("static", *options, "--", str(source), str(folder))
         [done] = [event for event in heard if event["event"] == "done"]
     return f"{folder}: vectors of {counted(done['pieces'], 'piece')}, {counted(done['width'], 'number')} each"
 
