@@ -49,7 +49,8 @@ def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds:
             raise InputError(
                 "--folds and --group divide the file of --train, and --evaluate names another to judge by."
             )
-        return TaskFiles(*(replace(reading, path=str(path.resolve())) for path in (train, evaluate)))
+        learnt, judged = (replace(reading, path=str(path.resolve())) for path in (train, evaluate))
+        return TaskFiles(learnt, judged)
     kept = {f"{KEPT}{group}": group} if group else {}
     file = replace(reading, path=str(train.resolve()), columns={**reading.columns, **kept})
     return TaskFiles(file, file, folds or HELD_OUT, group=group)
@@ -87,8 +88,8 @@ def published_task(
             f"{name} has no {lacking} split as it is published: name the task {of_set.published.kind!r} in its place, "
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
-    read = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
-    return of_set.published.kind, TaskFiles(*read), settings_of_set(of_set.published)
+    learnt, judged = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
+    return of_set.published.kind, TaskFiles(learnt, judged), settings_of_set(of_set.published)
 
 
 def finetune_model(
@@ -165,7 +166,11 @@ def finetune_events(
             group=files.group,
         )
         yield from checked_first(
-            task, files[: 1 if files.folds else 2], accept=accept, max_length=settings.max_length, model=folder
+            task,
+            [files.training] if files.folds else [files.training, files.evaluation],
+            accept=accept,
+            max_length=settings.max_length,
+            model=folder,
         )
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):

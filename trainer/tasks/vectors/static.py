@@ -160,7 +160,8 @@ def sif_weights(counts: Float64s, half: float) -> Float32s:
     >>> sif_weights(np.array([9_900.0, 99.0, 1.0]), 1e-3).round(3).tolist()
     [0.0010000000474974513, 0.09200000017881393, 0.9089999794960022]
     """
-    return (half / (half + counts / counts.sum())).astype(np.float32)
+    weights: Float32s = (half / (half + counts / counts.sum())).astype(np.float32)
+    return weights
 
 
 def _config(width: int, half: float) -> dict[str, Any]:
