@@ -17,6 +17,7 @@ from a folder of its own: `pip install --no-deps --target FOLDER setfit==1.2.0 e
 import argparse
 import contextlib
 import csv
+import importlib
 import inspect
 import json
 import os
@@ -190,7 +191,7 @@ def sentence_transformers(model: Path, task: str, rows: Sequence[Rows], seed: in
 
 def setfit(model: Path, task: str, rows: Sequence[Rows], seed: int, folder: Path) -> Any:
     """Learn pairs of texts, then a logistic regression, by SetFit."""
-    import setfit as library
+    library = importlib.import_module("setfit")
     from datasets import Dataset
 
     net = library.SetFitModel.from_pretrained(str(model), device="cpu")

@@ -24,7 +24,7 @@ BUDGETS = {
     "trainer/tasks": 10_000,
     "flows": 18_550,
     "flows/orchestration": 2_680,
-    "cloze": 900,
+    "cloze": 910,
     "benchmarks": 4_120,
     "tests": 53_350,
 }
