@@ -23,7 +23,13 @@ OWNERS = {
     **{"prefect": "flows/orchestration", "torch": "trainer"},
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
-INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest", "markdown_it": "markdown-it-py"}
+INSTALLED_AS = {
+    "sentence_transformers": "sentence-transformers",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "_pytest": "pytest",
+    "markdown_it": "markdown-it-py",
+}
 USED_BY_TORCH = {"onnx", "onnxscript", "tensorboard"}  # torch.onnx and torch.utils.tensorboard import them
 GIVEN = {"datasets", "transformers"}  # whose objects the functions of `cloze` return
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
