@@ -16,9 +16,9 @@ from corpora.kernels.arrays import UInt64s
 from corpora.text.normal_form import nfc
 from trainer.tasks.checking.findings import shortened
 from trainer.tasks.contract import Example, Task
-from trainer.tasks.data import ID, roles_of, with_format
+from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import check_columns, read_examples
-from trainer.tasks.formats.records import FileSettings, RowCounts, Values
+from trainer.tasks.formats.records import ID, FileSettings, RowCounts, Values
 
 ASIDE = ("document", "level", "impossible")  # roles that are not read as texts
 TEXTS_APART = "\n"
