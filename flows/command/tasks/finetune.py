@@ -38,6 +38,11 @@ class TaskFiles(NamedTuple):
     fold: int = 0
     group: str = ""
 
+    @property
+    def named(self) -> Sequence[FileSettings]:
+        """The files that are there, the one to learn from first."""
+        return [self.training] if self.folds else [self.training, self.evaluation]
+
 
 def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = "") -> TaskFiles:
     """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT.
@@ -49,8 +54,8 @@ def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds:
             raise InputError(
                 "--folds and --group divide the file of --train, and --evaluate names another to judge by."
             )
-        learnt, judged = (replace(reading, path=str(path.resolve())) for path in (train, evaluate))
-        return TaskFiles(learnt, judged)
+        training, evaluation = (replace(reading, path=str(path.resolve())) for path in (train, evaluate))
+        return TaskFiles(training, evaluation)
     kept = {f"{KEPT}{group}": group} if group else {}
     file = replace(reading, path=str(train.resolve()), columns={**reading.columns, **kept})
     return TaskFiles(file, file, folds or HELD_OUT, group=group)
@@ -88,8 +93,8 @@ def published_task(
             f"{name} has no {lacking} split as it is published: name the task {of_set.published.kind!r} in its place, "
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
-    learnt, judged = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
-    return of_set.published.kind, TaskFiles(learnt, judged), settings_of_set(of_set.published)
+    training, evaluation = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
+    return of_set.published.kind, TaskFiles(training, evaluation), settings_of_set(of_set.published)
 
 
 def finetune_model(
@@ -165,13 +170,7 @@ def finetune_events(
             fold=files.fold,
             group=files.group,
         )
-        yield from checked_first(
-            task,
-            [files.training] if files.folds else [files.training, files.evaluation],
-            accept=accept,
-            max_length=settings.max_length,
-            model=folder,
-        )
+        yield from checked_first(task, files.named, accept=accept, max_length=settings.max_length, model=folder)
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 if event["event"] == "failure":
