@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -31,7 +30,7 @@ from corpora.kernels.arrays import Float32s, Float64s, Int32s
 from corpora.store.settings import check_range
 from trainer.complete_folders import new_folder, refusing, written_json
 from trainer.families.contract import SpecialIds
-from trainer.huggingface.checkpoints import WEIGHTS
+from trainer.huggingface.checkpoints import WEIGHTS, save_tensors
 from trainer.huggingface.config import CONFIG
 from trainer.huggingface.sentences import MODULES
 from trainer.metrics import line, speak
@@ -93,7 +92,7 @@ def export_static(
         vectors[pieces] = reduced * weights[:, None]
         vectors[[special.pad, special.unk]] = 0
         with refusing(output):
-            save_file({"embeddings": vectors}, new / WEIGHTS)
+            save_tensors({"embeddings": torch.from_numpy(vectors)}, new / WEIGHTS)
             tokenizer.save(str(new / TOKENIZER))
             written_json(new / CONFIG, _config(vectors.shape[1], half))
             written_json(new / MODULES, OPENS)
