@@ -8,6 +8,6 @@ Each module is one comparison on one text in one process. It first checks both s
 that is defined, and ends with an AssertionError if they differ; only then does it measure. The meaning of a figure is
 explained in `measuring`; results, and what is slow, are in docs/performance.md, whose tables `figures` makes of the
 calls that `record` keeps. Others are of other kinds: `laws` shows how costs grow with the size of the text and the
-number of parts, `faults` harms stores and runs and reports the outcome, `curves` shows what each family learns,
-`stop_words` measures the table by which documents are judged in their own language.
+number of parts, `faults` harms stores and runs and reports the outcome, `beside` fine-tunes next to other
+tools, `stop_words` measures the table by which documents are judged in their own language.
 """

@@ -272,7 +272,7 @@ def arrays_of(name: str, trees: lightgbm.Booster) -> dict[str, np.ndarray]:
     roots = [add(tree["tree_structure"]) for tree in trees.dump_model()["tree_info"]]
     columns, bounds, left, right = zip(*nodes, strict=True)
     steps = (np.arange(2 * FURTHEST * STEPS + 1) + 0.5) / STEPS - FURTHEST
-    arrays = {
+    arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
         "columns": np.array(columns, np.int16), "bounds": np.array(bounds, np.float32),
         "left": np.array(left, np.int32), "right": np.array(right, np.int32), "leaves": np.array(leaves, np.float64),
         "roots": np.array(roots, np.int32), "chances": np.round(1 / (1 + np.exp(-steps)), 6),
@@ -332,7 +332,7 @@ def main() -> None:
     print_figures(readings)
     if given.write:
         forests = arrays_of("blocks", grow_blocks(pages)) | arrays_of("pages", grow_pages(readings))
-        np.savez_compressed(FILE, **forests)
+        np.savez_compressed(FILE, allow_pickle=False, **forests)
         write_by_domain(readings, BY_DOMAIN)
         print(f"{FILE.name}: {FILE.stat().st_size} bytes")
 

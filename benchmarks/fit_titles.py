@@ -103,7 +103,7 @@ def main() -> None:
             equal, oracle = np.mean(shown[group], axis=0)
             print(f"{group:15} {len(shown[group]):5} pages  equal {equal:.4f}  a candidate is equal {oracle:.4f}")
     if given.write:
-        np.savez_compressed(FILE, **arrays_of("titles", grow_titles(every)))
+        np.savez_compressed(FILE, allow_pickle=False, **arrays_of("titles", grow_titles(every)))
         print(f"{FILE.name}: {FILE.stat().st_size} bytes")
 
 

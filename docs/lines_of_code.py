@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 71_800,
-    "corpora": 23_450,
+    "all code": 76_200,
+    "corpora": 23_600,
     "tokenizers_train": 5_450,
-    "shards": 5_600,
-    "trainer": 14_250,
-    "trainer/tasks": 7_550,
-    "flows": 17_450,
-    "flows/orchestration": 2_600,
-    "cloze": 900,
-    "benchmarks": 3_970,
-    "tests": 52_300,
+    "shards": 5_730,
+    "trainer": 17_050,
+    "trainer/tasks": 10_000,
+    "flows": 18_550,
+    "flows/orchestration": 2_680,
+    "cloze": 910,
+    "benchmarks": 4_120,
+    "tests": 53_350,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

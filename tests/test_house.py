@@ -23,7 +23,13 @@ OWNERS = {
     **{"prefect": "flows/orchestration", "torch": "trainer"},
     **{"dask": "flows/engines", "distributed": "flows/engines"},
 }
-INSTALLED_AS = {"PIL": "pillow", "yaml": "pyyaml", "_pytest": "pytest", "markdown_it": "markdown-it-py"}
+INSTALLED_AS = {
+    "sentence_transformers": "sentence-transformers",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "_pytest": "pytest",
+    "markdown_it": "markdown-it-py",
+}
 USED_BY_TORCH = {"onnx", "onnxscript", "tensorboard"}  # torch.onnx and torch.utils.tensorboard import them
 GIVEN = {"datasets", "transformers"}  # whose objects the functions of `cloze` return
 HELD_FOR_PREFECT = {"fastapi", "sqlalchemy"}  # not imported: versions of what it uses that work with it
@@ -131,7 +137,9 @@ def test_what_is_imported_is_declared() -> None:
 
 def test_what_tests_and_benchmarks_import_is_declared() -> None:
     """Fails where they import what the development environment has by chance."""
-    everything = declared("trainer", "tensorboard", "onnx", "documents", "reference", "dask", "docs", "dev")
+    everything = declared(
+        *("trainer", "tensorboard", "onnx", "documents", "reference", "sentences", "dask", "docs", "dev")
+    )
     files = [path for folder in ("tests", "benchmarks", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours

@@ -23,7 +23,8 @@ learns the size of the vocabulary and the special ids from the manifests of the 
     families/     what makes an encoder BERT, RoBERTa or another: a row each
     reading/      shards for other training loops: datasets of torch
 
-`build.py` is the stage `models`, `auto_settings.py` resolves "auto" for the machines of a training, `metrics.py`
-defines what a run reports, and `complete_folders.py` marks a checkpoint or an export as complete. None of these imports
-torch, nor do jobs, launching, settings, families and objectives, because the flow uses them.
+`build.py` is the stage `models` (`tasks/build.py` the stage `tasks`), `auto_settings.py` resolves "auto" for the
+machines of a training, `metrics.py` defines what a run reports, and `complete_folders.py` marks a checkpoint or an
+export as complete. None of these imports torch, nor do jobs, launching, settings, families and objectives, because the
+flow uses them.
 """

@@ -12,6 +12,7 @@
     predict-onnx  FOLDER FILE.json OUTPUT    what an exported model predicts, without torch
     embed       JOB.json                 vectors of texts, words or tokens
     search      JOB.json                 queries against a collection
+    static      MODEL FOLDER             a vector for each piece of its vocabulary
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
 An error that the user can fix ends as one paragraph and exit code 2. A process whose command has returned ends at once.
@@ -36,6 +37,7 @@ COMMANDS = {
     "predict-onnx": "trainer.tasks.portable.folder",
     "embed": "trainer.tasks.vectors.embed",
     "search": "trainer.tasks.vectors.retrieve",
+    "static": "trainer.tasks.vectors.static",
 }
 
 

@@ -12,6 +12,7 @@ Cost: xxh3 reads 10 GB a second on one x86-64 core where the system has the file
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ import xxhash
 from corpora.errors import InputError
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Json
-from corpora.store.places.files import disk_refusal, flush_folder, replaced_file
+from corpora.store.places.files import disk_refusal, flush_folder, replaced_file, unfinished
 from corpora.store.places.locks import NO_LOCKS, held
 
 HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
@@ -121,6 +122,23 @@ def check_output(output: Path) -> None:
     """Raise InputError where an output folder holds something."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
+
+
+@contextmanager
+def new_folder(output: Path) -> Iterator[Path]:
+    """Yield a folder to write to, which is at `output` when the block has ended well. Only one process may make it.
+
+    Raises InputError where the output holds something.
+    """
+    check_output(output)
+    new = unfinished(output, alone=True)
+    shutil.rmtree(new, ignore_errors=True)
+    with refusing(output):
+        new.mkdir(parents=True)
+    yield new
+    if output.is_dir():
+        output.rmdir()  # seen to be empty
+    new.rename(output)
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:

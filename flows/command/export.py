@@ -22,7 +22,7 @@ def export(
     folder: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
     *,
     kind: Annotated[
-        str | None, Parameter(help="What to export of a store or release: shards, corpora or models.")
+        str | None, Parameter(help="What to export: shards, corpora, models, or a release with its tasks: release.")
     ] = None,
     name: Annotated[str | None, Parameter(help="Name of the corpus or shard set, if there are several.")] = None,
     split: Annotated[
@@ -30,23 +30,39 @@ def export(
     ] = None,
     file_size: Annotated[int, Parameter(help="Largest size of a file, in MiB.")] = 256,
     step: Annotated[int | None, Parameter(help="Of a model: the checkpoint of this step; default: the newest.")] = None,
+    static: Annotated[
+        bool, Parameter(help="Of a model: a vector for each piece of its vocabulary, for model2vec.", negative=())
+    ] = False,
+    dimensions: Annotated[int, Parameter(help="Of these vectors: at most so many numbers.")] = 256,
+    texts: Annotated[
+        Path | None, Parameter(help="For these vectors: a table with a column text, in which pieces are counted.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a corpus or shards as Parquet, or a model's checkpoint.
+    """Write a corpus, shards, a checkpoint, static vectors or a whole release.
 
     Parquet files come with a data card and Croissant metadata.
     """
-    from flows.command.training.checkpoints import export_step, is_model
+    from flows.command.training.checkpoints import export_static, export_step, is_model
     from flows.export.export import ExportSettings, choose, local_target
     from flows.export.export import export as export_rows
+    from flows.export.release_folder import export_release
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
     tell = teller(as_json)
-    if step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        tell(export_step(artifact, local_target(folder), step))
+    if static or step is not None or kind == "models" or (kind is None and is_model(artifact)):
+        target = local_target(folder)
+        tell(export_static(artifact, target, dimensions, texts) if static else export_step(artifact, target, step))
         if as_json:
             print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
+        return
+    if kind == "release":
+        folders = export_release(artifact, local_target(folder))
+        for inside, made in folders.items():
+            tell(f"{local_target(folder) / inside}: {made}")
+        if as_json:
+            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}, "folders": folders})
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)

@@ -29,6 +29,7 @@ from flows.run.record.run_record import (
     recorded_recipe,
     to_stderr,
 )
+from flows.run.record.task_scores import scores_of
 from flows.run.short_ids import whole_run_id
 from flows.run.store_address import RUNS, Artifact, split_address, vocabulary_of
 from shards.build import SPLITS
@@ -52,6 +53,9 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
         console.print(show_lengths(read_table(place, manifest, "documents", ("text",))))
     if manifest.rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
+    if manifest.kind == "tasks":
+        for score in scores_of(place, manifest):
+            console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.display, range(min(TOKENS, vocabulary.size)))), markup=False)

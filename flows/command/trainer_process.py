@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from corpora.errors import InputError
-from flows.run.inputs.start_model import copy_model, model_files
 from flows.run.record.releases import release_address
-from flows.run.store_address import find_artifacts, is_short, newest
+from flows.run.store_address import Artifact, find_artifacts, is_short, newest
 from flows.signals import scratch_folder
-from trainer.launching.commands import LOG_LINES, command, environment, events, processes_of
+from trainer.jobs.start import copy_model, model_files
+from trainer.launching.commands import LOG_LINES, command, environment, events, how_ended, mendable, processes_of
 from trainer.launching.launch import TrainingFailed
 from trainer.settings.training import TrainingSettings
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 CONFIG = "config.json"
-PREFIX = "trainer: "  # before the paragraph that the trainer ends with
-MENDABLE = 2  # its exit code then
 
 Event = Mapping[str, Any]
 
@@ -41,8 +39,11 @@ Event = Mapping[str, Any]
 
 
 @contextmanager
-def model_folder(address: str) -> Iterator[Path]:
-    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError."""
+def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
+    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError.
+
+    kinds: of artifacts, the first that the address has is taken
+    """
     if (Path(address) / CONFIG).is_file():
         yield Path(address)
         return
@@ -52,7 +53,7 @@ def model_folder(address: str) -> Iterator[Path]:
             f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
             "store, or a release (STORE@NAME)."
         )
-    artifact = newest(find_artifacts(address, "models"))
+    artifact = _artifact(address, kinds)
     files = model_files(artifact.manifest)
     if CONFIG not in files:
         raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
@@ -63,6 +64,22 @@ def model_folder(address: str) -> Iterator[Path]:
     with scratch_folder() as scratch:
         copy_model(artifact.place, artifact.manifest, files, scratch / "model")
         yield scratch / "model"
+
+
+def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
+    """Return the newest artifact of the first kind that an address has. Raises InputError where several are meant."""
+    refusals = {}
+    for kind in kinds:
+        try:
+            chosen = find_artifacts(address, kind)
+        except InputError as refusal:
+            refusals[kind] = refusal
+            continue
+        names = sorted({each.manifest.stage_folder for each in chosen})
+        if kind == "tasks" and len(names) > 1:
+            raise InputError(f"{address} has models for several tasks: give the folder of one, {' or '.join(names)}.")
+        return newest(chosen)
+    raise refusals["models"]
 
 
 # The process.
@@ -121,7 +138,5 @@ def job_file(job: "DataclassInstance") -> Iterator[str]:
 def _ended(code: int, log: IO[bytes]) -> Exception:
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
-    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
-        return InputError(lines[-1].removeprefix(PREFIX))
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return TrainingFailed("\n".join([f"The trainer {how}; the end of its output:", *lines[-LOG_LINES:]]))
+    report = [f"The trainer {how_ended(code)}; the end of its output:", *lines[-LOG_LINES:]]
+    return mendable(code, lines) or TrainingFailed("\n".join(report))

@@ -15,7 +15,9 @@ from corpora.store.workers.pool import Limits
 from flows.recipes.settings.bounds import BoundSettings
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy
+from flows.recipes.settings.release import ReleaseSettings
 from flows.recipes.settings.retention import RetentionSettings
+from flows.recipes.task_table import TaskSettings
 from shards.settings import ShardSettings
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.model import ModelSettings
@@ -33,7 +35,9 @@ SETTINGS: Mapping[str, type] = {
     "privacy": Privacy,
     "retention": RetentionSettings,
     "workers": Limits,
+    "task": TaskSettings,
     "bounds": BoundSettings,
+    "release": ReleaseSettings,
     "notify": NotifySettings,
 }
 

@@ -11,6 +11,37 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from flows.recipes.tables import recipe_texts
 
+TRAINS = """
+# With enough text, a model; then what it is for. Take the comment signs away.
+# [model]
+# size = "mini"
+#
+# [training]
+# learning_rate = 5e-4
+#
+# [[training.phase]]
+# steps = 10_000
+# batch = 64
+"""
+LEARNS = """
+# What the model is for, once there are labelled files (TSV, CSV, JSON lines or Parquet, with columns text and label):
+# it is fine-tuned from each seed, judged, and answers the documents that are new. A run that crosses no bound is
+# released: encoder, tokenizer and fine-tuned models under one name.
+# [[task]]
+# name = "labels"
+# task = "classes"                # or tags, similarity, retrieval, span, ...; or a published set such as "glue/sst2"
+# train = "labelled/train.tsv"
+# evaluate = "labelled/dev.tsv"
+# seeds = [1, 2, 3]
+# answers = "predict"
+#
+# [bounds]
+# "task labels: gain in accuracy" = { min = 0.1 }     # over the most frequent class
+# "task labels: accuracy" = { worse = 0.05 }          # than what is released, by a paired test
+#
+# [release]
+# name = "prod"
+"""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -40,7 +71,7 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
     path = folder / f"{name}.toml"
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(texts[template].format(name=name))
+            stream.write(texts[template].format(name=name) + ("" if template in published() else TRAINS) + LEARNS)
     except FileExistsError as error:
         raise InputError(
             f"{path} is there already, and is left as it is. Choose another name, or remove it."

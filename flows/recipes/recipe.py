@@ -28,6 +28,7 @@ from flows.recipes.settings.bounds import Bound, read_bounds
 from flows.recipes.settings.engine import LOCAL, check_engine
 from flows.recipes.settings.notify import NotifySettings
 from flows.recipes.settings.privacy import Privacy, printable
+from flows.recipes.settings.release import ReleaseSettings
 from flows.recipes.settings.retention import RetentionSettings
 from flows.recipes.tables import (
     NAME_BYTES,
@@ -45,6 +46,7 @@ from flows.recipes.tables import (
     toml_lines,
     with_paths,
 )
+from flows.recipes.task_table import TaskEntry, read_tasks
 from shards.builders.segments.pairs import SegmentPairInput
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import BroughtVocabulary, VocabularySettings
@@ -61,9 +63,10 @@ TABLES = (
     "model",
     "training",
     "bounds",
+    "release",
     "notify",
 )
-NAMED = ("vocabulary", "shards")  # one table, or several with names
+NAMED = ("vocabulary", "shards", "task")  # one table, or several with names
 KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
 ON_DAMAGE = ("stop", "skip")
@@ -127,11 +130,13 @@ class Recipe:
     vocabularies: tuple[VocabularyEntry, ...]
     shards: tuple[ShardsEntry, ...]
     model: ModelEntry | None = None
+    tasks: tuple[TaskEntry, ...] = ()
     privacy: Privacy = field(default_factory=Privacy)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     workers: Limits = field(default_factory=Limits)
     engine: str = LOCAL
     bounds: tuple[Bound, ...] = ()
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     seed: int = 42
     text: str = ""
@@ -208,7 +213,10 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         _shards(called, section, where, seed, vocabularies, sources)
         for called, section, where in named_tables(table, "shards")
     )
-    for called in {*(entry.name for entry in vocabularies), *(entry.name for entry in shards)} - {""}:
+    model = _model(table, sections, seed, shards, path)
+    tasks = read_tasks(table, path, tuple(entry.source.name for entry in sources), model is not None)
+    names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
+    for called in names - {""}:
         check_name("name and the name of a table, together", f"{name}-{called}")
     return Recipe(
         name=name,
@@ -219,12 +227,14 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         held_out=bind(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
         vocabularies=vocabularies,
         shards=shards,
-        model=_model(table, sections, seed, shards, path),
+        model=model,
+        tasks=tasks,
         privacy=bind(Privacy, sections["privacy"], "privacy"),
         retention=bind(RetentionSettings, sections["retention"], "retention"),
         workers=bind(Limits, sections["workers"], "workers"),
         engine=check_engine(table.get("engine", LOCAL)),
         bounds=read_bounds(sections["bounds"]),
+        release=bind(ReleaseSettings, sections["release"], "release"),
         notify=bind(NotifySettings, sections["notify"], "notify"),
         text=text,
         path=path,

@@ -24,6 +24,7 @@ from flows.report.drawing.plot import histogram
 from flows.report.model.trained import training_view
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
+from flows.report.tasks import task_views
 from flows.report.templates import environment_of_pages
 from flows.report.texts import example_views, pair_views, reason_groups
 from flows.report.vocabularies import vocabulary_views
@@ -88,6 +89,7 @@ def build_page(
         vocabularies=vocabulary_views(run),
         examples=example_views(run),
         training=training,
+        tasks=task_views(run),
         longest=max((stage.seconds for stage in record.stages), default=0.0) or 1.0,
         recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
     )

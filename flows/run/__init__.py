@@ -1,7 +1,8 @@
 """The run without an orchestrator: which stages a recipe asks for, in which order, and what is on record of it.
 
 `pipeline.py` is the run as one page. `policies.py` has the knobs that decide no bytes, and `store_address.py` finds the
-artifacts and stores that people name.
+artifacts and stores that people name. `answers_build.py` is the stage of answers to new documents; `task_lines.py`
+puts the events of fine-tuning into lines.
 
     inputs/      before the first stage: raw files fetched, files that are not read, the model that training starts from
     plan/        `cloze plan`: what would be reused and built, and why

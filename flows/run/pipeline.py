@@ -14,6 +14,8 @@
         tokens       every document tokenised          one artifact a vocabulary
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
+        tasks        the model fine-tuned and judged      one artifact a [[task]]
+        answers      new documents, by the tasks' models   one artifact a [[task]] that asks for them
 
 How a stage is built is not decided here: `perform` is given stages that may be built side by side and returns
 their manifests. Under Prefect it runs tasks (`orchestration/tasks.py`); for `cloze plan` it only looks (`plan.py`);
@@ -21,7 +23,7 @@ in a test it may build them in the same process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -40,10 +42,12 @@ from corpora.tombstones import read_tombstones
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
+from flows.run.answers_build import plan_answers
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
-from flows.run.inputs.start_model import begun, fitting, taught
+from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
+from flows.run.record.releases import answered_until
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
@@ -52,6 +56,7 @@ from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
+from trainer.tasks.build import plan_tasks
 
 Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
@@ -67,6 +72,8 @@ STAGES = (
     "tokens",
     "shards",
     "models",
+    "tasks",
+    "answers",
 )
 
 
@@ -74,7 +81,7 @@ def stages_after(kind: str) -> tuple[str, ...]:
     """The stages that come after those of a kind.
 
     >>> stages_after("tokens")
-    ('shards', 'models')
+    ('shards', 'models', 'tasks', 'answers')
     """
     return STAGES[STAGES.index(kind) + 1 :]
 
@@ -85,18 +92,22 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
     Raises ValueError for a kind that is not a stage.
     """
     missing = {STAGES.index(kind) for kind in kinds}
+    if "models" in kinds:
+        missing |= {STAGES.index(kind) for kind in ("tasks", "answers")}
     return tuple(kind for number, kind in enumerate(STAGES) if number not in missing)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run: the newest corpus, vocabularies and shard sets by their names in the recipe, a model."""
+    """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names."""
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
     vocabularies: Mapping[str, Manifest]
     shard_sets: Mapping[str, Manifest]
     model: Manifest | None = None
+    tasks: Mapping[str, Manifest] = field(default_factory=dict)
+    answers: Mapping[str, Manifest] = field(default_factory=dict)
 
     @property
     def vocabulary(self) -> Manifest:
@@ -112,7 +123,8 @@ class Outcome:
     def manifests(self) -> tuple[Manifest, ...]:
         """All of them, in the order in which they depend on each other."""
         trained = (self.model,) if self.model is not None else ()
-        return (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
+        made = (*self.documents, self.corpus, *self.vocabularies.values(), *self.shard_sets.values(), *trained)
+        return (*made, *self.tasks.values(), *self.answers.values())
 
 
 def run_recipe(
@@ -134,8 +146,15 @@ def run_recipe(
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
     shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
+    tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
-        documents=tuple(documents), corpus=corpus, vocabularies=vocabularies, shard_sets=shard_sets, model=model
+        documents=tuple(documents),
+        corpus=corpus,
+        vocabularies=vocabularies,
+        shard_sets=shard_sets,
+        model=model,
+        tasks=tasks,
+        answers=answer_documents(place, recipe, corpus, tasks, perform),
     )
 
 
@@ -291,6 +310,31 @@ def train_model(
         ]
     )
     return model
+
+
+def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
+    """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
+    learnt = {}
+    for entry in recipe.tasks:
+        baseline = find_baseline(recipe, entry)
+        [learnt[entry.name]] = perform(
+            [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline)]
+        )
+    return learnt
+
+
+def answer_documents(
+    place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
+) -> dict[str, Manifest]:
+    """Let the fine-tuned models answer the documents that no released model of the recipe has answered."""
+    answers = {}
+    for entry in recipe.tasks:
+        asked = entry.settings
+        if asked.answers:
+            since = answered_until(place, recipe.name, tasks[entry.name].name, asked.answers, corpus)
+            stage = plan_answers(place, tasks[entry.name], corpus, since, asked.answers, asked.sources)
+            [answers[entry.name]] = perform([stage])
+    return answers
 
 
 def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:

@@ -9,12 +9,11 @@ with ui(home) as address:                        http://127.0.0.1:PORT
 import os
 import shutil
 import signal
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from launched import LONG, PATIENCE, left, start, wait_until
+from launched import LONG, PATIENCE, answers, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 from served_command import free_port
 
@@ -41,7 +40,7 @@ def ui(home: Path) -> Iterator[str]:
     process = start(home, "ui", "--port", str(port))
     assert process.stdout is not None
     try:
-        wait_until(lambda: process.poll() is not None or _answers(f"{address}/api/health"), LONG)
+        wait_until(lambda: process.poll() is not None or answers(f"{address}/api"), LONG)
         assert process.poll() is None, process.stdout.read()
         yield address
     finally:
@@ -50,14 +49,6 @@ def ui(home: Path) -> Iterator[str]:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
 
 
 @contextmanager

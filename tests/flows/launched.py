@@ -8,19 +8,18 @@ left(process.pid)                            its processes that still live after
 Whatever is waited for comes within seconds on an idle machine; `PATIENCE` and `LONG` are for one that is busy.
 """
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
@@ -161,7 +160,7 @@ def server(home: Path) -> Iterator[str]:
     assert process.stdin is not None and process.stdout is not None
     try:
         address = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
-        assert wait_until(lambda: _answers(address), LONG), (home / "own-server.log").read_text()
+        assert wait_until(lambda: answers(address), LONG), (home / "own-server.log").read_text()
         yield address
     finally:
         process.stdin.close()
@@ -170,11 +169,11 @@ def server(home: Path) -> Iterator[str]:
         log.close()
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Tell whether a server is up: its API says so."""
     try:
-        with _opener().open(f"{address}/health", timeout=2) as response:
-            return bool(response.status == 200)
-    except OSError:
+        return httpx.get(f"{address}/health", timeout=2, trust_env=False).status_code == httpx.codes.OK
+    except httpx.TransportError:
         return False
 
 
@@ -182,11 +181,7 @@ def ask(address: str, what: str, **question: Any) -> list[dict[str, Any]]:
     """All answers of a filter route of the API, page by page: `ask(api, "task_runs", flow_runs={...})`."""
     found: list[dict[str, Any]] = []
     while True:
-        body = json.dumps({**question, "limit": 200, "offset": len(found)}).encode()
-        headers: Mapping[str, str] = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{address}/{what}/filter", body, dict(headers))
-        with _opener().open(request, timeout=PATIENCE) as response:
-            page = json.loads(response.read())
+        page = request(f"{address}/{what}/filter", {**question, "limit": 200, "offset": len(found)}).json()
         found += page
         if len(page) < 200:
             return found
@@ -194,9 +189,21 @@ def ask(address: str, what: str, **question: Any) -> list[dict[str, Any]]:
 
 def get(address: str, path: str) -> Any:
     """One answer of the API."""
-    with _opener().open(f"{address}/{path}", timeout=PATIENCE) as response:
-        return json.loads(response.read())
+    return request(f"{address}/{path}", method="GET").json()
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def post(address: str, **body: Any) -> Any:
+    """The API's answer to what it is given."""
+    return request(address, body).json()
+
+
+def request(address: str, value: Any = None, method: str = "POST") -> httpx.Response:
+    """What the API answers, asked again while its database is busy."""
+    found: list[httpx.Response] = []
+
+    def answered() -> bool:
+        found[:] = [httpx.request(method, address, json=value, timeout=PATIENCE, trust_env=False)]
+        return found[0].status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    wait_until(answered)
+    return found[0].raise_for_status()

@@ -6,14 +6,11 @@ with serving(home, world, "--every", "3600", port=free_port()) as service:
     assert service.stop(signal.SIGTERM) == []
 """
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from forking import Forked
-from launched import LONG, PATIENCE, ask, environment, get, left, session_processes, shared_temporary, wait_until
+from launched import LONG, PATIENCE, ask, environment, get, left, post, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
 # The server looks for new schedules, and the runner for runs that are due, every second.
@@ -69,15 +66,7 @@ class Serving:
         """Ask for a run, as a person does in the UI; its id."""
         [deployment] = [one for one in ask(self.api, "deployments") if one["name"] == self.recipe]
         address = f"{self.api}/deployments/{deployment['id']}/create_flow_run"
-        body = json.dumps({"idempotency_key": str(uuid4())}).encode()
-        while True:
-            request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-            try:
-                with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-                    return str(json.loads(response.read())["id"])
-            except urllib.error.HTTPError as error:
-                assert error.code == 503 and self.process.poll() is None, self.said  # its database is busy
-            time.sleep(0.5)
+        return str(post(address, idempotency_key=str(uuid4()))["id"])
 
     def wait_for_run(self, run_id: str, *states: str) -> dict[str, Any]:
         """Wait until a run is in one of some states; the run."""

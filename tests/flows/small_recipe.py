@@ -301,6 +301,14 @@ class World:
         """The store."""
         return Place(self.recipe().store)
 
+    def manifests(self) -> dict[str, bytes]:
+        """Every manifest of the store, byte for byte."""
+        return {path: self.place.read(path) for path in self.place.sizes("") if path.endswith("/manifest.json")}
+
+    def contents(self) -> list[str]:
+        """The contents of all that the store holds."""
+        return sorted(Manifest.from_bytes(data, path).content for path, data in self.manifests().items())
+
     def put(self, source: str, name: str, records: Sequence[Mapping[str, Any]]) -> Path:
         """Write one raw file."""
         path = self.folder / "raw" / source / f"{name}.jsonl"

@@ -7,12 +7,16 @@ it is not needed.
 """
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.store.manifest import fingerprint
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest, StoredFile, fingerprint
+from corpora.store.places.files import unfinished
+from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.files import FILES
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -71,3 +75,29 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# The model of an artifact.
+
+
+def model_files(manifest: Manifest) -> dict[str, StoredFile]:
+    """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
+    files = [file for part in manifest.parts for file in part.files]
+    configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
+    folder = min(configs, key=len, default="")
+    return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
+
+
+def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
+    """Copy an artifact's files to a folder here, all or none. Raises Damaged if one is not what was written."""
+    new = unfinished(folder, alone=True)
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name, file in files.items():
+        path = f"{manifest.stage_folder}/{file.path}"
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        with place.open(path) as source, (new / name).open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+        if sha256_of(new / name) != file.sha256:
+            raise Damaged(path, "its bytes are not those that were written")
+    new.rename(folder)

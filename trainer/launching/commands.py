@@ -33,6 +33,8 @@ CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS a
 LOG_LINES = 20  # of the end of the log, reported where training failed
 GO_ON = "The same command continues from the newest checkpoint."
 ENDED = "First to end: rank "
+PREFIX = "trainer: "  # before the paragraph that the trainer ends with
+MENDABLE = 2  # its exit code then
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -169,11 +171,23 @@ def _event(line: bytes) -> Event | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def failure(log: Path, begin: int, code: int) -> str:
-    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
+def lines_after(log: Path, begin: int) -> list[str]:
+    """Return the lines of a log after a byte."""
     with log.open("rb") as file:
         file.seek(begin)
-        lines = file.read().decode("utf-8", errors="replace").splitlines()
+        return file.read().decode("utf-8", errors="replace").splitlines()
+
+
+def mendable(code: int, lines: Sequence[str]) -> InputError | None:
+    """Return the paragraph that a trainer ended with, whose exit code and last lines these are; None if it has none."""
+    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
+        return InputError(lines[-1].removeprefix(PREFIX))
+    return None
+
+
+def failure(log: Path, begin: int, code: int) -> str:
+    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
+    lines = lines_after(log, begin)
     report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
     killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
     no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""

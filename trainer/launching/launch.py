@@ -12,7 +12,7 @@ leave; the agent waits for that as long as it takes, where torchrun by itself ki
 """
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,10 +25,22 @@ from shards.reading.files.shard_set import files_of, first_damage
 from trainer.complete_folders import check_files
 from trainer.jobs.job import CACHE, JOB, TrainingJob
 from trainer.jobs.repeats import reads_of, refuse_repeats, repeat_warning
-from trainer.launching.commands import ALONE, Nodes, command, environment, events, failure, how_ended, processes_of
+from trainer.launching.commands import (
+    ALONE,
+    Nodes,
+    command,
+    environment,
+    events,
+    failure,
+    how_ended,
+    lines_after,
+    mendable,
+    processes_of,
+)
 from trainer.launching.copies import with_local_shards, without_copy
 from trainer.launching.stopping import Stop
 from trainer.metrics import Event
+from trainer.settings.training import TrainingSettings
 
 LOG = "train.log"
 
@@ -99,18 +111,42 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
     log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
-    processes = processes_of(job.training)
+    with remedied(str(log_path)):
+        log_path.touch()
+    begin = log_path.stat().st_size
+    code = run_trainer(path, log_path, job.training, on_event, stop, nodes)
+    if code and not _finished(job, on_event):
+        raise TrainingFailed(failure(log_path, begin, code))
+    if code:
+        with log_path.open("a", encoding="utf-8") as log:
+            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n")
+
+
+def run_trainer(
+    path: Path,
+    log_path: Path,
+    training: TrainingSettings,
+    on_event: Callable[[Event], None],
+    stop: Stop,
+    nodes: Nodes = ALONE,
+    does: Sequence[str] = ("train",),
+) -> int:
+    """Run a command of the trainer on a job's file in processes of its own until they end; return the exit code.
+
+    log_path: where all is appended that is no event; does: the command, and its arguments after the file
+    Raises InputError with the trainer's own message where the user can fix the problem.
+    """
+    processes = processes_of(training)
     failures: list[InputError] = []
-    with ExitStack() as opened:
-        with remedied(str(log_path)):
-            log = opened.enter_context(log_path.open("ab", buffering=0))
-        begin = log.tell()
+    with remedied(str(log_path)):
+        opened = log_path.open("ab", buffering=0)
+    with opened as log:
         process = subprocess.Popen(
-            command(path, processes, nodes),
+            [*command(path, processes, nodes, does[0]), *does[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=environment(job.training, processes),
+            env=environment(training, processes),
             start_new_session=True,  # an interrupt from the keyboard is ours to answer
         )
         assert process.stdout is not None
@@ -125,12 +161,14 @@ def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: 
         finally:
             stop.end()
             process.stdout.close()
-        if failures:
-            raise failures[0]
-        if code and not _finished(job, on_event):
-            raise TrainingFailed(failure(log_path, begin, code))
-        if code:
-            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n".encode())
+    if failures:
+        raise failures[0]
+    return code
+
+
+def ended(log_path: Path, begin: int, code: int) -> Exception:
+    """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
+    return mendable(code, lines_after(log_path, begin)) or TrainingFailed(failure(log_path, begin, code))
 
 
 def _input_error(event: Event) -> InputError:

@@ -90,8 +90,10 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
         for name, each in baseline_answers(loaded.task, training, examples).items()
     }
     fields = {name: "majority" if name == MAJORITY else "words" for name in baselines}
-    beside = {fields[name]: each.scores for name, each in baselines.items()}
-    tested = {f"p_{fields[name]}": difference(scored, each, split.metrics[0]) for name, each in baselines.items()}
+    beside: dict[str, Any] = {fields[name]: each.scores for name, each in baselines.items()}
+    tested: dict[str, Any] = {
+        f"p_{fields[name]}": difference(scored, each, split.metrics[0]) for name, each in baselines.items()
+    }
     return replace(scored, **beside, **tested)
 
 

@@ -21,7 +21,8 @@ Cost: 2 MB a second, so `corpora.judging.steps.private_kernels` finds the lines 
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 KINDS = ("email", "ip", "phone")
@@ -46,7 +47,7 @@ def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True)
     """
     spans: list[Span] = []
     taken = bytearray(len(line))
-    kinds_of = (_emails, _addresses, lambda line: _phones(line, language))
+    kinds_of: tuple[Callable[[str], _Spans], ...] = (_emails, _addresses, partial(_phones, language=language))
     for kind, (wanted, spans_of) in enumerate(zip(kinds, kinds_of, strict=True)):
         for start, end in spans_of(line) if wanted else ():
             if taken.find(1, start, end) < 0:

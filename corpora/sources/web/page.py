@@ -5,7 +5,7 @@ same text whatever the process read before, on whatever day and with whatever ha
 captions and boilerplate are left out, and so is the headline, which is the title; paragraphs, headings and list items
 are apart by a blank line, lines within them (`<br>`, `<pre>`) by one line end. A page that is too large, too deep or
 has too many elements is `Refused` with the reason; what is read takes time in proportion to its length.
-Costs: 8 to 11 ms for a page of 280,000 characters on a busy core, where resiliparse takes 7 to 9 and trafipy 58 to 70:
+Costs: 10 to 13 ms for a page of 280,000 characters on a busy core, where resiliparse takes 7 to 10, trafipy 58 to 70:
 a third for its table, half for the rows and trees. Memory: the page, its table and its text.
 
 What it finds is measured on 1,497 pages of seven kinds and on 299 of news, none of a domain that the forest was grown

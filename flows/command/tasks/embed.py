@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.errors import InputError
-from flows.command.tasks.finetune import ledger_line
 from flows.command.tasks.piped import from_pipe
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
+from flows.run.task_lines import ledger_line
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 

@@ -18,17 +18,17 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from flows.command.tasks.check import checked_first
-from flows.command.tasks.finetune import Listener
 from flows.command.tasks.onnx import SUITE_HEAD, SUITE_NOTE, Models, suite_cells, suite_models
 from flows.command.tasks.options import EvaluationAsked
 from flows.command.tasks.overlap import began_elsewhere, overlaps, provenance_at
 from flows.command.terminal.output import WIDEST, console
 from flows.command.terminal.tables import fitted_lines
-from flows.command.trainer_process import CONFIG, Event, job_file, model_folder, trainer_events
+from flows.command.trainer_process import CONFIG, job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance
 from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
+from flows.run.task_lines import Listener
 from trainer.complete_folders import refusing
 from trainer.tasks.suites.comparing import HEAD as COMPARED_COLUMNS
 from trainer.tasks.suites.comparing import SuiteComparison, compared, compared_cells, comparison_lines
@@ -248,22 +248,7 @@ def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
     listener, training = Listener(tell), runs[0].job.settings.training(1)
     with job_file(SuiteJob(runs=runs)) as path:
         for event in trainer_events("evaluate", path, training=training):
-            if event["event"] in LINES:
-                tell(LINES[event["event"]](event))
-            else:
-                listener.hear(event)
-
-
-def _run_line(event: Event) -> str:
-    return f"run {event['number']} of {event['of']}: {event['task']}, seed {event['seed']}"
-
-
-def _judged_line(event: Event) -> str:
-    scores = ", ".join(f"{name} {score:.4g}" for name, score in event["scores"].items())
-    return f"{event['split']}: {event['examples']:,} examples{', ' + scores if scores else ', answered'}"
-
-
-LINES: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judged_line}
+            listener.hear(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> Found:

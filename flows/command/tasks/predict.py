@@ -6,9 +6,9 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
-from flows.command.tasks.finetune import ledger_line
 from flows.command.tasks.piped import from_pipe
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
+from flows.run.task_lines import ledger_line
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.answers import SpanTask, official_answers
 from trainer.tasks.portable.folder import TABLE
@@ -31,7 +31,7 @@ def predict_file(
     official: file for answers that are spans, as SQuAD's script reads them
     int8:     use the 8-bit weights of a folder that `cloze onnx` wrote
     """
-    with model_folder(model) as folder, from_pipe(file) as whole, job_file(whole) as path:
+    with model_folder(model, ("tasks", "models")) as folder, from_pipe(file) as whole, job_file(whole) as path:
         flags = [*(["--labelled"] if labelled else []), *(["--int8"] if int8 else [])]
         asked = [_command(folder, int8), *flags, "--", str(folder), path, str(output.resolve())]
         for event in trainer_events(*asked):

@@ -19,6 +19,7 @@ from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.server.embedded import is_free, server_of_home
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.record.counts_text import counted
+from flows.run.record.task_scores import result_in, summaries
 from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
@@ -104,6 +105,9 @@ def show_learning(console: Console, finished: RunState) -> None:
             f"unigram entropy of the same tokens ({entropy:.3f}); {row['masked_accuracy']:.1%} right, "
             f"{_words_right(row)} of the words outside the 100 commonest pieces"
         )
+    for name, tasks in finished.outcome.tasks.items():
+        for line in summaries(result_in(finished.place, tasks, name)):
+            console.print(f"  {line}", markup=False)
     console.print()
     with model_folder(finished.place.at(model.folder)) as folder:
         asked = ["fill", "--brief", "--top", str(TOP), "--", str(folder), *GAPS]

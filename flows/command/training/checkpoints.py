@@ -12,7 +12,8 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, plain_address
 from corpora.store.places.place import Place
-from flows.command.trainer_process import trainer_events
+from flows.command.trainer_process import model_folder, trainer_events
+from flows.run.record.counts_text import counted
 from flows.run.record.releases import release_address
 from flows.run.store_address import find_artifacts, newest
 from trainer.jobs.job import CACHE, JOB
@@ -80,6 +81,18 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
     heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
     [done] = [event for event in heard if event["event"] == "done"]
     return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
+
+
+def export_static(model: str, folder: Path, dimensions: int, texts: Path | None) -> str:
+    """Write a vector for each piece of a model's vocabulary; return a line about it. Raises as `export_step`.
+
+    texts: a table in which pieces are counted
+    """
+    options = ["--dimensions", str(dimensions), *(["--texts", str(texts)] if texts is not None else [])]
+    with model_folder(model) as source:
+        heard = trainer_events("static", *options, "--", str(source), str(folder))
+        [done] = [event for event in heard if event["event"] == "done"]
+    return f"{folder}: vectors of {counted(done['pieces'], 'piece')}, {counted(done['width'], 'number')} each"
 
 
 def _holds_vocabulary(work: Work) -> bool:

@@ -176,7 +176,8 @@ def conclusion(outcome: Outcome) -> str:
     """Describe the results of a run in a few words."""
     examples = sum(manifest.rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
-    return f"{counted(examples, 'example')}{trained}"
+    learnt = f", fine-tuned on {counted(len(outcome.tasks), 'task')}" if outcome.tasks else ""
+    return f"{counted(examples, 'example')}{trained}{learnt}"
 
 
 def parts_built(number: int) -> str:

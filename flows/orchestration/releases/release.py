@@ -10,6 +10,8 @@ users of a name see the change from one release to the next. Nothing damaged can
 Cost: every byte that is released is read once.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +20,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.integrity.inventory import faults_of
 from flows.recipes.recipe import Recipe
-from flows.run.record.bounds import crossings
+from flows.run.record.bounds import crossings_of_run
 from flows.run.record.figures import Figures, figures_before, figures_of_run
 from flows.run.record.releases import (
     Release,
@@ -126,9 +128,26 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str) -> Promotion:
         record=record,
         artifacts=artifacts,
         figures=figures,
-        crossed=tuple(crossings(recipe.bounds, figures, before)),
+        crossed=crossings_of_run(place, recipe.bounds, record, figures, before),
         against=against,
     )
+
+
+def release_by_itself(recipe: Recipe, record: RunRecord, tell: Callable[[str], None]) -> None:
+    """Release a run under the name in its recipe, if it names one, its bounds hold, and that is not released already.
+
+    Raises InputError.
+    """
+    name = recipe.release.name
+    if not name:
+        return
+    promotion = promotion_of(recipe, record, name)
+    for crossing in promotion.crossed:
+        tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
+    is_new = name not in names_of_releases(promotion.place)
+    if promotion.crossed or not (is_new or current_release(promotion.place, name).artifacts != promotion.artifacts):
+        return
+    tell(f"Released as {name}, number {promotion.release('its bounds hold').number}.")
 
 
 def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
@@ -143,15 +162,13 @@ def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
             )
 
 
-def _before(place: Place, record: RunRecord, name: str) -> tuple[Figures | None, str]:
-    """Return the figures to compare a run with, and whose they are."""
+def _before(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
+    """Return the run to compare a run with, its figures, and what it is."""
     if name in names_of_releases(place):
         now = current_release(place, name)
-        try:
-            figures = figures_of_run(place, read_run(place, now.run))
-        except FileNotFoundError:
-            figures = None
-        if figures is not None:
-            return figures, f"{name} number {now.number}"
+        with suppress(FileNotFoundError):
+            run = read_run(place, now.run)
+            if (figures := figures_of_run(place, run)) is not None:
+                return (run, figures), f"{name} number {now.number}"
     before = figures_before(place, record)
-    return (None, "nothing before it") if before is None else (before[1], f"the run {before[0].run_id}")
+    return before, "nothing before it" if before is None else f"the run {before[0].run_id}"

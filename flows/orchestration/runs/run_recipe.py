@@ -22,6 +22,7 @@ from flows.engines.open_engine import engine_at_work
 from flows.engines.shared_paths import Sight
 from flows.maintenance.run_records import keep_newest
 from flows.orchestration.pages.page_artifacts import flow_run_at, show_ended
+from flows.orchestration.releases.release import release_by_itself
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
 from flows.orchestration.runs.unchanged_run import SERVERLESS, whole_in_the_store
@@ -38,6 +39,7 @@ from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
 from flows.run.inputs.fetch import FetchOptions, fetch_recipe
+from flows.run.inputs.labelled_files import labelled_lines
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
 from flows.run.pipeline import Outcome
@@ -46,6 +48,7 @@ from flows.run.policies import default_workers
 from flows.run.record.counts_text import counted
 from flows.run.record.figures import keep_figures
 from flows.run.record.heartbeat import Advance, Pulse, unless_begun
+from flows.run.record.releases import check_release_name
 from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
 
@@ -112,7 +115,9 @@ def begin(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, begun: Tell = lambda run_id: None
 ) -> RunState:
     """Find the raw files, write the lock, and put the recipe on record. Raises InputError."""
-    if recipe.model is not None and recipe.engine == LOCAL and find_spec("torch") is None:
+    if recipe.release.name:
+        check_release_name(recipe.release.name)
+    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL)) and find_spec("torch") is None:
         raise InputError(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
@@ -124,7 +129,7 @@ def begin(
         run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
         pulse.workers = workers or default_workers()
         wait_for_clearing(place, pulse.waiting(run.tell))
-        for line in fetch_inputs(recipe, home, run.tell):
+        for line in (*labelled_lines(place, recipe), *fetch_inputs(recipe, home, run.tell)):
             run.tell(line)
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
@@ -167,6 +172,7 @@ def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
         run.say_stage(record, manifest)
     put_on_record(run, answering_api(home, own_server), "nothing new")
     run.write(run.record, report)
+    release_by_itself(run.recipe, run.record, run.tell)
     run.tell(SERVERLESS)
     return True
 
@@ -217,6 +223,7 @@ def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) ->
 def finish(run: RunState, notifier: Notifier, report: str) -> None:
     """Keep the record and the report of a run, and send a notice if it crosses its bounds."""
     run.write(run.record, report)
+    release_by_itself(run.recipe, run.record, run.tell)
     notifier.judged(run.record, run.report_path)
 
 

@@ -23,7 +23,7 @@ from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.faults.unread_records import unread_lines
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import Outcome
-from flows.run.record.bounds import crossings
+from flows.run.record.bounds import crossings_of_run
 from flows.run.record.example_shares import telling_looks, warnings_of
 from flows.run.record.figures import Figures, figures_at_end, figures_before
 from flows.run.record.heartbeat import Advance, Pulse, StageProgress, names_of
@@ -152,7 +152,7 @@ class RunState:
         for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
             self.tell(looks)
         before = figures_before(self.place, record, self.tell) if bounds else None
-        self.crossed = tuple(crossings(bounds, self.figures, before and before[1]))
+        self.crossed = crossings_of_run(self.place, bounds, record, self.figures, before)
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""

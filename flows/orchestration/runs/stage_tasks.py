@@ -46,8 +46,10 @@ from flows.orchestration.runs.tasks import (
     Doing,
     FlowTasks,
     LoneTasks,
+    answer_range,
     build_range,
     finish_stage,
+    learn_range,
     plainly,
     state_of,
     train_range,
@@ -68,6 +70,7 @@ from flows.signals import answer_signals, give_way, last_word
 Fault = TypeVar("Fault", bound=Exception)
 
 IN_FLOW = FlowTasks()
+WORK = {"models": train_range, "tasks": learn_range, "answers": answer_range}  # what the workers do not do
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 LOOK_SECONDS = 0.2  # between two looks at the tasks of a run on the server
 SETTLED_LOOKS = 3  # without an unfinished task, after which none is still on its way
@@ -309,6 +312,8 @@ class Build:
     def submit(self) -> None:
         """Give the ranges of what is left to the workers."""
         groups = ranges(self._left, self._run.pool.workers, self._run.range_size)
+        if self.stage.kind in WORK:  # its parts take all cores, one after another
+            groups = [self._left] if self._left else []
         self._waiting = [(self._submit(group), len(group)) for group in groups]
 
     def met(self, kind: type[Fault]) -> list[Fault]:
@@ -330,7 +335,7 @@ class Build:
     def _submit(self, plans: Sequence[PartPlan]) -> Doing:
         give_way()  # no task begins while the run is being stopped
         span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
-        work = train_range if self.stage.kind == "models" else build_range
+        work = WORK.get(self.stage.kind, build_range)
         distrusted = frozenset(self._run.mending.distrusted)
         todo = partial(work, self._run, self.stage, plans, distrusted)
         return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", todo)

@@ -24,6 +24,7 @@ from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish
 from corpora.store.workers.pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
 from flows.orchestration.pages.page_artifacts import leave_artifacts, parts_built, summary
+from flows.orchestration.runs.learning_task import watch_learning
 from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.training_task import Event, watch_training
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
@@ -73,6 +74,22 @@ def train_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrust
         return len(build_parts(run.place, stage, plans, distrusted))
 
     return state_of(train_and_keep, parts_built)
+
+
+def learn_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+    """Fine-tune a model on tasks in a process of its own, one after another; tried again, it goes on where it was."""
+
+    def learn_and_keep() -> int:
+        for plan in plans:
+            watch_learning(stage, plan.job, run.advance)
+        return len(build_parts(run.place, stage, plans, distrusted))
+
+    return state_of(learn_and_keep, parts_built)
+
+
+def answer_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+    """Answer documents with a fine-tuned model, which is a process of its own for each part."""
+    return state_of(lambda: len(build_parts(run.place, stage, plans, distrusted)), parts_built)
 
 
 def finish_stage(run: RunState, stage: Stage, survey: Survey) -> State[Manifest]:

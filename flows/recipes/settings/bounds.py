@@ -4,6 +4,7 @@
     documents = { min = 1000, fall = 0.1 }
     "dropped share: *" = { rise_by = 0.05 }
     "held-out loss" = { max = 4.0, rise = 0.02 }
+    "task sentiment: accuracy" = { min = 0.8, worse = 0.05 }
 
 They decide no bytes and are in no fingerprint: a run that crosses one completes, and is marked.
 """
@@ -27,6 +28,8 @@ class BoundSettings:
     min, max:         the least and the most that it may be
     fall, rise:       the most that it may fall or rise against the run before, as a share of what it was
     fall_by, rise_by: the same in the figure's own unit; of a share (`duplicate share`) 0.05 are five points
+    worse:            of the score of a task: it may not be lower than before where chance alone makes such a difference
+                      less often than this, by a paired test on the same examples (0.05)
     """
 
     min: float | None = None
@@ -35,6 +38,7 @@ class BoundSettings:
     rise: float | None = None
     fall_by: float | None = None
     rise_by: float | None = None
+    worse: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

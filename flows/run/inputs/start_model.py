@@ -7,28 +7,26 @@ artifact are listed in its manifest. One in an object store is copied to `~/.cac
 """
 
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest, StoredFile
-from corpora.store.places.files import unfinished
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
 from flows.recipes.model_table import OF_START, TEACHER
 from flows.recipes.recipe import Recipe
+from flows.recipes.task_table import TaskEntry
 from flows.run.record.releases import manifests_of, release_address, release_at
 from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.starting import adapted, settings_from
 from trainer.jobs.job import CACHE
-from trainer.jobs.start import CONFIG, WEIGHTS, Start, sha256_of, start_of
+from trainer.jobs.start import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
@@ -83,6 +81,14 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     if entry is None or not entry.teacher:
         return None
     return _find_model(TEACHER, entry.teacher, entry.teacher_folder, recipe, cache)
+
+
+def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
+    """Find the model that learns a task to be compared with; None if it names none. Raises InputError."""
+    address = entry.settings.baseline
+    if not address:
+        return None
+    return _find_model(f"{entry.where}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
@@ -147,26 +153,3 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
     if not folder.is_dir():
         copy_model(place, manifest, kept, folder)
     return replace(start, folder=str(folder))
-
-
-def model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
-    files = [file for part in manifest.parts for file in part.files]
-    configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
-    folder = min(configs, key=len, default="")
-    return {file.path.removeprefix(folder): file for file in files if file.path.startswith(folder)}
-
-
-def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy an artifact's files to a folder here, all or none. Raises Damaged if one is not what was written."""
-    new = unfinished(folder, alone=True)
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    for name, file in files.items():
-        path = f"{manifest.stage_folder}/{file.path}"
-        (new / name).parent.mkdir(exist_ok=True)
-        with place.open(path) as source, (new / name).open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-        if sha256_of(new / name) != file.sha256:
-            raise Damaged(path, "its bytes are not those that were written")
-    new.rename(folder)

@@ -107,6 +107,8 @@ def following(recipe: Recipe, kind: str) -> list[str]:
         "tokens": vocabularies,
         "shards": [recipe.artifact_name(entry.name) for entry in recipe.shards],
         "models": [recipe.name] if recipe.model is not None else [],
+        "tasks": [recipe.artifact_name(entry.name) for entry in recipe.tasks],
+        "answers": [recipe.artifact_name(entry.name) for entry in recipe.tasks if entry.settings.answers],
     }
     return [f"{later}/{name}" for later in stages_after(kind) for name in named.get(later, [recipe.name])]
 

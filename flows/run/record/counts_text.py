@@ -23,10 +23,13 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "splits": ("word with its pieces", "words with their pieces"),
     "surfaces": ("look that examples have", "looks that examples have"),
     "frequencies": "counted token",
+    "judged": "judged run",
+    "tasks/answers": "answered example",
+    "answers/answers": ("file of answers", "files of answers"),
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies")  # tables that are figures of what the others hold
+ASIDE = ("surfaces", "frequencies", "judged")  # tables that are figures of what the others hold
 
 
 def counted(number: int, one: str, many: str = "") -> str:

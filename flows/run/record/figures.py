@@ -30,6 +30,7 @@ from flows.run.record.example_shares import SURELY, label_deviation, shares_of, 
 from flows.run.record.ledger_balance import newest, newest_of_each, num_tokens, of_kind, records_account
 from flows.run.record.lengths import sample_lengths, spread
 from flows.run.record.run_record import RunRecord, list_runs, readable_runs, to_stderr
+from flows.run.record.task_scores import scores_of
 from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
@@ -65,6 +66,7 @@ def figures_of(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]
         *_tokens(place, manifests),
         *_examples(place, manifests),
         *_models(place, manifests),
+        *_tasks(place, manifests),
     ]
     return dict(named)
 
@@ -271,6 +273,13 @@ def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
         for what, (column, unit, kind) in _MEASURED.items():
             if (value := last.get("evaluation", {}).get(column)) is not None:
                 yield _called(what, name), Figure(value=value, unit=unit, kind=kind)
+
+
+def _tasks(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield the scores of each task, and what it gains over what it is compared with."""
+    for name, tasks in newest_of_each(manifests, "tasks").items():
+        for score in scores_of(place, tasks, name):
+            yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
 
 
 def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ name that the recipe gives it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
@@ -136,6 +136,13 @@ def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
             yield _step(f"{_titled('Build examples', name)}, {copy}", account)
     for name, model in newest_of_each(manifests, "models").items():
         yield _step(_titled("Read examples in training", name), model.ledger.account("slots"))
+    for name, tasks in newest_of_each(manifests, "tasks").items():
+        for account in tasks.ledger.accounts:
+            which, _, unit = account.unit.partition(" ")
+            title = _titled(f"Read labelled {unit} for {which}", name)
+            yield replace(_step(title, account), unit=unit)
+    for name, answers in newest_of_each(manifests, "answers").items():
+        yield _step(_titled("Answer new documents", name), answers.ledger.account("documents"))
 
 
 def _titled(what: str, name: str) -> str:

@@ -36,7 +36,14 @@ from flows.run.faults.held_file import held_alone
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
 
 RELEASES = "releases"
-PROMOTED = ("corpora", "vocabularies", "shards", "models")  # the kinds of artifacts that a release names
+PROMOTED = (
+    "corpora",
+    "vocabularies",
+    "shards",
+    "models",
+    "tasks",
+    "answers",
+)  # the kinds of artifacts that a release names
 REASON_CHARACTERS = 1_000
 NO_NAME = "@:?&#"  # of the addresses of releases and stores
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
@@ -175,6 +182,35 @@ def current_release(place: Place, name: str, number: int | None = None) -> Relea
             f"The release {name!r} has no number {number}: it has {numbers} (`cloze releases` lists them)."
         )
     return read_release(place, chosen[-1])
+
+
+def release_before(place: Place, recipe: str, moment: str) -> Release | None:
+    """Return the newest entry of any name's history that is of a recipe and not after a moment. Raises DamagedRelease.
+
+    moment: as `now_text` writes it
+    """
+    entries = (read_release(place, path) for path in release_entries(place))
+    earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
+    return max(earlier, key=lambda entry: entry.when, default=None)
+
+
+def answered_until(place: Place, recipe: str, name: str, does: str, corpus: Manifest) -> int:
+    """Return the last generation whose documents a released model has answered so; 0 for none. Raises DamagedRelease.
+
+    It is that of the newest release of the recipe whose corpus is older than this one, so that a run whose results
+    were released, and which is repeated, answers the same.
+    name: of the answers' artifact; does: what they are
+    """
+    entries = (read_release(place, path) for path in release_entries(place))
+    for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
+        folders = [a.folder for a in entry.artifacts if (a.kind, a.name) == ("answers", name)]
+        answers = read_manifest(place, folders[0]) if folders else None
+        if answers is None or answers.settings["answers"] != does:
+            continue
+        generations: int = answers.facts["generations"]
+        if generations < corpus.facts["generations"]:
+            return generations
+    return 0
 
 
 def released_folders(place: Place) -> set[str]:

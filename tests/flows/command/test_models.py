@@ -16,11 +16,12 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.tasks.finetune import Listener, TaskFiles, finetune_model, progress, published_task
+from flows.command.tasks.finetune import TaskFiles, finetune_model, published_task
 from flows.command.tasks.predict import predict_file
 from flows.command.terminal.help import JSON_KEYS
 from flows.command.trainer_process import model_folder, relay
-from flows.run.inputs.start_model import model_files
+from flows.run.task_lines import Listener, progress
+from trainer.jobs.start import model_files
 from trainer.launching.launch import TrainingFailed
 from trainer.tasks.formats.records import FileSettings
 

@@ -4,16 +4,15 @@ import json
 import shutil
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
-from launched import LONG, PATIENCE, _opener, ask, environment, get, new_home, server, shared_temporary
+from launched import LONG, ask, environment, get, new_home, post, server, shared_temporary
 from prefect.cli.deploy._models import PrefectYamlModel
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
@@ -46,13 +45,6 @@ def first(text: str) -> dict[str, Any]:
     PrefectYamlModel.model_validate(loaded)
     found: dict[str, Any] = loaded["deployments"][0]
     return found
-
-
-def post(address: str, **body: Any) -> Any:
-    headers: Mapping[str, str] = {"Content-Type": "application/json"}
-    request = urllib.request.Request(address, json.dumps(body).encode(), dict(headers))
-    with _opener().open(request, timeout=PATIENCE) as response:
-        return json.loads(response.read())
 
 
 def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
@@ -178,7 +170,7 @@ def test_a_worker_runs_a_deployment_with_a_changed_setting(
         there = get(api, "deployments/name/small/small")
         assert there["parameters"] == {"worker_processes": 1}
         start = f"{api}/deployments/{there['id']}/create_flow_run"
-        with pytest.raises(urllib.error.HTTPError, match="409"):
+        with pytest.raises(httpx.HTTPStatusError, match="409"):
             post(start, parameters={"worker_processes": "x"})
         given = {"set": ["shards.length=48"], "worker_processes": 1}
         post(start, parameters=given, state={"type": "SCHEDULED"})

@@ -18,8 +18,6 @@ from prefect.states import Completed, State
 from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
-from corpora.store.manifest import Manifest
-from corpora.store.places.place import Place
 from corpora.store.workers.processes import children, send
 from flows.orchestration.runs.run_recipe import execute
 from flows.orchestration.server import api_recorder as module
@@ -218,7 +216,7 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
     done = execute(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
     slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
     assert [line for line in told if "server" in line and "damaged" not in line][1:] == [module.goes_without(slow)]
-    assert contents(done.place) == sorted(manifest.content for manifest in finished.manifests)
+    assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
     assert done.record.state == "completed" and {stage.state for stage in done.record.stages} == {"built"}
     assert done.record.flow_run is None
     for stage in done.record.stages:  # its progress is told part by part, to the number of its parts
@@ -254,13 +252,6 @@ def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatc
         assert mine.lost and not mine.api_by_now()
     assert "The embedded Prefect server did not start; its log is " in told[1]
     assert "The last error there: " in told[1] and "unable to open database file. The run continues" in told[1]
-
-
-def contents(place: Place) -> list[str]:
-    """The contents of all that a store holds."""
-    return sorted(
-        Manifest.from_bytes(place.read(p), p).content for p in place.sizes("") if p.endswith("/manifest.json")
-    )
 
 
 def servers(session: int) -> list[int]:
@@ -312,7 +303,7 @@ def test_a_server_that_is_killed_or_stopped_costs_no_result(
     assert process.returncode == 0, said
     assert len([line for line in said if "The run continues without" in line]) == 1, said
     assert not [line for line in said if "Traceback" in line or "ERROR" in line], said
-    assert contents(Place(world.recipe().store)) == sorted(manifest.content for manifest in finished.manifests)
+    assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
 
 
 class Proxy(BaseHTTPRequestHandler):

@@ -1,11 +1,8 @@
 """`cloze release`: what is promoted by itself, by hand, and by a person who answers the form of a real server."""
 
-import json
 import os
 import signal
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launched import LONG, PATIENCE, Site, _opener, ask, cloze, left, start, wait_until
+from launched import LONG, PATIENCE, Site, ask, cloze, left, post, start, wait_until
 from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
@@ -111,21 +108,7 @@ def paused(api: str) -> str:
 
 def resume(api: str, id: str, **answer: str) -> str:
     """Answer the form as the UI does; whether the server takes it."""
-    body = json.dumps({"run_input": answer}).encode()
-    request = urllib.request.Request(f"{api}/flow_runs/{id}/resume", body, {"Content-Type": "application/json"})
-    answers: list[str] = []
-
-    def answer() -> bool:
-        try:
-            with _opener().open(request, timeout=PATIENCE) as response:
-                answers.append(json.loads(response.read())["status"])
-        except urllib.error.HTTPError as error:
-            if error.code != 503:  # its database is busy
-                raise
-        return bool(answers)
-
-    assert wait_until(answer)
-    return answers[0]
+    return str(post(f"{api}/flow_runs/{id}/resume", run_input=answer)["status"])
 
 
 def state(api: str, id: str) -> dict[str, Any]:

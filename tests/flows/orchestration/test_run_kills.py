@@ -8,7 +8,6 @@ must notice by themselves. Half of those that are killed at work have no server 
 import os
 import random
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +15,6 @@ import pytest
 from launched import LONG, Site, cloze, left, new_home, session_processes, start, wait_until, workers
 from small_recipe import KINDS, World, fill, first_pages, new_world
 from tiers import LONG as LONG_TIER
-
-from corpora.store.places.place import Place
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -30,11 +27,6 @@ def make_world(folder: Path) -> World:
     for file in range(25, 30):
         world.put("pages", f"more-{file}", first_pages(file))
     return world
-
-
-def manifests(world: World) -> Mapping[str, bytes]:
-    place = Place(world.recipe().store)
-    return {path: place.read(path) for path in place.sizes("") if path.endswith("/manifest.json")}
 
 
 def lock_of(world: World) -> bytes:
@@ -81,7 +73,7 @@ def kill_one(home: Path, api: str | None, world: World, number: int, seconds: fl
     survivors = left(process.pid)
     assert not survivors, (seconds, survivors)
     process.stdout.close()
-    return Kill(round(seconds, 1), process.returncode == -signal.SIGKILL, crew, served, len(manifests(world)))
+    return Kill(round(seconds, 1), process.returncode == -signal.SIGKILL, crew, served, len(world.manifests()))
 
 
 def test_kills_change_no_byte(database: Path, site: Site, tmp_path: Path) -> None:
@@ -107,5 +99,5 @@ def test_kills_change_no_byte(database: Path, site: Site, tmp_path: Path) -> Non
 
     last = cloze(home, *command(tried, 2))
     assert last.returncode == 0, last.stdout
-    assert manifests(tried) == manifests(calm) and lock_of(tried) == lock_of(calm)
+    assert tried.manifests() == calm.manifests() and lock_of(tried) == lock_of(calm)
     assert "nothing is unaccounted for" in last.stdout

@@ -14,7 +14,6 @@ import pytest
 from launched import LONG, Site, ask, cloze, get, start, wait_until, workers
 from small_recipe import RECIPE, Run, World, fill, new_world
 
-from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.orchestration.runs.unchanged_run import SERVERLESS
@@ -26,12 +25,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 def make_world(folder: Path, name: str) -> World:
     """The first generation's raw files under a recipe of its own name."""
     return fill(new_world(folder, RECIPE.replace('name = "small"', f'name = "{name}"')))
-
-
-def manifests(world: World) -> dict[str, bytes]:
-    """Every manifest of the store, byte for byte."""
-    place = Place(world.recipe().store)
-    return {path: place.read(path) for path in place.sizes("") if path.endswith("/manifest.json")}
 
 
 class Recorded(NamedTuple):
@@ -146,11 +139,10 @@ def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
 
 def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) -> None:
     """Fails where the store knows who built it: manifests equal those of a run without Prefect or pool."""
-    lines = {path: data for path, data in manifests(twice.world).items() if "/twice/" not in path}
+    lines = {path: data for path, data in twice.world.manifests().items() if "/twice/" not in path}
     plain = {f"{folder}/manifest.json": data for folder, data in finished.bytes().items() if "/small/" not in folder}
     assert lines == plain and len(lines) == 4
-    contents = sorted(Manifest.from_bytes(data, path).content for path, data in manifests(twice.world).items())
-    assert contents == sorted(manifest.content for manifest in finished.manifests)
+    assert twice.world.contents() == sorted(manifest.content for manifest in finished.manifests)
 
 
 def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run) -> None:
@@ -167,8 +159,7 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run
     assert [task["name"] for task in again] == ["documents/pages: 00000"]
     states = get(site.api, f"task_run_states/?task_run_id={again[0]['id']}")
     assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
-    contents = sorted(Manifest.from_bytes(data, path).content for path, data in manifests(world).items())
-    assert contents == sorted(manifest.content for manifest in finished.manifests)
+    assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
 
 
 def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from small_recipe import KINDS, RECIPE, Run, World, fill, new_world
 from terminal import CTRL_C, Terminal, terminal
 from tiers import LONG as LONG_TIER
 
-from corpora.store.manifest import Manifest
 from corpora.store.places.locks import held
 from flows.run.record.run_record import list_runs, read_run
 
@@ -40,12 +39,6 @@ def gone(shown: Terminal, number: signal.Signals, said: str = "") -> None:
 def states(world: World) -> list[str]:
     """How the runs of a store ended."""
     return [read_run(world.place, run_id).state for run_id in list_runs(world.place)]
-
-
-def contents(world: World) -> list[str]:
-    """The content of everything that is built."""
-    paths = [path for path in world.place.sizes("") if path.endswith("/manifest.json")]
-    return sorted(Manifest.from_bytes(world.place.read(path), path).content for path in paths)
 
 
 def flow_runs(site: Site, world: World) -> list[dict[str, Any]]:
@@ -111,7 +104,7 @@ def test_a_run_is_stopped_in_stages_and_ends_the_same(site: Site, tmp_path: Path
     with terminal(site.home, *command, "2", api=site.api) as shown:
         assert shown.code() == 0, shown.shown
     assert states(world)[-1] == "completed"
-    assert contents(world) == sorted(manifest.content for manifest in finished.manifests)
+    assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
     runs = sorted(flow_runs(site, world), key=lambda run: str(run["start_time"]))
     assert [run["state"]["type"] for run in runs] == ["CANCELLED"] * len(moments) + ["COMPLETED"]
     open_states = {"state": {"type": {"any_": ["PENDING", "RUNNING", "SCHEDULED"]}}}

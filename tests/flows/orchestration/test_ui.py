@@ -3,8 +3,6 @@ that did not. Skipped where no Chromium is installed."""
 
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="the trainer is not installed")
 from browser import browser, browser_path, newest_lines, open_artifact, open_run, ui
 from hostile_texts import HOSTILE, TARGETS
-from launched import ask, cloze, new_home, wait_until
+from launched import ask, cloze, new_home, post, request, wait_until
 from playwright.sync_api import Page, expect
 from small_recipe import RECIPE, World, new_world, note, prose
 from small_recipe import page as wiki_page
@@ -153,12 +151,16 @@ def test_a_hostile_text_is_no_more_than_text(site: Site, page: Page) -> None:
     """Fails where a text of a document, a name or a message loads, links to or draws anything in either UI."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    run = post(site, "flow_runs/", flow_id=site.completed["flow_id"], name=HOSTILE[3], state=failed_by(HOSTILE[3]))
-    post(site, "logs/", whole=[log_line(run["id"], text) for text in HOSTILE])
+    run = post(
+        f"{site.api}/flow_runs/", flow_id=site.completed["flow_id"], name=HOSTILE[3], state=failed_by(HOSTILE[3])
+    )
+    request(f"{site.api}/logs/", [log_line(run["id"], text) for text in HOSTILE])
     models = [replace(manifest_of(site, "models", "seen"), name=text.replace("/", "")) for text in HOSTILE]
-    table = post(site, "artifacts/", key="odd", type="table", description=plain(" ".join(HOSTILE)),
+    table = post(f"{site.api}/artifacts/", key="odd", type="table", description=plain(" ".join(HOSTILE)),
                  data=json.dumps([{"odd": plain(text)} for text in HOSTILE]))  # fmt: skip
-    drawn = post(site, "artifacts/", key="drawn", type="markdown", data=lineage(models), description=plain(HOSTILE[0]))
+    drawn = post(
+        f"{site.api}/artifacts/", key="drawn", type="markdown", data=lineage(models), description=plain(HOSTILE[0])
+    )
     artifacts = [artifact_ids(site)["dropped-documents-pages"], table["id"], drawn["id"]]
     for path in ("/v2", ""):
         for artifact in artifacts:
@@ -183,19 +185,6 @@ def look_at(page: Page, url: str, looked_at: str = "*") -> None:
     page.wait_for_load_state("networkidle")
     links = page.locator(looked_at).evaluate_all(ADDRESSES)
     assert links and not [link for link in links if any(target in link for target in TARGETS)], url
-
-
-def post(site: Site, path: str, whole: Any = None, **body: Any) -> Any:
-    """Give something to the API as it is."""
-    answer = request(f"{site.api}/{path}", json.dumps(body if whole is None else whole).encode())
-    return json.loads(answer or b"null")
-
-
-def request(url: str, data: bytes | None = None, method: str | None = None) -> bytes:
-    """Return the API's answer to a request."""
-    asked = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked) as response:
-        return bytes(response.read())
 
 
 def failed_by(message: str) -> dict[str, str]:

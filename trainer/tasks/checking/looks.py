@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -89,7 +90,7 @@ def _with_header(file: FileSettings) -> tuple[FileSettings, list[str]]:
         return file, list(pq.read_schema(file.path).names)
     if file.format == "json":
         with opened(file.path) as stream:
-            first = next((value for _, value in json_items(stream, file.path)), {})
+            first: Any = next((value for _, value in json_items(stream, file.path)), {})
         return file, [*first] if isinstance(first, dict) else []
     if file.format == "jsonl":
         line = next((line for _, line in numbered_lines(file.path) if line.strip()), "{}")

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import EMPTY_SET, signatures
-from corpora.duplicates.survivors import KEPT, DuplicateSettings, judge_duplicates
+from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words

@@ -31,9 +31,8 @@ import numpy.typing as npt
 import torch
 
 from corpora.errors import InputError
-from corpora.store.places.files import unfinished
 from corpora.store.settings import bind
-from trainer.complete_folders import check_output, written_json
+from trainer.complete_folders import check_output, new_folder, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG
 from trainer.huggingface.sentences import sentence_files
@@ -85,7 +84,7 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
 
     int8: whether whole numbers are written too; file: labelled examples to score and time by
     """
-    check_output(output)
+    check_output(output)  # before minutes of work
     check_installed("onnx", "onnxscript", "onnxruntime")
     loaded = read_source(folder)
     if file is not None and isinstance(loaded.task, NoTask):
@@ -94,16 +93,11 @@ def export_onnx(folder: Path, output: Path, int8: bool, file: FileSettings | Non
         )
     encoder = loaded.task.text_encoder(folder, loaded.inputs, loaded.max_length)
     encoded = encode(loaded.task, read_file(loaded.task, file), encoder) if file is not None else None
-    new = unfinished(output, alone=True)
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    written = write_files(loaded, folder, new, int8)
-    table = _compared(loaded, folder, written, encoded)
-    content = _table_json(loaded, written, table, file)
-    written_json(new / TABLE, content)
-    if output.is_dir():
-        output.rmdir()  # seen to be empty
-    new.rename(output)
+    with new_folder(output) as new:
+        written = write_files(loaded, folder, new, int8)
+        table = _compared(loaded, folder, written, encoded)
+        content = _table_json(loaded, written, table, file)
+        written_json(new / TABLE, content)
     return content
 
 

@@ -140,7 +140,10 @@ def read_suite(asked: str, data: Path | None = None) -> Suite:
     names = table.tasks or tuple(table.task)
     _check_names(path, names, table)
     root = data if data is not None else Path() if shipped else path.parent
-    tasks = tuple(_task(path, name, table, root) for name in names)
+    tasks = tuple(
+        suite_task(name, {**table.settings, **table.task.get(name, {})}, root, f"{path.name}: task.{name}")
+        for name in names
+    )
     return Suite(name=table.name or path.stem, seeds=table.seeds, tasks=tasks, average=table.average)
 
 
@@ -164,16 +167,22 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
     for name in table.task:
         if name not in names:
             raise InputError(unknown_key(name, names, f"{path}: `tasks`"))
-    if len({*table.seeds}) < max(1, len(table.seeds)):
-        raise InputError(f"{path}: seeds = {list(table.seeds)}: give one or more different numbers.")
-    for seed in table.seeds:
-        check_range(f"{path}: seeds", seed, 0, (1 << 63) - 1)
+    check_seeds(str(path), table.seeds)
 
 
-def _task(path: Path, name: str, table: SuiteTable, root: Path) -> SuiteTask:
-    """Return one task of a suite. Raises InputError."""
-    where = f"{path.name}: task.{name}"
-    given = {**table.settings, **table.task.get(name, {})}
+def check_seeds(where: str, seeds: Sequence[int]) -> None:
+    """Raise InputError unless seeds are one or more different numbers."""
+    if len({*seeds}) < max(1, len(seeds)):
+        raise InputError(f"{where}: seeds = {list(seeds)}: give one or more different numbers.")
+    for seed in seeds:
+        check_range(f"{where}: seeds", seed, 0, (1 << 63) - 1)
+
+
+def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
+    """Return one task of a suite. Raises InputError.
+
+    given: keys of `SuiteTaskTable`, of fine-tuning and of the kind of task; root: the folder of its files
+    """
     of_table = field_names(SuiteTaskTable)
     own = bind(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)

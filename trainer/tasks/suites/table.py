@@ -241,8 +241,8 @@ def average_line(result: SuiteResult) -> str:
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {hundredfold(result.average)}"
 
 
-def notes(result: SuiteResult) -> Iterator[str]:
-    """Yield the notes that a reader of the table needs."""
+def score_notes() -> Iterator[str]:
+    """Yield the notes on scores that a reader of the table needs."""
     yield HUNDREDFOLD
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "
@@ -253,6 +253,11 @@ def notes(result: SuiteResult) -> Iterator[str]:
         "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
         "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."
     )
+
+
+def notes(result: SuiteResult) -> Iterator[str]:
+    """Yield all notes that a reader of the table needs."""
+    yield from score_notes()
     if all(row.overlap is None for row in result.rows):
         yield (
             "In corpus: not known, because the model is not an artifact of a store that has its pre-training corpus. "

@@ -127,14 +127,17 @@ class Embedder:
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
+        return self.vectors_of([Tokens(ids_of(each), segments_of(each)) for each in encodings], encodings)
+
+    def vectors_of(self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()) -> list[Float32s]:
+        """Return the same of sequences of tokens. encodings: of each, where words or tokens are asked for"""
         targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
-        sequences = [Tokens(ids_of(each), segments_of(each)) for each in encodings]
         items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
         by_place = dict[int, Float32s]()
         for places in together(items, BATCH_TOKENS):
-            some = self._batch([items[place] for place in places], [encodings[place] for place in places])
-            by_place |= zip(places, some, strict=True)
-        return [by_place[place] for place in range(len(encodings))]
+            own = [encodings[place] for place in places] if encodings else []
+            by_place |= zip(places, self._batch([items[place] for place in places], own), strict=True)
+        return [by_place[place] for place in range(len(items))]
 
     @torch.inference_mode()
     def _batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:

@@ -9,16 +9,14 @@ Cost: the weights twice in main memory, and a third time where files are written
 """
 
 import argparse
-import shutil
 from pathlib import Path
 
 from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.places.files import unfinished
 from corpora.store.places.place import Place
-from trainer.complete_folders import check_files, read_finished
+from trainer.complete_folders import check_files, check_output, new_folder, read_finished
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
 from trainer.jobs.job import JOB, TrainingJob
@@ -46,20 +44,15 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     Raises InputError where there is no such checkpoint or it is damaged, or the folder holds something.
     """
     job = read_job(work)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder} already exists: name a new folder, or remove that one.")
+    check_output(folder)
     path = choose(work, step, job)
     state = whole_weights(path, job)
     files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
-    new = unfinished(folder, alone=True)
-    shutil.rmtree(new, ignore_errors=True)
-    export(new, state, job.model, job.inputs)
-    for below in job.export_folders:
-        for name, data in files.items():
-            (new / below / name).write_bytes(data)
-    if folder.is_dir():
-        folder.rmdir()  # seen to be empty
-    new.rename(folder)
+    with new_folder(folder) as new:
+        export(new, state, job.model, job.inputs)
+        for below in job.export_folders:
+            for name, data in files.items():
+                (new / below / name).write_bytes(data)
     return step_of(path)
 
 

@@ -38,7 +38,11 @@ RECIPES: Mapping[str, Any] = WHOLE["recipe"]
 SHORT = ("bert", "distilbert", "electra", "albert", "roberta", "modernbert")
 OF_TEST = ("after", "packages", "guesses", "without")  # keys of the table that are not the recipe's
 # What no recipe of the table has: the file that does.
-ELSEWHERE = {"engine": "tests/flows/engines/test_run_on_cluster.py"}
+TASKS = "tests/flows/run/test_task_stages.py"
+ELSEWHERE = {
+    **{"engine": "tests/flows/engines/test_run_on_cluster.py", "bounds.worse": TASKS},
+    **{key: TASKS for key in every_key() if key.startswith(("task.", "release."))},
+}
 NEED_GPU = {("training.device", "cuda")}
 NAMES = ("source.name", "shards.sources")  # of which a recipe says itself what they can be
 

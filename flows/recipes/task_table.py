@@ -1,0 +1,161 @@
+"""The `[[task]]` tables: what the model learns from labelled examples after its training, and what it answers then.
+
+A table's own keys are those of `TaskSettings`; every other key is a setting of the kind of task or of fine-tuning, as
+`cloze finetune --set` takes it. The names of kinds and of their settings are checked when the recipe is read; the
+labelled files when a run begins (`TaskEntry.suite`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.settings import bind, check_choice
+from flows.recipes.tables import named_tables, resolved_path
+from trainer.tasks.data import roles_of
+from trainer.tasks.formats.published import PUBLISHED, published_set
+from trainer.tasks.registry import field_names, read_task, task_and_settings
+from trainer.tasks.suites.suite import READ, Suite, check_seeds, read_suite, shipped_suites, suite_task
+
+ANSWERS = ("", "predict", "embed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """A task that the model learns from labelled examples when its training has ended.
+
+    The other keys of its table are settings of the kind of task and of fine-tuning, as in `cloze finetune --set`.
+
+    task:         a kind of task, or a published set such as "glue/sst2", whose files are in the folder `data`
+    suite:        instead: a file of several tasks, or one that comes with Cloze; `data` is the folder of its files
+    train:        the labelled file to learn from
+    evaluate:     the one by which epochs, seeds and models are judged
+    data:         the folder of a published set, or of a suite's files
+    columns, format, header, max_unusable: how both files are read, as on the command line
+    metrics:      by which it is judged, the first above all; none: those of the kind, or of the set
+    seeds:        it is learnt from each; the folder of the best is kept, the scores of all
+    baseline:     the folder of a model, models/NAME of the store or a release that learns the same, to compare with;
+                  the most frequent class is compared with in any case
+    answers:      "predict" or "embed": what is made of documents that no released model has answered yet
+    sources:      the sources whose documents are answered; none: all
+    accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
+    """
+
+    task: str = ""
+    suite: str = ""
+    train: str = ""
+    evaluate: str = ""
+    data: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    format: str = ""
+    header: bool = True
+    max_unusable: float = 0.01
+    metrics: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (42,)
+    baseline: str = ""
+    answers: str = ""
+    sources: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEntry:
+    """One `[[task]]`.
+
+    name:   what it is called in the recipe, "" where it is the only one without a name
+    given:  settings of the kind of task and of fine-tuning
+    where:  the table in messages
+    baseline_folder: where the baseline may be on this machine, absolute; "" where it is not on this machine
+    """
+
+    name: str
+    settings: TaskSettings
+    given: Mapping[str, Any]
+    where: str
+    baseline_folder: str = ""
+
+    def suite(self) -> Suite:
+        """Return its tasks with their files. Raises InputError where a file is missing."""
+        own = self.settings
+        data = Path(own.data) if own.data else None
+        if own.suite:
+            suite = read_suite(own.suite, data)
+            return replace(suite, seeds=own.seeds) if own.seeds != TaskSettings().seeds else suite
+        name = self.name or own.task
+        set_of = {"set": own.task} if own.task in PUBLISHED else {"kind": own.task}
+        files = {"train": own.train, "dev": own.evaluate}
+        read = {key: getattr(own, key) for key in READ}
+        table = {**set_of, **files, **read, "metrics": list(own.metrics), **self.given}
+        task = suite_task(name, table, data if data is not None else Path(), self.where)
+        return Suite(name=name, seeds=own.seeds, tasks=(task,), average=False)
+
+
+def read_tasks(
+    table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
+) -> tuple[TaskEntry, ...]:
+    """Return the `[[task]]` tables of a recipe at a path. sources: the names of the recipe's. Raises InputError."""
+    if "task" not in table:
+        return ()
+    if not has_model:
+        raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
+    return tuple(_entry(*named, path, sources) for named in named_tables(table, "task"))
+
+
+def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]) -> TaskEntry:
+    own_keys = field_names(TaskSettings)
+    own = bind(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
+    given = {key: value for key, value in section.items() if key not in own_keys}
+    check_seeds(where, own.seeds)
+    check_choice(f"{where}.answers", own.answers, ANSWERS)
+    for source in own.sources:
+        check_choice(f"{where}.sources", source, sources)
+    if own.suite:
+        _check_suite(own, given, where)
+    else:
+        _check_task(own, given, where)
+    files = {key: getattr(own, key) for key in ("train", "evaluate", "data")}
+    files["suite"] = "" if own.suite in shipped_suites() else own.suite
+    placed: dict[str, Any] = {key: resolved_path(value, path) for key, value in files.items() if value}
+    baseline = "" if not own.baseline or "://" in own.baseline else resolved_path(own.baseline, path)
+    return TaskEntry(name=name, settings=replace(own, **placed), given=given, where=where, baseline_folder=baseline)
+
+
+def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
+    strange = [key for key in ("task", "train", "evaluate", "format", "columns", "metrics") if getattr(own, key)]
+    if strange := [*strange, *given]:
+        raise InputError(
+            f"{where}.{strange[0]} is given with {where}.suite, whose file says this for each of its tasks: leave out "
+            "one or the other."
+        )
+    if own.answers:
+        raise InputError(f"{where}.answers needs one task, and {where}.suite has several: give that one a [[task]].")
+
+
+def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
+    """Raise InputError unless the kind exists, its settings are its own, and all files are named."""
+    if not own.task:
+        raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
+                         "a suite.")  # fmt: skip
+    is_set = own.task in PUBLISHED
+    kind = published_set(own.task).kind if is_set else own.task
+    task, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    _check_answers(own.answers, task, where)
+    if is_set and (strange := [key for key in ("train", "evaluate", "columns", "format") if getattr(own, key)]):
+        raise InputError(f"{where}.{strange[0]} is given, but {own.task} is read as it is published: leave it out, or "
+                         f"name the kind of task, {kind!r}, in place of the set.")  # fmt: skip
+    needed = ("data",) if is_set else ("train", "evaluate")
+    missing = [key for key in needed if not getattr(own, key)]
+    if missing:
+        raise InputError(f"{where}.{missing[0]} is missing: {own.task!r} needs {' and '.join(needed)}.")
+
+
+def _check_answers(does: str, task: Mapping[str, Any], where: str) -> None:
+    """Raise InputError where a task cannot answer documents: it reads more than one text. task: its table"""
+    needed, _ = roles_of(read_task(task, where), labelled=False)
+    if does == "predict" and needed != ["text"]:
+        reads = f"the task {task['kind']!r} reads {' and '.join(needed)}"
+        raise InputError(
+            f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '
+            'answers = "embed".'
+        )

@@ -1,0 +1,63 @@
+"""The tasks of a run for its report: scores with intervals, and what they are compared with.
+
+Promise: every number is drawn from what the artifact keeps of the answers of each seed. The tables are those of
+`cloze evaluate`. A model is compared with its baseline, and with what was released when the run began.
+Cost: as `flows.run.record.task_scores`.
+"""
+
+from typing import Any
+
+from corpora.store.manifest import Manifest
+from corpora.store.stage import read_manifest
+from flows.report.run import RunView
+from flows.run.record.releases import release_before
+from flows.run.record.task_scores import comparison_with, comparison_with_baseline, result_in, summaries
+from trainer.tasks.build import suite_in
+from trainer.tasks.suites import comparing, table
+from trainer.tasks.suites.comparing import SuiteComparison
+
+View = dict[str, Any]
+
+
+def task_views(run: RunView) -> list[View]:
+    """Return a view of each task artifact of a run, by its name in the recipe."""
+    release = release_before(run.place, run.record.recipe, run.record.started)
+    views = []
+    for name, tasks in run.of_each("tasks").items():
+        suite = suite_in(tasks)
+        result = result_in(run.place, tasks, name)
+        comparisons = [comparison_with_baseline(run.place, tasks)]
+        if release is not None:
+            released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
+            other = read_manifest(run.place, released.folder) if released is not None else None
+            comparisons.append(_with_released(run, tasks, other, f"{release.name} number {release.number}"))
+        views.append(
+            {
+                "name": name or suite.name,
+                "seeds": suite.seeds,
+                "head": table.HEAD[:-1],  # without the overlap with the corpus, which `cloze evaluate` looks up
+                "rows": [table.cells_of(row)[:-1] for row in result.rows],
+                "average": table.average_line(result) if result.average is not None else "",
+                "summary": [*summaries(result)],
+                "notes": [*table.score_notes()],
+                "comparisons": [_comparison_view(each) for each in comparisons if each is not None],
+                "accounts": tasks.ledger.accounts,
+            }
+        )
+    return views
+
+
+def _with_released(run: RunView, tasks: Manifest, other: Manifest | None, called: str) -> SuiteComparison | None:
+    """Return a comparison with what is released; None where that is the same, gone, or answered other examples."""
+    if other is None or other.fingerprint == tasks.fingerprint:
+        return None
+    return comparison_with(run.place, tasks, other, ("this run", called))
+
+
+def _comparison_view(comparison: SuiteComparison) -> View:
+    return {
+        "names": (comparison.first, comparison.second),
+        "head": comparing.HEAD,
+        "rows": [comparing.compared_cells(each) for each in comparison.tasks],
+        "verdict": [*comparing.verdict_lines(comparison)],
+    }

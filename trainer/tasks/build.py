@@ -1,0 +1,317 @@
+"""The stage `tasks`: a model and labelled files in, fine-tuned models with their scores out. No torch.
+
+    model ─► for each task and seed: learnt, every split answered and scored (`suites`, a process of its own)
+                  └► the folder of the best seed, the scores of all, the answers of the best to every split
+
+One part a task: a suite has several. A part's fingerprint holds the model's content, the task with its settings, the
+digests of the labelled files, and the seeds; so a changed file builds its own task alone. What is finished of the runs
+is in `work` next to the part's files, where a killed run goes on.
+
+records of the labelled files = used + unusable, by reason. Memory: that of the fine-tuned model's file.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from corpora.errors import InputError
+from corpora.store.ledger import Account, Ledger
+from corpora.store.manifest import Json, Manifest
+from corpora.store.part_writer import PartWriter
+from corpora.store.places.files import remedied
+from corpora.store.places.locks import held
+from corpora.store.places.place import Place
+from corpora.store.settings import bind, settings_json
+from corpora.store.stage import PartPlan, Stage, read_manifest
+from corpora.store.tables import read_table
+from trainer.build import work_folder
+from trainer.complete_folders import names_in
+from trainer.jobs.job import CACHE, JOB, JobInput
+from trainer.jobs.start import CONFIG, Start, copy_model, model_files
+from trainer.launching.launch import LOG, ended, run_trainer
+from trainer.launching.stopping import Stop
+from trainer.metrics import METRICS_FILE, Event
+from trainer.tasks.data import named_file
+from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.registry import task_class, task_package
+from trainer.tasks.suites.judged import JudgedSplit, read_judged
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, is_judged, runs_of
+from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
+from trainer.tasks.suites.table import Found
+
+BUILD_VERSION = 1
+OURS, BASELINE = "model", "baseline"  # of which model a score is
+RECORD = "finetune.json"  # of a fine-tuned folder
+OUTCOMES = {"given": "used"}  # of labelled records, in a ledger
+
+SCORES = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("of", "task", "split", "metric")),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("score", pa.float64(), nullable=False),
+        pa.field("majority", pa.float64()),
+    ]
+)
+JUDGED = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("of", "task", "split")),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("judged", pa.large_string(), nullable=False),  # a `JudgedSplit` as JSON
+    ]
+)
+ANSWERS = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("task", "split", "answer")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskJob:
+    """One task of a stage.
+
+    model:    the artifact that is fine-tuned
+    suite:    the task with its seeds
+    folder:   of the fine-tuned model within the artifact, "" for the artifact itself
+    baseline: another model that learns the same, to compare with; None for none
+    work:     folder of this machine for what is being learnt
+    """
+
+    store: str
+    model: JobInput
+    suite: Suite
+    folder: str
+    work: str
+    baseline: Start | None = None
+
+    @property
+    def task(self) -> SuiteTask:
+        """The task."""
+        return self.suite.tasks[0]
+
+    def runs(self) -> dict[str, list[SuiteRun]]:
+        """Return the runs of the model, and those of the baseline. Raises InputError where the model is gone."""
+        folders = {OURS: model_at(Place(self.store), self.model)}
+        if self.baseline is not None:
+            folders[BASELINE] = Path(self.baseline.folder)
+        work = Path(self.work)
+        return {of: [*runs_of(self.suite, folder, work / of)] for of, folder in folders.items()}
+
+
+def model_at(place: Place, model: JobInput) -> Path:
+    """Return the folder of an artifact's model on this machine: of an object store a copy. Raises InputError."""
+    manifest = read_manifest(place, model.folder)
+    if manifest is None or manifest.content != model.content:
+        raise InputError(f"{place.at(model.folder)} is not the model that was planned with: run the recipe again.")
+    files = model_files(manifest)
+    if place.is_local:
+        return Path(place.full_path(f"{manifest.stage_folder}/{files[CONFIG].path}")).parent
+    folder = CACHE.expanduser() / "starts" / manifest.fingerprint
+    if not folder.is_dir():
+        copy_model(place, manifest, files, folder)
+    return folder
+
+
+def plan_tasks(place: Place, name: str, model: Manifest, suite: Suite, baseline: Start | None = None) -> Stage:
+    """The stage that fine-tunes a model on the tasks of a suite: a part for each. Reads the labelled files once."""
+    shared: dict[str, Json] = {"seeds": list(suite.seeds)}
+    if baseline is not None:
+        shared["baseline"] = baseline.content
+    tasks = {task.name: asked_of(task) for task in suite.tasks}
+    alone = len(suite.tasks) == 1
+    jobs = {
+        task.name: TaskJob(
+            store=place.address,
+            model=JobInput(folder=model.folder, content=model.content),
+            suite=replace(suite, tasks=(task,)),
+            folder="" if alone else f"{bare(task.name)}/",
+            work="",
+            baseline=baseline,
+        )
+        for task in suite.tasks
+    }
+    stage = Stage(
+        kind="tasks",
+        name=name,
+        build_version=BUILD_VERSION,
+        settings={**shared, "suite": suite.name, "average": suite.average, "tasks": tasks},
+        part_settings=shared,
+        parents=(model.as_parent(),),
+        libraries={},
+        parts=tuple(
+            PartPlan(
+                name=bare(task),
+                key={"model": model.content, "folder": jobs[task].folder, "task": asked},
+                job=jobs[task],
+            )
+            for task, asked in tasks.items()
+        ),
+        build=build_task_part,
+    )
+    work = work_folder(place, stage)
+    return replace(
+        stage, parts=tuple(replace(part, job=replace(part.job, work=str(work / part.name))) for part in stage.parts)
+    )
+
+
+def asked_of(task: SuiteTask) -> Json:
+    """Return all that decides what is learnt and answered, but for the seed, without a path of this machine."""
+    kind = str(task.task["kind"])
+    settings = {name: value for name, value in settings_json(task.settings).items() if name != "seed"}
+    splits = [
+        {**settings_json(replace(split, file=FileSettings(path=""))), "file": named_file(split.file)}
+        for split in task.splits
+    ]
+    return {
+        "task": json.loads(json.dumps(dict(task.task))),
+        "version": [task_class(kind).version, task_package(kind)],
+        "settings": json.loads(json.dumps(settings)),
+        "training": named_file(task.training),
+        "splits": json.loads(json.dumps(splits)),
+    }
+
+
+def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None) -> None:
+    """Learn a task from every seed and answer its splits, as far as that is not done yet.
+
+    on_event: called with every event, on this thread; stop: stops it from another thread
+    Raises InputError with the trainer's own message where the user can fix the problem, else TrainingFailed.
+    """
+    work = Path(job.work)
+    with ExitStack() as alone:
+        with remedied(job.work):
+            work.mkdir(parents=True, exist_ok=True)
+            alone.enter_context(held(work / "lock"))  # of several that are to learn this, one does
+        waiting = tuple(run for runs in job.runs().values() for run in runs if not _is_done(run))
+        if not waiting:
+            return
+        path, log = work / JOB, work / LOG
+        with remedied(str(path)):
+            path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
+            log.touch()
+        begin, training = log.stat().st_size, job.task.settings.training(1)
+        if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
+            raise ended(log, begin, code)
+
+
+def _is_done(run: SuiteRun) -> bool:
+    return all(is_judged(run, split) for split in run.splits)
+
+
+def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Learn, unless that is done; put the best seed's folder, all scores and its answers into the part."""
+    job: TaskJob = plan.job
+    learn(job)
+    runs = job.runs()
+    best = best_run(runs[OURS])
+    folder = Path(best.job.output)
+    for name in names_in(folder):
+        if name != METRICS_FILE:  # it has times
+            writer.file(job.folder + name, (folder / name).read_bytes())
+    rows = [(of, run, split, _judged(run, split)) for of, all_runs in runs.items() for run in all_runs
+            for split in run.splits]  # fmt: skip
+    with writer.table("scores", SCORES) as sink:
+        sink.write(pa.Table.from_pylist([row for each in rows for row in _score_rows(*each)], SCORES))
+    with writer.table("judged", JUDGED) as sink:
+        sink.write(pa.Table.from_pylist([_judged_row(*each) for each in rows], JUDGED))
+    with writer.table("answers", ANSWERS) as sink:
+        sink.write(pa.Table.from_pylist([*_answers(best)], ANSWERS))
+    return _ledger(job, best)
+
+
+def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
+    """Return the run that is best on the examples by which epochs are judged; of equals the first."""
+    split = runs[0].splits[0]
+    return max(runs, key=lambda run: _judged(run, split).scores[split.metrics[0]])
+
+
+def _judged(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
+    judged = read_judged(run.judged(split))
+    assert judged is not None, "a run ends with its splits judged"
+    if split.labelled and split.metrics[0] not in judged.scores:
+        raise InputError(
+            f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
+            f"{', '.join(judged.scores)}."
+        )
+    return judged
+
+
+def _score_rows(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> Iterator[dict[str, Any]]:
+    named = {"of": of, "task": run.task, "split": split.name, "seed": run.seed}
+    for metric in split.metrics:
+        if metric in judged.scores:
+            majority = judged.majority.get(metric)
+            yield {**named, "metric": metric, "score": judged.scores[metric], "majority": majority}
+
+
+def _judged_row(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> dict[str, Any]:
+    return {"of": of, "task": run.task, "split": split.name, "seed": run.seed, "judged": json.dumps(asdict(judged))}
+
+
+def _answers(run: SuiteRun) -> Iterator[dict[str, str]]:
+    for split in run.splits:
+        with run.answers(split).open(encoding="utf-8") as lines:
+            yield from ({"task": run.task, "split": split.name, "answer": line.rstrip("\n")} for line in lines)
+
+
+def _ledger(job: TaskJob, best: SuiteRun) -> Ledger:
+    """Return what became of the records of both files, by the record of the fine-tuned folder."""
+    files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
+    accounts, figures = [], {"models learnt": len(job.suite.seeds) * (1 if job.baseline is None else 2)}
+    for which, file in files.items():
+        [(unit, account)] = file["ledger"]["accounts"].items()
+        outcomes = {OUTCOMES.get(reason, reason.replace("dropped: ", "unusable: ")): n for reason, n in
+                    account["outcomes"].items()}  # fmt: skip
+        accounts.append(Account(unit=f"{which} {unit}", total=account["total"], outcomes=outcomes))
+        figures |= {f"{which} {name.replace('_', ' ')}": n for name, n in file["ledger"]["figures"].items()}
+    return Ledger(accounts=tuple(accounts), figures=figures)
+
+
+# What an artifact says.
+
+
+def suite_in(tasks: Manifest) -> Suite:
+    """Return the suite that an artifact is of, without the paths of its files."""
+    return Suite(
+        name=tasks.settings["suite"],
+        seeds=tuple(tasks.settings["seeds"]),
+        tasks=tuple(_task_in(name, asked) for name, asked in tasks.settings["tasks"].items()),
+        average=tasks.settings["average"],
+    )
+
+
+def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
+    def nowhere(file: Mapping[str, Json]) -> Json:
+        return {key: value for key, value in file.items() if key != "sha256"}
+
+    splits = [{**split, "file": nowhere(split["file"])} for split in asked["splits"]]
+    table = {"task": asked["task"], "settings": asked["settings"], "training": nowhere(asked["training"])}
+    return bind(SuiteTask, {"name": name, **table, "splits": splits}, name)
+
+
+def suite_judged(tasks: Manifest, results: Found) -> Suite:
+    """Return the suite of an artifact with the metrics that its answers have: three classes have no `f1` of one."""
+    suite = suite_in(tasks)
+
+    def with_metrics(task: str, split: SuiteSplit) -> SuiteSplit:
+        scores = results[task, suite.seeds[0], split.name].scores
+        return replace(split, metrics=tuple(metric for metric in split.metrics if metric in scores))
+
+    judged = (
+        replace(task, splits=tuple(with_metrics(task.name, split) for split in task.splits)) for task in suite.tasks
+    )
+    return replace(suite, tasks=tuple(judged))
+
+
+def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:
+    """Return the judged splits of an artifact, by task, seed and split; none where it has no such baseline.
+
+    Raises Damaged.
+    """
+    rows = (row for batch in read_table(place, tasks, "judged", columns=None) for row in batch.to_pylist())
+    return {
+        (row["task"], row["seed"], row["split"]): bind(JudgedSplit, json.loads(row["judged"]), tasks.folder)
+        for row in rows
+        if row["of"] == of
+    }
