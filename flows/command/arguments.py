@@ -15,6 +15,7 @@ from corpora.lean_process import arrays_without_pandas
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
 
+STANDARD_INPUT = "/dev/stdin"  # what `-` means
 Shown = Parameter(show_default=lambda value: None if value is None or value is False or value == "" else str(value))
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 StoreAddress = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]

@@ -60,7 +60,10 @@ def run_command_line(given: list[str], home: Path) -> int:
         say(WELCOME)
         return 0
     try:
-        result = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+        named = [
+            arguments.STANDARD_INPUT if argument == "-" else argument for argument in given
+        ]  # cyclopts takes it for an option
+        result = app(named, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         raise InputError(f"{error} `cloze --help` lists the commands and their options.") from error
     return result if isinstance(result, int) else 0

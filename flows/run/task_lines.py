@@ -89,8 +89,8 @@ def progress(event: Event, steps: int) -> str:
     >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'
     """
-    output = f", output {event['output']}" if "output" in event else ""
-    return f"{event['event']} {event['step']}/{steps}: {_figures(event)}{output}"
+    parts = [_figures(event), *([f"output {event['output']}"] if "output" in event else [])]
+    return f"{event['event']} {event['step']}/{steps}: {', '.join(filter(None, parts))}"
 
 
 def _figures(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""Records that come through a pipe: `-`, the standard input, or a named one, such as a shell's `<(...)`.
+"""Records that come through a pipe: `-` or `/dev/stdin`, the standard input, or a named one, as a shell's `<(...)`.
 
 They are read once, and the trainer is a process of its own, so they are written to a file first. Its ending is what its
 beginning looks like: `.parquet`, `.xlsx`, `.jsonl`, `.json`, `.tsv` (a tab in the first line), `.csv` (the name of a
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from corpora.errors import InputError
+from flows.command.arguments import STANDARD_INPUT
 from flows.signals import scratch_folder
 from trainer.tasks.formats.records import FileSettings
 
-STANDARD_INPUT = "-"
 MARKS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"{": ".jsonl", b"[": ".json"}
 SIGNS = (b",", b";", b"|")
 LOOKED_AT = 1 << 16

@@ -1,9 +1,15 @@
 """`cloze embed` and `cloze search`: what is said of a search, and how layers are named."""
 
+import os
+from pathlib import Path
+from threading import Thread
+
 import pytest
 
 from corpora.errors import InputError
+from flows.command.cli import run_command_line
 from flows.command.tasks.embed import layers_of
+from flows.command.tasks.piped import from_pipe
 from flows.command.tasks.search import event_lines, is_query, search_facts
 from flows.command.terminal.help import JSON_KEYS
 from trainer.tasks.formats.records import FileSettings
@@ -49,3 +55,16 @@ def test_layers_are_numbers_or_the_last() -> None:
     assert layers_of("last,-2") == (-1, -2)
     with pytest.raises(InputError, match="--layers first: give numbers"):
         layers_of("first")
+
+
+def test_records_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """Fails where `-` is no file's name, or what came through a pipe is not what is read, with a fitting ending."""
+    with pytest.raises(InputError, match="There is no folder nowhere"):
+        run_command_line(["embed", "nowhere", "-", "--output", str(tmp_path / "v.parquet")], tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    writer = Thread(target=(tmp_path / "pipe").write_text, args=('{"text": "a film"}\n' * 20_000,))
+    writer.start()
+    with from_pipe(FileSettings(path=str(tmp_path / "pipe"))) as file:
+        writer.join()
+        assert Path(file.path).suffix == ".jsonl" and Path(file.path).stat().st_size == 20_000 * 19
+    assert not Path(file.path).exists()
