@@ -175,12 +175,13 @@ def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
     asked = ("classes", str(imported), TaskFiles(table, table), tmp_path / "out")
-    finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append)
-    assert told[:2] == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
+    finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append, accept=["all"])
+    counts = [line for line in told if line.startswith(("training:", "evaluation:"))]
+    assert counts == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
-    assert told[-1].startswith("done 4/4: epoch 2") and (tmp_path / "out" / "config.json").is_file()
+    assert any(line.startswith("done 4/4: epoch 2") for line in told) and (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="is not empty: name another"):
-        finetune_model(*asked, {}, told.append)
+        finetune_model(*asked, {}, told.append, accept=["all"])
     told.clear()
     facts = predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
     assert list(facts) == JSON_KEYS["predict"].split() and next(iter(facts["scores"])) == "accuracy"
