@@ -104,7 +104,7 @@ def test_a_recipe_shown_is_one(block: Block, tmp_path: Path, monkeypatch: pytest
 
 def test_a_suite_and_an_entry_point_shown_are_real(tmp_path: Path) -> None:
     """Fails where the suite on a page is refused or takes any key, or the entry point is not the example's."""
-    [suite] = [block.text for block in all_blocks() if block.language == "toml" and "seeds" in block.text]
+    [suite] = [block.text for block in all_blocks() if block.language == "toml" and "average" in block.text]
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
     (tmp_path / "reviews").mkdir()
     for name in ("train.tsv", "dev.tsv", "dev_matched.tsv", "dev_mismatched.tsv", "diagnostic.tsv"):

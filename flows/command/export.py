@@ -39,7 +39,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a corpus, shards, a checkpoint, static vectors or a whole release.
+    """Write a corpus, shards, a model or a whole release.
 
     Parquet files come with a data card and Croissant metadata.
     """

@@ -237,7 +237,7 @@ def test_ten_tasks_of_a_newcomer(house: Path, site: Site, tmp_path: Path) -> Non
     assert json.loads(model.read_text())["hidden_size"] == 32
     rows = [json.dumps({"text": card, "label": "even" if number % 2 else "odd"}) for number, card in enumerate(cards)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows[:40]))
-    data = ["--train", str(tmp_path / "rows.jsonl"), "--evaluate", str(tmp_path / "rows.jsonl")]
+    data = ["--train", str(tmp_path / "rows.jsonl"), "--evaluate", str(tmp_path / "rows.jsonl"), "--accept", "all"]
     learned = command("finetune", "tone", store, *data, "--output", str(tmp_path / "tone"), "--set", "epochs=1")
     assert "errors" in learned
     assert command("greet", "Ada") == "Good morning, Ada.\n"

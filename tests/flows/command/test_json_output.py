@@ -12,12 +12,13 @@ from flows.command.terminal.help import JSON_KEYS, command_names, command_of
 
 TRAINS = {
     "grid",
+    "check",
     "predict",
     "evaluate",
     "fill",
     "generate",
     "search",
-}  # with a model: their own tests read the document
+}  # with a model or labelled files: their own tests read the document
 
 COMMANDS = {
     "preview": "preview raw/notes -n 1",

@@ -350,7 +350,8 @@ def processes_with(*texts: str) -> list[int]:
 def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, killed: str) -> None:
     """Fails where a rank trains on after the process that started it, or torchrun's agent, was killed: in the long
     tier while it trains, else as soon as both ranks are there."""
-    job = small_job(store, tmp_path / "work", (PhaseSettings(steps=100_000, batch=8),), processes=2, log_every=1000)
+    endless = (PhaseSettings(steps=100_000, batch=8, max_epochs=1e6),)
+    job = small_job(store, tmp_path / "work", endless, processes=2, log_every=1000)
     launcher = subprocess.Popen(
         [sys.executable, "-c", TRAIN, str(written(job))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )

@@ -61,7 +61,7 @@ def test_what_cannot_be_exported_is_refused(words: tuple[TrainingJob, dict[int, 
         export_checkpoint(Path(job.work), tmp_path / "three", 3)
     with pytest.raises(InputError, match=r"has no job\.json: name the `work` folder"):
         export_checkpoint(tmp_path, tmp_path / "none")
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(InputError, match="is not empty: name another"):
         export_checkpoint(Path(job.work), job.export)
     work = tmp_path / "work"
     shutil.copytree(job.work, work)

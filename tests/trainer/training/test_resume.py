@@ -136,7 +136,7 @@ def test_another_number_of_processes_reads_the_same_examples(
 def test_ranks_that_are_stopped_leave_with_a_checkpoint(store: SmallStore, tmp_path: Path) -> None:
     """Fails where ranks that are stopped end at different steps, leave without a checkpoint, or the agent kills them
     as they save."""
-    endless = (PhaseSettings(steps=100_000, batch=8),)
+    endless = (PhaseSettings(steps=100_000, batch=8, max_epochs=1e6),)
     job = small_job(store, tmp_path / "work", endless, processes=2, checkpoint_every=0, log_every=1)
     events, stop = list[Event](), Stop()
 

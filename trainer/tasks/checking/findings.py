@@ -145,7 +145,7 @@ def percent(part: float, whole: float) -> str:
     """Return a share.
 
     >>> percent(1, 8), percent(1, 3000)
-    ('12.5 %', '0.03 %')
+    ('12.5 %', '0.033 %')
     """
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if share >= 0.1 or not share else f"{share:.2g} %"
