@@ -152,7 +152,7 @@ def is_taken(block: Block, program: str, *arguments: str) -> bool:
     name = Path(program).name
     if name == "cloze" and "..." not in arguments:
         try:
-            filled = [word for word in arguments if not word.startswith("$")]
+            filled = ["/dev/stdin" if word == "-" else word for word in arguments if not word.startswith("$")]
             app.parse_args(filled, exit_on_error=False, print_error=False)
         except CycloptsError:
             return False
