@@ -16,7 +16,7 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 76_200,
+    "all code": 75_900,
     "corpora": 23_600,
     "tokenizers_train": 5_450,
     "shards": 5_730,
@@ -25,7 +25,7 @@ BUDGETS = {
     "flows": 18_550,
     "flows/orchestration": 2_680,
     "cloze": 910,
-    "benchmarks": 4_120,
+    "benchmarks": 3_860,
     "tests": 53_350,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
