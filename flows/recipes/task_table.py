@@ -13,6 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.settings import bind, check_choice
 from flows.recipes.tables import named_tables, resolved_path
+from trainer.tasks.checking.findings import check_accepted
 from trainer.tasks.data import roles_of
 from trainer.tasks.formats.published import PUBLISHED, published_set
 from trainer.tasks.registry import field_names, read_task, task_and_settings
@@ -108,6 +109,7 @@ def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, source
     given = {key: value for key, value in section.items() if key not in own_keys}
     check_seeds(where, own.seeds)
     check_choice(f"{where}.answers", own.answers, ANSWERS)
+    check_accepted(f"{where}.accept", own.accept)
     for source in own.sources:
         check_choice(f"{where}.sources", source, sources)
     if own.suite:

@@ -43,5 +43,5 @@ def judged_lines(entry: TaskEntry) -> Iterator[str]:
         files = [task.training, *(split.file for split in task.splits)]
         report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
         accepted = report.accepting(entry.settings.accept)
-        accepted.check()
+        accepted.check(entry.where)
         yield from (f"{entry.where}: {finding.name}: {finding.sentence}" for finding in accepted.findings)

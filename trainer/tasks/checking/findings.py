@@ -5,6 +5,7 @@ rows; it is doubtful where only its owner can say whether it is meant. Findings 
 nothing and are still told.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -83,22 +84,30 @@ class DataReport:
 
     def accepting(self, names: Collection[str]) -> "DataReport":
         """Return the report with what is accepted as doubtful only. Raises InputError for a name of no kind."""
-        for name in names:
-            check_choice("--accept", name, (ALL, *NAMES))
+        check_accepted("--accept", names)
         findings = (
             replace(each, severity="doubtful") if ALL in names or each.name in names else each for each in self.findings
         )
         return replace(self, findings=tuple(findings))
 
-    def check(self) -> None:
-        """Raise InputError, one paragraph, where something stops."""
+    def check(self, table: str = "") -> None:
+        """Raise InputError, one paragraph, where something stops. table: of a recipe, which may accept it."""
         if stopping := self.stopping:
             more = f" And {len(stopping) - 1} more that stop." if len(stopping) > 1 else ""
-            flags = " ".join(f"--accept {name}" for name in dict.fromkeys(each.name for each in stopping))
+            names = [*dict.fromkeys(each.name for each in stopping)]
+            flags = (
+                f"accept = {json.dumps(names)} to {table}" if table else " ".join(f"--accept {name}" for name in names)
+            )
             raise InputError(
                 f"A score on this data would mean nothing. {stopping[0].sentence}{more} `cloze check` shows all; if it "
                 f"is meant so, add {flags}."
             )
+
+
+def check_accepted(where: str, names: Collection[str]) -> None:
+    """Raise InputError for a name of no kind of finding."""
+    for name in names:
+        check_choice(where, name, (ALL, *NAMES))
 
 
 def excerpt(text: str) -> str:
