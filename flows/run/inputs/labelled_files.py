@@ -12,15 +12,18 @@ from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.recipes.recipe import Recipe
 from flows.recipes.task_table import TaskEntry
+from flows.run.inputs.start_model import find_baseline
 from trainer.tasks.build import asked_of
 
 
 def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
     """Yield what is doubtful in the files of a recipe's tasks.
 
-    Raises InputError where one is missing, is not of the form that its task reads, or spoils the scores.
+    Raises InputError where one is missing, is not of the form that its task reads, or spoils the scores, or where a
+    baseline is missing.
     """
     for entry in recipe.tasks:
+        find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
         if not was_learnt(place, recipe.artifact_name(entry.name), entry):
             yield from judged_lines(entry)
 
