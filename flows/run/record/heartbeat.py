@@ -36,6 +36,7 @@ def running_path(run_id: str) -> str:
 def names_of(recipe: "Recipe") -> tuple[str, ...]:
     """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
     tables = [*(entry.name for entry in recipe.vocabularies), *(entry.name for entry in recipe.shards)]
+    tables += [entry.name for entry in recipe.tasks]
     sources = [entry.source.name for entry in recipe.sources]
     return tuple(sorted({recipe.name, *sources, *map(recipe.artifact_name, tables)}))
 

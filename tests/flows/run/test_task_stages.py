@@ -25,6 +25,7 @@ from flows.report.page import build_page
 from flows.run.plan.plan import plan_run
 from flows.run.record.bounds import crossings_of_run
 from flows.run.record.figures import figures_of
+from flows.run.record.heartbeat import names_of
 from flows.run.record.ledger_balance import accounts_of
 from flows.run.record.releases import Release, add_release, artifacts_of_run
 from flows.run.record.run_record import read_run
@@ -66,6 +67,11 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
     assert restart["seed"] == max(scores, key=lambda seed: (scores[seed], -seed))
     assert len(found_in(run.place, tasks)) == 2
     assert suite_in(tasks).tasks[0].task == {"kind": "classes"}
+
+
+def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:
+    """Fails where `cloze gc` takes the artifacts of tasks for those of a run that it does not know."""
+    assert run.manifest("tasks").name in names_of(run.recipe)
 
 
 def test_every_labelled_row_is_accounted_for(run: Run) -> None:
