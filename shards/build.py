@@ -55,9 +55,13 @@ BATCH_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """One shard: those documents of a generation and split whose shuffle hash lies in [first, last]."""
+    """One shard: those documents of a generation and split whose shuffle hash lies in [first, last].
+
+    rows: the artifact they are read from: the tokens, or what their parts were merged into
+    """
 
     tokens: ManifestAddress
+    rows: ManifestAddress
     generation: int
     split: str
     first: int
@@ -89,20 +93,24 @@ def plan_shards(
     words: Vocabulary,
     settings: ShardSettings,
     name: str | None = None,
+    merged: Manifest | None = None,
 ) -> Stage:
     """The stage that writes the examples of all generations.
 
-    words: the vocabulary that was read
-    name:  of the artifact, where one corpus has several shard sets; default: the corpus' name
+    words:  the vocabulary that was read
+    name:   of the artifact, where one corpus has several shard sets; default: the corpus' name
+    merged: the tokens of generations of many parts (`merges.py`)
     """
     if isinstance(settings.own, SegmentPairInput):
         settings.own.check_vocabulary(words)
     determining = settings.to_json()
     plans: list[PartPlan] = []
     for generation in range(1, int(corpus.manifest.facts["generations"]) + 1):
-        parts = parts_of(tokens, generation, settings.sources)
+        rows, parts = tokens, parts_of(tokens, generation, settings.sources)
+        if merged is not None and (fewer := parts_of(merged, generation, settings.sources)):
+            rows, parts = merged, fewer
         for split in SPLITS:
-            plans += _plan_split(parts, generation, split, tokens, words, settings)
+            plans += _plan_split(rows, parts, generation, split, tokens, words, settings)
     if settings.masking.random == "frequency":
         counted = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=words.size)
         plans.append(PartPlan(name="frequencies", key=_counted(tokens, settings), job=counted))
@@ -115,7 +123,7 @@ def plan_shards(
         build_version=BUILD_VERSION,
         settings=determining,
         part_settings={key: value for key, value in determining.items() if key != "target_tokens"},
-        parents=(corpus.manifest.as_parent(), tokens.as_parent(), vocabulary.as_parent()),
+        parents=tuple(made.as_parent() for made in (corpus.manifest, tokens, vocabulary, merged) if made is not None),
         libraries={},
         parts=tuple(plans),
         build=build_shards_part,
@@ -134,6 +142,7 @@ def plan_shards(
 
 
 def _plan_split(
+    rows: Manifest,
     parts: Sequence[Part],
     generation: int,
     split: str,
@@ -155,6 +164,7 @@ def _plan_split(
         first, last = (shard << 64) // number, ((shard + 1 << 64) // number) - 1
         job = ShardJob(
             tokens=tokens.address,
+            rows=rows.address,
             generation=generation,
             split=split,
             first=first,
@@ -216,12 +226,12 @@ def _mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """The shard's documents in canonical order: by (shuffle, id)."""
-    tokens = manifest_at(place, job.tokens)
-    parts = parts_of(tokens, job.generation, job.settings.sources)
+    read = manifest_at(place, job.rows)
+    parts = parts_of(read, job.generation, job.settings.sources)
     shard = ShardRange(
         first=job.first, last=job.last, held_out=job.split == "held-out", sources=tuple(job.settings.sources)
     )
-    return read_documents(place, tokens.stage_folder, parts, shard, id_type(job.vocabulary.size))
+    return read_documents(place, read.stage_folder, parts, shard, id_type(job.vocabulary.size))
 
 
 def example_rows(

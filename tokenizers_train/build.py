@@ -1,6 +1,7 @@
 """Two stages: `counts` (words of every part of the corpus) and `vocabularies` (trained on their sum, or brought).
 
-    corpus ─► word counts, part by part ─► merged, weighted by source ─► training ─► a folder that AutoTokenizer opens
+    corpus ─► word counts, part by part ─► added up by tasks, where there are many (`totals`)
+           ─► folded one after another, weighted by source ─► training ─► a folder that AutoTokenizer opens
 
 Counting is the long half and depends on nothing but the text and the rule of words (BERT's, GPT-2's, sentencepiece's;
 lower-cased or not), so another vocabulary size counts nothing again. Held-out documents are not counted. A vocabulary
@@ -9,7 +10,8 @@ already is taken into the store as it is.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from corpora.errors import InputError
 from corpora.store.current_record import each_batch
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, ManifestAddress, Part
+from corpora.store.merging import MergeJob, plan_merge
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import settings_json
@@ -36,6 +39,7 @@ from tokenizers_train.words.rule import WordRule
 from tokenizers_train.words.table import COUNTS, WordCounts
 
 COUNTS_VERSION = 1
+TOTALS_VERSION = 1
 VOCABULARY_VERSION = 1
 UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
 ADDED_VERSION = 2  # of vocabularies that `_brought_version` names; 2: the ids are those of tokenizers
@@ -86,21 +90,47 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Count the words of one part."""
     job: CountJob = plan.job
     deleted = delete_list_at(writer.place, job.corpus)
-    counts, seen, held_out = [], 0, 0
-    for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", COUNTED)):
-        live = without_deleted(batch, deleted)
-        train = live.filter(pc.invert(live.column("held_out")))
-        counts.append(count_by(job.rule, train.column("text")))
-        seen += train.num_rows
-        held_out += live.num_rows - train.num_rows
-    merged = merge_counts(counts)
-    with writer.table("counts", COUNTS) as sink:
-        sink.write(merged)
+    seen = Counter[str]()
+
+    def counted() -> Iterator[WordCounts]:
+        for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", COUNTED)):
+            live = without_deleted(batch, deleted)
+            train = live.filter(pc.invert(live.column("held_out")))
+            seen.update({"counted": train.num_rows, "held out": live.num_rows - train.num_rows})
+            yield count_by(job.rule, train.column("text"))
+
+    figures = _write_counts(writer, merge_counts(counted()))
     total = job.part.rows("documents")
-    outcomes = {"counted": seen, "held out": held_out, "deleted": total - seen - held_out}
-    words = int(pc.sum(merged.column("count")).as_py() or 0)
-    figures = {"words": words, "distinct words in parts": merged.num_rows}
+    outcomes = {"counted": seen["counted"], "held out": seen["held out"], "deleted": total - seen.total()}
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
+
+
+def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
+    """Write counts as the table of a part; return its figures."""
+    with writer.table("counts", COUNTS) as sink:
+        sink.write(counts)
+    return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
+
+
+def plan_totals(counts: Manifest) -> Stage | None:
+    """The stage that merges the counts of many parts of a source, by tasks; None where there are few."""
+    return plan_merge("totals", TOTALS_VERSION, counts, [counts.parts], ("source",), build_totals_part)
+
+
+def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
+    """Add up the counts of some parts."""
+    job: MergeJob = plan.job
+    figures = _write_counts(writer, merge_counts(read_counts(writer.place, job.folder, job.parts)))
+    total = sum(part.ledger.figures["words"] for part in job.parts)
+    return Ledger(
+        accounts=(Account(unit="words", total=total, outcomes={"added up": figures["words"]}),), figures=figures
+    )
+
+
+def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
+    """The counts of parts, one after another. Raises Damaged."""
+    for part in parts:
+        yield pa.Table.from_batches(open_table(place, stage_folder, part, "counts", COUNTS.names), COUNTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +143,11 @@ class VocabularyJob:
 
 
 def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, weights: Mapping[str, float]) -> Stage:
-    """The stage that trains one vocabulary: one part. `weights`: source -> weight of its counts (default 1)."""
+    """The stage that trains one vocabulary: one part.
+
+    counts:  of words, or what their parts were merged into
+    weights: source -> weight of its counts (default 1)
+    """
     job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
     named = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
     return Stage(
@@ -132,12 +166,8 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Train on the merged counts and write the folder."""
     job: VocabularyJob = plan.job
     counted = manifest_at(writer.place, job.counts)
-    tables, weights = [], []
-    for part in counted.parts:
-        batches = list(open_table(writer.place, counted.stage_folder, part, "counts", COUNTS.names))
-        tables.append(pa.Table.from_batches(batches, COUNTS))
-        weights.append(job.weights.get(part.labels.get("source", ""), 1.0))
-    counts = merge_counts(tables, weights)
+    weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in counted.parts]
+    counts = merge_counts(read_counts(writer.place, counted.stage_folder, counted.parts), weights)
     if not counts.num_rows:
         raise InputError(
             f"The corpus {counted.name!r} has no words to train a vocabulary on: every document was dropped or "

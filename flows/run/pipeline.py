@@ -7,11 +7,11 @@
         verdicts     revisions, forgets, duplicates, the held-out split
         corpus       what stays, what goes
     once, on the vocabulary's generation, or the first after it that has a document:
-        counts       words
+        counts       words, added up in `totals` where there are many parts
         vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
         measures     how well it fits them             one artifact a [[vocabulary]]
     for the whole corpus:
-        tokens       every document tokenised          one artifact a vocabulary
+        tokens       every document tokenised          one artifact a vocabulary, its parts merged where they are many
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
         tasks        the model fine-tuned and judged      one artifact a [[task]]
@@ -49,8 +49,9 @@ from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
 from flows.run.record.releases import answered_until
 from shards.build import plan_shards
+from shards.merges import plan_merges
 from shards.tokens import plan_tokens
-from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
+from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_vocabulary, read_vocabulary
 from tokenizers_train.measures.build import plan_measures
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
@@ -67,14 +68,17 @@ STAGES = (
     "verdicts",
     "corpora",
     "counts",
+    "totals",
     "vocabularies",
     "measures",
     "tokens",
+    "merges",
     "shards",
     "models",
     "tasks",
     "answers",
 )
+OF_MANY_PARTS = ("totals", "merges")  # stages that only a corpus of hundreds of parts has
 
 
 def stages_after(kind: str) -> tuple[str, ...]:
@@ -83,7 +87,7 @@ def stages_after(kind: str) -> tuple[str, ...]:
     >>> stages_after("tokens")
     ('shards', 'models', 'tasks', 'answers')
     """
-    return STAGES[STAGES.index(kind) + 1 :]
+    return tuple(later for later in STAGES[STAGES.index(kind) + 1 :] if later not in OF_MANY_PARTS)
 
 
 def stages_without(*kinds: str) -> tuple[str, ...]:
@@ -91,10 +95,10 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
 
     Raises ValueError for a kind that is not a stage.
     """
-    missing = {STAGES.index(kind) for kind in kinds}
-    if "models" in kinds:
-        missing |= {STAGES.index(kind) for kind in ("tasks", "answers")}
-    return tuple(kind for number, kind in enumerate(STAGES) if number not in missing)
+    for kind in kinds:
+        STAGES.index(kind)
+    missing = {*kinds, *OF_MANY_PARTS, *(("tasks", "answers") if "models" in kinds else ())}
+    return tuple(kind for kind in STAGES if kind not in missing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +258,16 @@ def count_words(
             wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
+    counted |= merged(counted, plan_totals, perform)
     return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
+
+
+def merged(
+    manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
+) -> dict[str, Manifest]:
+    """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
+    stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
+    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
 def brought(settings: BroughtVocabulary) -> Vocabulary:
@@ -271,6 +284,7 @@ def build_shard_sets(
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     planned = [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
     tokens = dict(zip(used, perform(planned), strict=True))
+    fewer = merged(tokens, plan_merges, perform)
     stages = [
         plan_shards(
             corpus,
@@ -279,6 +293,7 @@ def build_shard_sets(
             read_vocabulary(corpus.place, used[entry.vocabulary]),
             entry.settings,
             recipe.artifact_name(entry.name),
+            fewer.get(entry.vocabulary),
         )
         for entry in recipe.shards
     ]

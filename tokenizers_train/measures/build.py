@@ -23,8 +23,8 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import bind
 from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
-from corpora.store.tables import open_table, read_table
-from tokenizers_train.build import read_vocabulary
+from corpora.store.tables import read_table
+from tokenizers_train.build import read_counts, read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.measures.measure import (
     Measures,
@@ -38,7 +38,7 @@ from tokenizers_train.measures.measure import (
 from tokenizers_train.measures.sizes import measure_sizes
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.words.counts import merge_counts
-from tokenizers_train.words.table import COUNTS, WordCounts
+from tokenizers_train.words.table import WordCounts
 
 MEASURES_VERSION = 1
 
@@ -140,18 +140,17 @@ def _source(part: Part) -> str:
 
 def counts_by_source(place: Place, counts: Manifest) -> dict[str, WordCounts]:
     """The counts of each source, by name; "" for the parts that are not of one source."""
-    tables: dict[str, list[WordCounts]] = {}
+    parts: dict[str, list[Part]] = {}
     for part in counts.parts:
-        batches = list(open_table(place, counts.stage_folder, part, "counts", COUNTS.names))
-        tables.setdefault(_source(part), []).append(pa.Table.from_batches(batches, COUNTS))
-    return {name: merge_counts(parts) for name, parts in sorted(tables.items())}
+        parts.setdefault(_source(part), []).append(part)
+    return {name: merge_counts(read_counts(place, counts.stage_folder, parts[name])) for name in sorted(parts)}
 
 
 def other_sizes(
     vocabulary: Manifest, sources: Mapping[str, WordCounts], whole: WordCounts
 ) -> list[tuple[int, Measures]]:
     """The figures of the sizes that a vocabulary might have had; none of one that was brought and not trained here."""
-    if all(parent.role != "counts" for parent in vocabulary.parents):
+    if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []
     settings = dict(vocabulary.settings)
     weights: Mapping[str, float] = settings.pop("weights", {})

@@ -42,8 +42,10 @@ def count_by(rule: WordRule, texts: pa.Array) -> WordCounts:
     return rule.count(data, offsets[:-1], offsets[1:])
 
 
-def merge_counts(parts: Sequence[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
+def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None = None) -> WordCounts:
     """The counts of all parts together, each part's taken `weights` times (once, unless given).
+
+    Parts are taken one after another, so memory is that of the distinct words and of one part.
 
     Counts stay integers: the weights are put as the smallest whole numbers in their ratio (`whole_weights`), so
     that 1 and 1/2 count the first part twice and the second once, and no part counts below its true numbers.
@@ -55,18 +57,16 @@ def merge_counts(parts: Sequence[WordCounts], weights: Sequence[Weight] | None =
     >>> merge_counts([few, many], [Fraction(1, 2), 1]).to_pylist()
     [{'word': 'a', 'count': 5}, {'word': 'b', 'count': 1}]
     """
-    factors = whole_weights(weights if weights is not None else [1] * len(parts))
-    assert len(factors) == len(parts), "one weight for each part"
-    total = sum(factor * (pc.sum(part["count"]).as_py() or 0) for factor, part in zip(factors, parts, strict=True))
-    if total > LARGEST_TOTAL:
-        raise InputError(
-            f"Weighted word counts add up to {total}, more than 2^53: the weights of the sources become the "
-            f"whole numbers {factors}. Give weights with small numerators and denominators."
-        )
-    if len(parts) == 1:
-        return parts[0].combine_chunks()
-    table = new_table()
-    for factor, part in zip(factors, parts, strict=True):
+    factors = whole_weights(weights) if weights is not None else None
+    table, total = new_table(), 0
+    for number, part in enumerate(parts):
+        factor = factors[number] if factors is not None else 1
+        total += factor * (pc.sum(part["count"]).as_py() or 0)
+        if total > LARGEST_TOTAL:
+            raise InputError(
+                f"Weighted word counts add up to {total} or more, above 2^53: the weights of the sources become the "
+                f"whole numbers {sorted({*(factors or [1])})}. Give weights with small numerators and denominators."
+            )
         for batch in part.to_batches():
             table = _with_counts(table, batch, factor)
     return word_counts(table)

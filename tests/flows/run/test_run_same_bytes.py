@@ -87,6 +87,19 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
         assert [stage.manifest.tables for stage in run.of(kind)] == [s.manifest.tables for s in finished.of(kind)]
 
 
+def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where many parts, which are merged before they are read, give another vocabulary or other examples."""
+    monkeypatch.setattr("corpora.store.merging.MANY", 2)
+    monkeypatch.setattr("corpora.store.merging.FEWEST", 2)
+    monkeypatch.setattr("shards.merges.RANGE_TOKENS", 500)
+    run = world.run()
+    assert [len(stage.manifest.parts) for kind in ("totals", "merges") for stage in run.of(kind)] == [3, 3]
+    for kind in ("vocabularies", "measures", "tokens", "shards"):
+        assert [stage.manifest.tables for stage in run.of(kind)] == [s.manifest.tables for s in finished.of(kind)]
+    for stage in run.stages:
+        stage.manifest.ledger.check()
+
+
 def test_names_of_files_enter_no_identity(finished: Run, world: World) -> None:
     """Fails where a file's name or place gets into an id, a text or a verdict. (The locators do name it.)"""
     folder = world.folder / "raw" / "pages"

@@ -1,0 +1,76 @@
+"""Many parts of an artifact merged into few by tasks, so that what reads them all reads few.
+
+    parts of one set (counts; tokens of a generation) ─► about as many merged parts as each of them is made of
+
+A merged part stands for the parts that it is made of and has the same tables. So n parts that are read by m others
+cost n + m times the root of n visits where they cost n times m. Sets of at most `MANY` parts stay as they are.
+
+Cost: every row is read and written once more, by tasks side by side.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from corpora.store.ledger import Ledger
+from corpora.store.manifest import Manifest, Part
+from corpora.store.part_writer import PartWriter
+from corpora.store.stage import PartPlan, Stage
+
+MANY = 256  # parts that one task reads one after another; each costs it about a millisecond
+FEWEST = 64  # parts in a merged one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJob:
+    """Parts of an artifact to merge. folder: of its stage"""
+
+    folder: str
+    parts: tuple[Part, ...]
+
+
+def plan_merge(
+    kind: str,
+    version: int,
+    manifest: Manifest,
+    sets: Iterable[Sequence[Part]],
+    labels: Sequence[str],
+    build: Callable[[PartWriter, PartPlan], Ledger],
+) -> Stage | None:
+    """The stage that merges the parts of each set of more than `MANY`; None where no set has so many.
+
+    labels: what parts must have in common to be merged, and what a merged part says of itself
+    """
+    plans: list[PartPlan] = []
+    for parts in sets:
+        if len(parts) > MANY:
+            size = max(FEWEST, isqrt(len(parts)))
+            for group in _groups(parts, labels, size):
+                plans.append(
+                    PartPlan(
+                        name=f"merged-{len(plans):05d}",
+                        key=[part.content for part in group],
+                        job=MergeJob(folder=manifest.stage_folder, parts=tuple(group)),
+                        labels={name: group[0].labels[name] for name in labels if name in group[0].labels},
+                    )
+                )
+    if not plans:
+        return None
+    return Stage(
+        kind=kind,
+        name=manifest.name,
+        build_version=version,
+        settings={},
+        parents=(manifest.as_parent(),),
+        libraries={},
+        parts=tuple(plans),
+        build=build,
+    )
+
+
+def _groups(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
+    """Cut parts into groups of at most `size` whose labels agree, each group's parts in their order."""
+    agreeing: dict[tuple[str | None, ...], list[Part]] = {}
+    for part in parts:
+        agreeing.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)
+    return [group[at : at + size] for group in agreeing.values() for at in range(0, len(group), size)]
