@@ -1,11 +1,11 @@
 """How costs grow: of a stage with its number of parts, of a look-up with the size of what it searches.
 
-    python -m benchmarks.laws run shards corpora trace planning
+    python -m benchmarks.laws run shards parts trace planning
     python -m benchmarks.laws shards --megabytes 30 100 --folder laws        keeps the stores for the next call
 
 run:      every stage against the size of the text
 shards:   the shards stage against the number of shards
-corpora:  the corpora stage against the number of parts
+parts:    the stages after deduplication against the number of parts, which are merged from 257 on
 trace:    from an example to its documents, and from a document to its examples, against the size of the text
 planning: writing, reading and comparing manifests against the number of their parts
 
@@ -132,27 +132,24 @@ def _shards_row(store: SizedStore, number: int) -> tuple[float, ...]:
     return (store.megabytes, len(shards.parts), cost.seconds, tokens.rows("tokens"), cost.rows, cost.unpacked / 1e6)
 
 
-def corpora_law(home: Home, sizes: Sizes) -> Law:
-    """Measure the corpora stage against the number of parts: of every size as a run cuts it, and more or less."""
+def parts_law(home: Home, sizes: Sizes) -> Law:
+    """Measure the stages after deduplication against the number of parts, for one text and number of shards."""
     middle = home.store(sizes.megabytes[len(sizes.megabytes) // 2])
-    rows = [
-        _corpora_row(store, store.run.manifests["corpora"], store.run.costs["corpora"])
-        for store in map(home.store, sizes.megabytes)
-    ]
+    size_bytes = sum(f.size_bytes for group in middle.lock.generations for files in group.values() for f in files)
+    target = middle.run.manifests["tokens"].ledger.figures["train tokens"] // sizes.shards[-1]
+    rows: list[tuple[float | str, ...]] = []
     for number in sizes.cuts:
-        size_bytes = sum(
-            file.size_bytes for group in middle.lock.generations for files in group.values() for file in files
-        )
-        recipe = middle.with_settings(documents__part_bytes=str(size_bytes // number))
+        cut = {"documents__part_bytes": str(size_bytes // number), "shards__target_tokens": str(target)}
         with tempfile.TemporaryDirectory(dir=home.folder) as folder:
-            run = run_metered(recipe, middle.lock, Place(folder), until="corpora")
-        rows.append(_corpora_row(middle, run.manifests["corpora"], run.costs["corpora"]))
-    heads = ("MB of text", "parts", "CPU s", "documents", "rows read", "MB unpacked")
-    return Law(title="corpora: the stage against the number of parts", heads=heads, rows=tuple(rows))
-
-
-def _corpora_row(store: SizedStore, corpus: Manifest, cost: Cost) -> tuple[float, ...]:
-    return (store.megabytes, len(corpus.parts), cost.seconds, corpus.rows("documents"), cost.rows, cost.unpacked / 1e6)
+            run = run_metered(middle.with_settings(**cut), middle.lock, Place(folder))
+        parts = len(run.manifests["corpora"].parts)
+        for kind in (kind for kind in run.costs if kind not in ("documents", "signatures", "verdicts")):
+            cost = run.costs[kind]
+            made = len(run.manifests[kind].parts)
+            rows.append((parts, kind, made, cost.seconds, cost.opened, cost.rows, cost.unpacked / 1e6))
+    heads = ("parts", "stage", "its parts", "CPU s", "files opened", "rows read", "MB unpacked")
+    title = f"parts: the stages after deduplication against the number of parts, {middle.megabytes:g} MB of text"
+    return Law(title=title, heads=heads, rows=tuple(rows))
 
 
 def trace_law(home: Home, sizes: Sizes) -> Law:
@@ -286,7 +283,7 @@ def _seconds(call: Callable[[], object]) -> float:
 LAWS: Mapping[str, Callable[[Home, Sizes], Law]] = {
     "run": run_law,
     "shards": shards_law,
-    "corpora": corpora_law,
+    "parts": parts_law,
     "trace": trace_law,
     "planning": planning_law,
 }

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,13 @@ def _of_names(draw: random.Random) -> str:
 
 @dataclass(kw_only=True)
 class Cost:
-    """CPU seconds of all threads; rows of the record batches taken from files; bytes of memory that these needed."""
+    """CPU seconds of all threads; rows of the record batches taken from files; bytes of memory that these needed; files
+    opened for them."""
 
     seconds: float = 0.0
     rows: int = 0
     unpacked: int = 0
+    opened: int = 0
 
     def minus(self, earlier: "Cost") -> "Cost":
         """Return the cost since an earlier reading of the same meters."""
@@ -137,7 +139,7 @@ class Meters:
 
     def read(self) -> Cost:
         """Return the cost so far."""
-        return Cost(seconds=time.process_time(), rows=self.taken.rows, unpacked=self.taken.unpacked)
+        return replace(self.taken, seconds=time.process_time())
 
 
 @contextmanager
@@ -146,6 +148,7 @@ def metered() -> Iterator[Meters]:
     meters, plain = Meters(), pa.ipc.open_file
 
     def counted(*arguments: Any, **named: Any) -> _CountedReader:
+        meters.taken.opened += 1
         return _CountedReader(plain(*arguments, **named), meters.taken)
 
     pa.ipc.open_file = counted
