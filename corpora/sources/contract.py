@@ -13,8 +13,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -29,6 +31,7 @@ from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
+HASHED_AT_ONCE = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
 EVERYTHING = "**/*"
 MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
@@ -192,19 +195,27 @@ def hash_files(
     cache: "StatCache",
     on_fault: Callable[[str, Path, OSError], None] = _refuse_file,
 ) -> list[RawFile]:
-    """Raw files with their sha256; a file whose size and times did not change is not read again.
+    """Raw files with their sha256, read side by side; one whose size and times did not change is not read again.
 
     on_fault: called with a file that cannot be read, which is then left; by default it raises InputError
     """
     raw_files = []
-    for name, path in files:
-        try:
-            size, digest = cache.sha256(path)
-        except OSError as error:
-            on_fault(name, path, error)
-            continue
-        raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
+    with ThreadPoolExecutor(HASHED_AT_ONCE) as threads:
+        for (name, path), hashed in zip(files, threads.map(partial(_hash, cache), files), strict=True):
+            if isinstance(hashed, OSError):
+                on_fault(name, path, hashed)
+                continue
+            size, digest = hashed
+            raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path)))
     return raw_files
+
+
+def _hash(cache: "StatCache", file: tuple[str, Path]) -> tuple[int, str] | OSError:
+    """Return the size and digest of a file, or why it cannot be read."""
+    try:
+        return cache.sha256(file[1])
+    except OSError as error:
+        return error
 
 
 def unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:

@@ -1,6 +1,7 @@
 """The contract's own functions: files found, hashed and remembered, slices grouped."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def test_hash_files_gives_size_and_sha256(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc")
     (found,) = hash_files([("f", tmp_path / "f")], StatCache())
     assert (found.name, found.size_bytes, found.sha256) == ("f", 3, ABC_SHA256)
+
+
+def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) -> None:
+    """Fails where one file's bytes are waited for before the next is asked for: here none comes before the last."""
+    names = [f"{number}.txt" for number in range(4)]
+    together = threading.Barrier(len(names), timeout=20)
+
+    class Waiting(StatCache):
+        def sha256(self, path: Path) -> tuple[int, str]:
+            together.wait()
+            return 1, path.name
+
+    files = hash_files([(name, tmp_path / name) for name in names], Waiting())
+    assert [file.sha256 for file in files] == names
 
 
 def test_hash_files_says_which_file_cannot_be_read(tmp_path: Path) -> None:
