@@ -33,11 +33,20 @@ from trainer.complete_folders import refusing
 from trainer.tasks.suites.comparing import HEAD as COMPARED_COLUMNS
 from trainer.tasks.suites.comparing import SuiteComparison, compared, compared_cells, comparison_lines
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
 from trainer.tasks.suites.table import HEAD as SUITE_COLUMNS
-from trainer.tasks.suites.table import Found, SuiteResult, aligned, cells_of, median_run, result_of, table_lines
+from trainer.tasks.suites.table import (
+    Found,
+    SuiteResult,
+    aligned,
+    cells_of,
+    median_run,
+    result_of,
+    suite_judged,
+    table_lines,
+)
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
@@ -64,6 +73,7 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
+    suite = suite_judged(suite, judged)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
@@ -252,7 +262,7 @@ def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
 
 
 def found_in(runs: Sequence[SuiteRun]) -> Found:
-    """Return the results, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
+    """Return the results, by task, seed and split. Raises InputError where one lacks its first metric."""
     return {key: judged for run in runs for key, judged in _judged(run)}
 
 
@@ -261,10 +271,5 @@ def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]
         judged = read_judged(run.judged(split))
         if judged is None:
             raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
-        lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
-        if lacking:
-            raise InputError(
-                f"The task {run.task} has no {lacking[0]} of {split.name}: name `metrics` of "
-                f"{', '.join(judged.scores)} in its table."
-            )
+        check_judged(run, split, judged)
         yield (run.task, run.seed, split.name), judged
