@@ -316,9 +316,9 @@ def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform)
     """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
     learnt = {}
     for entry in recipe.tasks:
-        baseline = find_baseline(recipe, entry)
+        baseline, control = find_baseline(recipe, entry), entry.settings.control
         [learnt[entry.name]] = perform(
-            [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline)]
+            [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline, control)]
         )
     return learnt
 
