@@ -1,9 +1,11 @@
 """Commands of tasks from one end to the other, on a tiny model, with the trainer in this process."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -70,6 +72,16 @@ def test_each_fold_is_judged_by_its_own(folder: Path) -> None:
     assert table["accuracy"]["folds"] == scores and table["accuracy"]["mean"] == pytest.approx(sum(scores) / 2)
     outcomes = [record["files"]["evaluation"]["ledger"]["accounts"]["rows"]["outcomes"] for record in records]
     assert sum(each["given"] for each in outcomes) == 63
+
+
+def test_labelled_rows_come_through_a_pipe(folder: Path) -> None:
+    """Fails where the rows of a pipe are lost before they are learnt, or read twice."""
+    os.mkfifo(folder / "pipe")
+    Thread(target=lambda: (folder / "pipe").write_bytes((folder / "train.tsv").read_bytes())).start()
+    files = ["--train", str(folder / "pipe"), "--output", str(folder / "piped"), "--max-unusable", "0.1"]
+    assert cloze(folder, "finetune", "classes", str(folder / "model"), *files, "--set", "epochs=1") == 0
+    accounts = json.loads((folder / "piped" / "finetune.json").read_text())["files"]["training"]["ledger"]["accounts"]
+    assert accounts["rows"]["total"] == 64
 
 
 def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
