@@ -2,7 +2,7 @@
 
 Promise: everything comes from what the artifact keeps of each seed's answers, by the code of `cloze evaluate`; no model
 is loaded. Two artifacts are compared only where they answered the same bytes.
-Cost: intervals draw 1,000 times, a comparison 10,000 times; of 10,000 examples with a class each 1 and 20 s.
+Cost: intervals draw 1,000 times, a comparison 10,000 times; of 10,000 examples with a class each 1 s and 0.4 s.
 """
 
 import statistics

@@ -78,7 +78,10 @@ def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
             "unusable-rows",
             f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
             stops=lost > most * counts.rows,
-            **{"rows": number, "unit": counts.unit, "share": percent(number, counts.rows), "reason": reason},
+            rows=number,
+            unit=counts.unit,
+            share=percent(number, counts.rows),
+            reason=reason,
         )
 
 

@@ -131,7 +131,10 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
         yield finding(
             "rare-classes" if training else "unmeasured-classes",
             file.at(rows[rare[0]]),
-            **{"rare": len(rare), "classes": len(rows), "few": few, "counts": shortened(counts)},
+            rare=len(rare),
+            classes=len(rows),
+            few=few,
+            counts=shortened(counts),
         )
     most = max(rows, key=lambda name: len(rows[name]), default="")
     one_a_row = all(isinstance(label, str) for label in file.labels or ())
@@ -173,7 +176,9 @@ def _against_training(
         yield finding(
             "label-shift",
             file.name,
-            **{"label": far, "share": percent(shares[far][0], 1), "learnt": percent(shares[far][1], 1)},
+            label=far,
+            share=percent(shares[far][0], 1),
+            learnt=percent(shares[far][1], 1),
             training=training.name,
         )
 
@@ -188,7 +193,9 @@ def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
         yield finding(
             "out-of-scale",
             file.at(far),
-            **{"rows": several(len(far)), "low": low, "high": high},
+            rows=several(len(far)),
+            low=low,
+            high=high,
             numbers=shortened([f"{numbers[row]:g}" for row in far]),
         )
     below = np.flatnonzero(numbers < 0).tolist()

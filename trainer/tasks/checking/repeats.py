@@ -98,7 +98,10 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[D
         yield finding(
             "evaluation-in-training",
             file.name,
-            **{"of_all": of_all, "training": earlier.name, "rows": len(rows), "all": len(file)},
+            of_all=of_all,
+            training=earlier.name,
+            rows=len(rows),
+            all=len(file),
         )
     elif rows:
         yield finding(

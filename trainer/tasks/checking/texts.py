@@ -88,8 +88,12 @@ def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) ->
         yield finding(
             "cut-texts",
             file.at(cut),
-            **{"rows": len(cut), "some": _some(rows, file), "share": percent(len(cut), len(rows)), "unit": unit},
-            **{"length": max_length, "lost": percent(lost, sum(lengths))},
+            rows=len(cut),
+            some=_some(rows, file),
+            share=percent(len(cut), len(rows)),
+            unit=unit,
+            length=max_length,
+            lost=percent(lost, sum(lengths)),
         )
 
 
@@ -189,7 +193,10 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
             yield finding(
                 "mixed-languages",
                 file.at(foreign),
-                **{"rows": len(foreign), "all": counts.total(), "main": main, "others": shortened(others)},
+                rows=len(foreign),
+                all=counts.total(),
+                main=main,
+                others=shortened(others),
             )
         if mains and main and mains[0] and main != mains[0]:
             yield finding("other-language", file.name, main=main, training=files[0].name, learnt=mains[0])
