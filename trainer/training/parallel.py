@@ -70,7 +70,10 @@ ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
 SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
 NCCL_SECONDS = 15.0  # for them to report before nccl ends them
 TIMED_OUT = "Timed out"  # gloo's wording
-THREADED = 256  # hidden size from which several threads are worth it
+# A model computes on one thread where the square of its hidden size times the tokens of a step is less: threads would wait
+# for each other longer than they compute. With 2 layers of 96 and 24 rows of 64 a step took 3 s by the clock in two
+# threads and 0.05 s in one (two busy x86-64 cores, 2026-11-27).
+THREADED = 1 << 25
 PROGRAMS = 64  # that all parts of a model may be compiled to
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by default
 
@@ -150,16 +153,6 @@ class Ranks:
             nccl = self.mesh.get_group()._get_backend(self.device)
             if hasattr(nccl, "_set_default_timeout"):  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it, without one
                 nccl._set_default_timeout(timedelta(seconds=seconds + NCCL_SECONDS))
-
-
-def few_threads(hidden_size: int) -> None:
-    """Compute on one thread where a model is so small that threads cost more than they give.
-
-    Of 2 layers of 96, fine-tuning with 2,880 rows took 42 s of CPU in two threads and 6.6 s in one, the start of the
-    process included (two busy x86-64 cores, 2026-11-27).
-    """
-    if hidden_size < THREADED:
-        torch.set_num_threads(1)
 
 
 @contextmanager
@@ -368,6 +361,9 @@ def settle(
     choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     _, hidden_size, heads, _ = model.shape
+    tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
+    if ranks.device.type == "cpu" and hidden_size**2 * tokens < THREADED:
+        torch.set_num_threads(1)
     padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
     line = choice_line(training, choice, machine, padded)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line

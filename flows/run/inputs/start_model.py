@@ -29,10 +29,7 @@ from trainer.jobs.job import CACHE
 from trainer.jobs.start import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
 START = "model.start"
-RESUMES = (
-    " A training that has a checkpoint resumes without a start model: `cloze train` with the job.json in its `work` "
-    "folder."
-)
+RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 

@@ -68,7 +68,7 @@ from trainer.tasks.suites.baselines import baseline_scores
 from trainer.tasks.text_encoder import TOKENIZER_FILES
 from trainer.training.checkpoints.folders import FOLDER, Checkpoints, name_of, read_weights
 from trainer.training.loop import TrainingLoop
-from trainer.training.parallel import Ranks, few_threads, joined, settle
+from trainer.training.parallel import Ranks, joined, settle
 
 EXPORT = "export"
 FOLDERS = ("teacher", "second_encoder")  # settings of tasks that name one
@@ -99,7 +99,6 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     torch.use_deterministic_algorithms(True, warn_only=True)
     check_weights(Path(job.model))
     pretrained = load_pretrained(Path(job.model))
-    few_threads(pretrained.settings.shape[1])
     if job.first_weights:
         pretrained = with_first_weights(pretrained, job.settings.seed)
     over = {name: getattr(job.settings, name) for name in ("dropout", "pooling")}

@@ -15,7 +15,7 @@ from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import answers_of
 from trainer.tasks.prediction.answer_lines import FileAnswers, answer
 from trainer.tasks.saving import Loaded, load_task
-from trainer.training.parallel import Ranks, few_threads, joined
+from trainer.training.parallel import Ranks, joined
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +27,6 @@ def main(arguments: list[str]) -> int:
 def of_folder(folder: Path, file: FileSettings, labelled: bool, ranks: Ranks) -> tuple[Task, FileAnswers]:
     """Return the task of a folder's model, and its answers to a file. All processes must call it. Raises InputError."""
     loaded = load_task(folder)
-    few_threads(loaded.settings.shape[1])
     loaded.model.to(ranks.device)
     return loaded.task, answered(folder, loaded, read_alike(file, loaded.file), labelled, ranks)
 

@@ -44,7 +44,7 @@ from trainer.tasks.settings import read_job
 from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
 from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
-from trainer.training.parallel import few_threads, joined
+from trainer.training.parallel import joined
 
 COLLECTIONS = ("documents", "queries")  # formats of retrieval, besides those of tables
 TEXTS_AT_ONCE = 256
@@ -92,7 +92,6 @@ class Embedder:
         prompt: of the folder for what is embedded, where the settings name none
         """
         loaded = read_source(folder)
-        few_threads(loaded.settings.shape[1])
         model = loaded.model if isinstance(loaded.model, VectorModel) else None
         has_two = model is not None and not model.task.shared
         encoder = [*loaded.model.encoders()][has_two and settings.side == "second"]
