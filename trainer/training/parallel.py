@@ -70,9 +70,9 @@ ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
 SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
 NCCL_SECONDS = 15.0  # for them to report before nccl ends them
 TIMED_OUT = "Timed out"  # gloo's wording
-# A model computes on one thread where the square of its hidden size times the tokens of a step is less: threads would wait
-# for each other longer than they compute. With 2 layers of 96 and 24 rows of 64 a step took 3 s by the clock in two
-# threads and 0.05 s in one (two busy x86-64 cores, 2026-11-27).
+# A model computes on one thread where the square of its hidden size times the tokens of a step is less: threads would
+# wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
+# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
 THREADED = 1 << 25
 PROGRAMS = 64  # that all parts of a model may be compiled to
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by default

@@ -73,7 +73,8 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
     result = tables.result_of(suite, model, judged, overlaps(suite, made), elsewhere)
     medians = median_runs(suite, runs, judged)
     sizes = suite_models(medians, tell) if asked.onnx else {}
-    table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
+    metrics = {task.name: task.splits[0].metrics[0] for task in suite.tasks}
+    table = Table(result=result, comparison=comparison, models=sizes, metrics=metrics)
     write_table(table, output)
     for line in all_lines(table, console.width):
         tell(line)
@@ -169,11 +170,6 @@ def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: tables.Found) ->
     """Return for each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
     return {task.name: by_seed[task.name, tables.median_run(task, suite.seeds, judged)] for task in suite.tasks}
-
-
-def first_metrics(suite: Suite) -> dict[str, str]:
-    """Return for each task the metric that chooses its median run."""
-    return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
 
 
 def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
