@@ -172,10 +172,11 @@ def place_of(path: str) -> Path:
     try:
         names = [member.name for member in members_of(Path(path)) if not member.kind]
     except (BadArchive, OSError) as error:
-        raise InputError(f"Cannot read {path}: {error}. Get the file again.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"Cannot read {path}: {reason}. Check the path, or get the file again.") from error
     if len(names) == 1:
         return member_path(Path(path), names[0])
-    held = f"{len(names):,} files, such as {names[0]}: name one of them ({path}{INNER}{names[0]})" if names else "none"
+    held = f"{len(names):,} files, such as {names[0]}: name one of them ({path}{INNER}{names[0]})" if names else "none: give another"
     raise InputError(f"{path} is to hold one file of records, and it holds {held}.")
 
 
