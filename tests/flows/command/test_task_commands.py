@@ -89,7 +89,7 @@ def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
 ) -> None:
     """Fails where the folder that `cloze train` leaves is no model for other commands."""
     model = learnt.manifest("models")
-    job = learnt.place.full_path(f"{model.folder}/work/job.json")
+    job = Path(learnt.place.full_path(model.folder), "work", "job.json")
     shutil.copy(job, tmp_path / "job.json")
     home, work = tmp_path / "home", tmp_path / "work"
     with trainer_here():

@@ -176,9 +176,7 @@ def place_of(path: str) -> Path:
         raise InputError(f"Cannot read {path}: {reason}. Check the path, or get the file again.") from error
     if len(names) == 1:
         return member_path(Path(path), names[0])
-    held = (
-        f"{len(names):,} files, such as {names[0]}: name it, {path}{INNER}{names[0]}" if names else "none: give another"
-    )
+    held = f"{len(names):,} files, such as {names[0]}: name it, {path}{INNER}{names[0]}" if names else "none"
     raise InputError(f"{path} is to hold one file of records, and it holds {held}.")
 
 
