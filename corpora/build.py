@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from corpora.duplicates.build import VERDICTS
 from corpora.duplicates.candidates import Input
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
-from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt, text_bytes
+from corpora.schema import DOCUMENTS, DROPPED, ID_BYTES, Document, columns_of, documents, excerpt
 from corpora.store.ledger import Account, Ledger, check_edge
 from corpora.store.manifest import Manifest, ManifestAddress, Part
 from corpora.store.part_writer import PartWriter
@@ -388,12 +388,3 @@ def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatc
     """A batch of corpus rows without those on the list."""
     held = deleted.holds(batch)
     return batch.filter(pa.array(~held)) if held.any() else batch
-
-
-def live_counts(corpus: Corpus) -> Mapping[str, int]:
-    """Live documents and bytes of text, for reports."""
-    counts = Counter[str]()
-    for batch in corpus.batches():
-        counts["documents"] += batch.num_rows
-        counts["text bytes"] += text_bytes(batch.column("text"))
-    return counts

@@ -89,10 +89,3 @@ class Example:
     def document(self) -> bytes:
         """The document of its first token: its anchor."""
         return self.documents[0]
-
-    @property
-    def masked_ids(self) -> Ids:
-        """The ids as the model sees them under the static masks."""
-        seen = self.ids.copy()
-        seen[self.mask_positions] = self.mask_ids
-        return seen

@@ -307,13 +307,13 @@ def trace(
     ],
     index: Annotated[int | None, Parameter(help="Number of an example.")] = None,
     *,
-    document: Annotated[str | None, Parameter(help="A document id instead: find its examples.")] = None,
+    document: Annotated[str | None, Parameter(help="A document id instead: find its examples and answers.")] = None,
     split: Annotated[str, Parameter(help="train or held-out.")] = "train",
     as_json: arguments.AsJson = False,
 ) -> None:
     """Follow an example back to its raw records.
 
-    Or follow a document to its examples, with --document.
+    Or follow a document to its examples and answers, with --document.
     """
     from flows.command.inspect import show_document_trace, show_example_trace
     from flows.command.trace import document_facts, example_facts

@@ -82,8 +82,8 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
 
 
 def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Show one document, its raw bytes, and the numbers of its examples."""
-    from flows.command.trace import raw_bytes
+    """Show one document, its raw bytes, the numbers of its examples, and its answers."""
+    from flows.command.trace import answers_to, raw_bytes
 
     document, examples = trace_document(shards, id_hex)
     console.print(show_trace("document", document, raw_bytes(shards.place, document)))
@@ -91,6 +91,8 @@ def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None
         listed = ", ".join(map(str, numbers[:50])) or "none"
         more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
         console.print(f"{split} examples: {listed}{more}")
+    for folder, answer in answers_to(shards.place, document).items():
+        console.print(f"{folder}: {answer}", markup=False)
 
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:

@@ -1,7 +1,10 @@
-"""`cloze trace`: an example back to its documents and raw records, and a document forward to its examples."""
+"""`cloze trace`: an example back to documents and raw records, a document forward to its examples and answers."""
 
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.schema import Document
@@ -79,7 +82,19 @@ def document_facts(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
     """Return a document, and the numbers of its examples by split, for scripts. Raises InputError."""
     document, examples = trace_document(shards, str(id_hex))
     facts = _facts(document, raw_bytes(shards.place, document))
-    return {"shards": shards.manifest.folder, "document": facts, "examples": examples}
+    answers = answers_to(shards.place, document)
+    return {"shards": shards.manifest.folder, "document": facts, "examples": examples, "answers": answers}
+
+
+def answers_to(place: Place, document: Document) -> dict[str, str]:
+    """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers."""
+    answers = {}
+    for path in sorted(place.sizes("answers")):
+        if path.endswith(".parquet"):
+            here = [("id", "=", document.id.hex())]
+            for row in pq.read_table(pa.BufferReader(place.read(path)), filters=here).to_pylist():
+                answers[path.rpartition("/")[0]] = row.get("answer") or f"a vector of {len(row['vector'])} numbers"
+    return answers
 
 
 def _facts(document: Document, raw: bytes | None) -> dict[str, Any]:

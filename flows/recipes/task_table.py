@@ -38,6 +38,8 @@ class TaskSettings:
     seeds:        it is learnt from each; the folder of the best is kept, the scores of all
     baseline:     the folder of a model, models/NAME of the store or a release that learns the same, to compare with;
                   the most frequent class is compared with in any case
+    control:      whether the model from first weights learns it too, so that the report says if pre-training was worth
+                  it
     answers:      "predict" or "embed": what is made of documents that no released model has answered yet
     sources:      the sources whose documents are answered; none: all
     accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
@@ -55,6 +57,7 @@ class TaskSettings:
     metrics: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (42,)
     baseline: str = ""
+    control: bool = False
     answers: str = ""
     sources: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()

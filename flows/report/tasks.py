@@ -1,7 +1,8 @@
 """The tasks of a run for its report: scores with intervals, and what they are compared with.
 
 Promise: every number is drawn from what the artifact keeps of the answers of each seed. The tables are those of
-`cloze evaluate`. A model is compared with its baseline, and with what was released when the run began.
+`cloze evaluate`. A model is compared with its baseline, with itself from first weights, and with what was released when
+the run began.
 Cost: as `flows.run.record.task_scores`.
 """
 
@@ -11,8 +12,8 @@ from corpora.store.manifest import Manifest
 from corpora.store.stage import read_manifest
 from flows.report.run import RunView
 from flows.run.record.releases import release_before
-from flows.run.record.task_scores import comparison_with, comparison_with_baseline, result_in, summaries
-from trainer.tasks.build import suite_in
+from flows.run.record.task_scores import comparison_with, comparison_within, result_in, summaries
+from trainer.tasks.build import BASELINE, CONTROL, suite_in
 from trainer.tasks.suites import comparing, table
 from trainer.tasks.suites.comparing import SuiteComparison
 
@@ -26,7 +27,8 @@ def task_views(run: RunView) -> list[View]:
     for name, tasks in run.of_each("tasks").items():
         suite = suite_in(tasks)
         result = result_in(run.place, tasks, name)
-        comparisons = [comparison_with_baseline(run.place, tasks)]
+        control = comparison_within(run.place, tasks, CONTROL)
+        comparisons = [comparison_within(run.place, tasks, BASELINE)]
         if release is not None:
             released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
             other = read_manifest(run.place, released.folder) if released is not None else None
@@ -38,7 +40,7 @@ def task_views(run: RunView) -> list[View]:
                 "head": table.HEAD[:-1],  # without the overlap with the corpus, which `cloze evaluate` looks up
                 "rows": [table.cells_of(row)[:-1] for row in result.rows],
                 "average": table.average_line(result) if result.average is not None else "",
-                "summary": [*summaries(result)],
+                "summary": [*summaries(result), *([comparing.worth_line(control)] if control is not None else [])],
                 "notes": [*table.score_notes()],
                 "comparisons": [_comparison_view(each) for each in comparisons if each is not None],
                 "accounts": tasks.ledger.accounts,

@@ -331,10 +331,8 @@ def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform)
     """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
     learnt = {}
     for entry in recipe.tasks:
-        baseline = find_baseline(recipe, entry)
-        [learnt[entry.name]] = perform(
-            [plan_tasks(place, recipe.artifact_name(entry.name), model, entry.suite(), baseline)]
-        )
+        asked = model, entry.suite(), find_baseline(recipe, entry), entry.settings.control
+        [learnt[entry.name]] = perform([plan_tasks(place, recipe.artifact_name(entry.name), *asked)])
     return learnt
 
 

@@ -321,10 +321,3 @@ def length_shares(settings: MaskSettings) -> Float64s:
 def masked_places(offsets: Int64s, masks: Masks) -> Int64s:
     """Return where the masked tokens are in the flat ids; `ids[masked_places(...)]` are the labels."""
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions
-
-
-def apply_masks(ids: Ids, offsets: Int64s, masks: Masks) -> Ids:
-    """Return what the model sees: a copy of the flat ids with the replacements put in."""
-    seen = ids.copy()
-    seen[masked_places(offsets, masks)] = masks.replacements
-    return seen

@@ -121,11 +121,6 @@ class SurfaceAccuracy:
         """The accuracy less three standard deviations of what was judged."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
-    @property
-    def gives_away(self) -> bool:
-        """True if looks surely give labels away."""
-        return self.at_least > SUSPECT
-
 
 def surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
     """Guess the labels of a shard set. splits: the rows of `surface_rows` of each split, of all its shards.

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from labelled_world import FIRST, tasks_world
 from launched import Site, new_home, server
+from recorded_run import record
 from small_cluster import DaskCluster, dask_cluster
 from small_recipe import Run, World, fill, new_world
 
@@ -24,6 +26,15 @@ def world(tmp_path: Path) -> World:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of the first generation, for tests that only read."""
     return fill(new_world(tmp_path_factory.mktemp("finished") / "world")).run()
+
+
+@pytest.fixture(scope="session")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run on record whose model learns a task, for tests that only read; others take a copy (`copied`)."""
+    pytest.importorskip("torch", reason="the trainer is not installed")
+    done = tasks_world(tmp_path_factory.mktemp("learnt") / "world").run()
+    record(done, FIRST)
+    return done
 
 
 @pytest.fixture

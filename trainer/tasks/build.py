@@ -40,12 +40,12 @@ from trainer.tasks.data import named_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 from trainer.tasks.suites.table import Found
 
 BUILD_VERSION = 1
-OURS, BASELINE = "model", "baseline"  # of which model a score is
+OURS, BASELINE, CONTROL = "model", "baseline", "control"  # of which model a score is
 RECORD = "finetune.json"  # of a fine-tuned folder
 OUTCOMES = {"given": "used"}  # of labelled records, in a ledger
 
@@ -75,6 +75,7 @@ class TaskJob:
     suite:    the task with its seeds
     folder:   of the fine-tuned model within the artifact, "" for the artifact itself
     baseline: another model that learns the same, to compare with; None for none
+    control:  whether the model from first weights learns it too, to tell whether pre-training was worth it
     work:     folder of this machine for what is being learnt
     """
 
@@ -84,6 +85,7 @@ class TaskJob:
     folder: str
     work: str
     baseline: Start | None = None
+    control: bool = False
 
     @property
     def task(self) -> SuiteTask:
@@ -91,12 +93,14 @@ class TaskJob:
         return self.suite.tasks[0]
 
     def runs(self) -> dict[str, list[SuiteRun]]:
-        """Return the runs of the model, and those of the baseline. Raises InputError where the model is gone."""
+        """Return the runs of the model, and of what it is compared with. Raises InputError where the model is gone."""
         folders = {OURS: model_at(Place(self.store), self.model)}
         if self.baseline is not None:
             folders[BASELINE] = Path(self.baseline.folder)
+        if self.control:
+            folders[CONTROL] = folders[OURS]
         work = Path(self.work)
-        return {of: [*runs_of(self.suite, folder, work / of)] for of, folder in folders.items()}
+        return {of: [*runs_of(self.suite, folder, work / of, of == CONTROL)] for of, folder in folders.items()}
 
 
 def model_at(place: Place, model: JobInput) -> Path:
@@ -113,11 +117,15 @@ def model_at(place: Place, model: JobInput) -> Path:
     return folder
 
 
-def plan_tasks(place: Place, name: str, model: Manifest, suite: Suite, baseline: Start | None = None) -> Stage:
+def plan_tasks(
+    place: Place, name: str, model: Manifest, suite: Suite, baseline: Start | None = None, control: bool = False
+) -> Stage:
     """The stage that fine-tunes a model on the tasks of a suite: a part for each. Reads the labelled files once."""
     shared: dict[str, Json] = {"seeds": list(suite.seeds)}
     if baseline is not None:
         shared["baseline"] = baseline.content
+    if control:
+        shared["control"] = True
     tasks = {task.name: asked_of(task) for task in suite.tasks}
     alone = len(suite.tasks) == 1
     jobs = {
@@ -128,6 +136,7 @@ def plan_tasks(place: Place, name: str, model: Manifest, suite: Suite, baseline:
             folder="" if alone else f"{bare(task.name)}/",
             work="",
             baseline=baseline,
+            control=control,
         )
         for task in suite.tasks
     }
@@ -217,7 +226,7 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         sink.write(pa.Table.from_pylist([_judged_row(*each) for each in rows], JUDGED))
     with writer.table("answers", ANSWERS) as sink:
         sink.write(pa.Table.from_pylist([*_answers(best)], ANSWERS))
-    return _ledger(job, best)
+    return _ledger(best, sum(map(len, runs.values())))
 
 
 def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
@@ -229,11 +238,7 @@ def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
 def _judged(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
     judged = read_judged(run.judged(split))
     assert judged is not None, "a run ends with its splits judged"
-    if split.labelled and split.metrics[0] not in judged.scores:
-        raise InputError(
-            f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
-            f"{', '.join(judged.scores)}."
-        )
+    check_judged(run, split, judged)
     return judged
 
 
@@ -255,10 +260,10 @@ def _answers(run: SuiteRun) -> Iterator[dict[str, str]]:
             yield from ({"task": run.task, "split": split.name, "answer": line.rstrip("\n")} for line in lines)
 
 
-def _ledger(job: TaskJob, best: SuiteRun) -> Ledger:
-    """Return what became of the records of both files, by the record of the fine-tuned folder."""
+def _ledger(best: SuiteRun, learnt: int) -> Ledger:
+    """Return what became of the records of both files, by the record of the fine-tuned folder. learnt: models"""
     files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
-    accounts, figures = [], {"models learnt": len(job.suite.seeds) * (1 if job.baseline is None else 2)}
+    accounts, figures = [], {"models learnt": learnt}
     for which, file in files.items():
         [(unit, account)] = file["ledger"]["accounts"].items()
         outcomes = {OUTCOMES.get(reason, reason.replace("dropped: ", "unusable: ")): n for reason, n in
@@ -288,20 +293,6 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
     splits = [{**split, "file": nowhere(split["file"])} for split in asked["splits"]]
     table = {"task": asked["task"], "settings": asked["settings"], "training": nowhere(asked["training"])}
     return bind(SuiteTask, {"name": name, **table, "splits": splits}, name)
-
-
-def suite_judged(tasks: Manifest, results: Found) -> Suite:
-    """Return the suite of an artifact with the metrics that its answers have: three classes have no `f1` of one."""
-    suite = suite_in(tasks)
-
-    def with_metrics(task: str, split: SuiteSplit) -> SuiteSplit:
-        scores = results[task, suite.seeds[0], split.name].scores
-        return replace(split, metrics=tuple(metric for metric in split.metrics if metric in scores))
-
-    judged = (
-        replace(task, splits=tuple(with_metrics(task.name, split) for split in task.splits)) for task in suite.tasks
-    )
-    return replace(suite, tasks=tuple(judged))
 
 
 def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:

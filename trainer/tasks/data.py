@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.store.ledger import Ledger
 from trainer.tasks.contract import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
@@ -276,13 +277,13 @@ def sha256_of(path: str) -> str:
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{sha256_of(str(file))}  {file.relative_to(path)}\n" for file in files]
         return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
-    with Path(path).open("rb") as file:
+    with raw_path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_at(path: str) -> str | None:
     """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
-    return sha256_of(path) if Path(path).is_file() or Path(path).is_dir() else None
+    return sha256_of(path) if raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def named_file(file: FileSettings) -> dict[str, Any]:

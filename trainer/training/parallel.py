@@ -70,6 +70,10 @@ ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
 SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
 NCCL_SECONDS = 15.0  # for them to report before nccl ends them
 TIMED_OUT = "Timed out"  # gloo's wording
+# A model computes on one thread where the square of its hidden size times the tokens of a step is less: threads would
+# wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
+# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
+THREADED = 1 << 25
 PROGRAMS = 64  # that all parts of a model may be compiled to
 GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by default
 
@@ -357,6 +361,9 @@ def settle(
     choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     _, hidden_size, heads, _ = model.shape
+    tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
+    if ranks.device.type == "cpu" and hidden_size**2 * tokens < THREADED:
+        torch.set_num_threads(1)
     padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
     line = choice_line(training, choice, machine, padded)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line

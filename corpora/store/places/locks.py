@@ -62,18 +62,3 @@ def is_at(file: IO[Any], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
-
-
-class SharedLock:
-    """A lock that several processes have together, or one alone."""
-
-    def __init__(self, file: IO[Any]) -> None:
-        self._file = file
-
-    def try_alone(self) -> bool:
-        """Have it alone, if no other process has it. If so, none gets it until `share`; else this one releases it."""
-        return try_lock(self._file)
-
-    def share(self) -> None:
-        """Have it together with others; waits while another process has it alone."""
-        fcntl.flock(self._file, fcntl.LOCK_SH)

@@ -236,13 +236,21 @@ def _key(requirement: str) -> str:
 
 def gpu(environ: Mapping[str, str]) -> Finding:
     """Report the graphics processors and their driver, as the driver's own tool does; having none is fine."""
-    tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
-    if tool is None:
-        return _ok("gpu", "none seen: training runs on the processor")
-    question = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(question, capture_output=True, text=True, timeout=20, check=True)
+        lines = gpu_lines(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:
         remedy = "repair or reload the driver; until then training runs on the processor"
-        return _warn("gpu", f"{tool} fails: {error}", remedy)
-    return _ok("gpu", "; ".join(answer.stdout.split("\n")).strip("; ") or "the driver lists none")
+        return _warn("gpu", f"the driver's tool fails: {error}", remedy)
+    if lines is None:
+        return _ok("gpu", "none seen: training runs on the processor")
+    return _ok("gpu", "; ".join(lines) or "the driver lists none")
+
+
+def gpu_lines(environ: Mapping[str, str], fields: str) -> list[str] | None:
+    """Return fields of each GPU as the driver's tool gives them; None without one. Raises OSError, SubprocessError."""
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
+    if tool is None:
+        return None
+    question = [tool, f"--query-gpu={fields}", "--format=csv,noheader"]
+    answer = subprocess.run(question, capture_output=True, text=True, timeout=20, check=True).stdout
+    return [line.strip() for line in answer.splitlines() if line.strip()]

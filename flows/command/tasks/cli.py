@@ -25,7 +25,7 @@ def finetune(
     model: options.Model,
     *,
     output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
-    train: Annotated[Path | None, Parameter(help="Labeled examples to learn from.")] = None,
+    train: Annotated[Path | None, Parameter(help="Labeled examples to learn from; - reads the standard input.")] = None,
     evaluate: Annotated[
         Path | None, Parameter(help="Labeled examples to judge by after every epoch; default: a tenth of --train.")
     ] = None,
@@ -44,6 +44,7 @@ def finetune(
     Run the same command again to resume it.
     """
     from flows.command.tasks.finetune import finetune_folds, finetune_model, published_task, task_files
+    from flows.command.tasks.piped import from_pipe
     from flows.recipes.tables import read_override
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
@@ -53,7 +54,9 @@ def finetune(
     files = task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
         say("--evaluate names no file: a tenth of the examples is held out to judge by")
-    return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say, accept)
+    with from_pipe(files.training) as training:
+        files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
+        return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say, accept)
 
 
 @tasks_app.command
@@ -187,7 +190,7 @@ def search(
 
     With relevance judgments, also score the results and make training rows.
     """
-    from flows.command.tasks.piped import is_piped
+    from flows.command.tasks.piped import absolute
     from flows.command.tasks.search import is_query
     from flows.command.tasks.search import search as search_for
     from trainer.tasks.formats.records import FileSettings
@@ -198,9 +201,7 @@ def search(
 
     job = SearchJob(
         corpus=FileSettings(path=str(corpus.resolve()), format=corpus_format),
-        queries=FileSettings(
-            path=queries if is_piped(Path(queries)) else str(Path(queries).resolve()), format=queries_format
-        ),
+        queries=FileSettings(path=absolute(Path(queries)), format=queries_format),
         settings=EmbedSettings(max_length=asked.max_length),
         **{name: named(value) for name, value in vars(asked).items() if name != "max_length"},
     )

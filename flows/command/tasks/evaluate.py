@@ -30,14 +30,12 @@ from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
 from flows.run.task_lines import Listener
 from trainer.complete_folders import refusing
-from trainer.tasks.suites.comparing import HEAD as COMPARED_COLUMNS
-from trainer.tasks.suites.comparing import SuiteComparison, compared, compared_cells, comparison_lines
+from trainer.tasks.suites import comparing
+from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
-from trainer.tasks.suites.table import HEAD as SUITE_COLUMNS
-from trainer.tasks.suites.table import Found, SuiteResult, aligned, cells_of, median_run, result_of, table_lines
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 SUBMISSION = "submission"
@@ -57,24 +55,26 @@ def check_asked(asked: EvaluationAsked) -> None:
         refuse_taken(asked.card)
 
 
-def evaluate_model(asked: EvaluationAsked, tell: Tell) -> SuiteResult:
+def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
     check_asked(asked)
     model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
+    suite = tables.suite_judged(suite, judged)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
         second = f"{model} from first weights" if asked.control else compare
-        comparison = compared(suite, (model, second), judged, others, asked.control)
+        comparison = comparing.compared(suite, (model, second), judged, others, asked.control)
     made = provenance_at(model)
     elsewhere = made is not None and began_elsewhere(made)
-    result = result_of(suite, model, judged, overlaps(suite, made), elsewhere)
+    result = tables.result_of(suite, model, judged, overlaps(suite, made), elsewhere)
     medians = median_runs(suite, runs, judged)
     sizes = suite_models(medians, tell) if asked.onnx else {}
-    table = Table(result=result, comparison=comparison, models=sizes, metrics=first_metrics(suite))
+    metrics = {task.name: task.splits[0].metrics[0] for task in suite.tasks}
+    table = Table(result=result, comparison=comparison, models=sizes, metrics=metrics)
     write_table(table, output)
     for line in all_lines(table, console.width):
         tell(line)
@@ -99,8 +99,8 @@ def tuned_with(runs: Sequence[SuiteRun]) -> dict[str, Mapping[str, Any]]:
 def write_card(
     asked: EvaluationAsked,
     made: Provenance | None,
-    result: SuiteResult,
-    comparison: SuiteComparison | None,
+    result: tables.SuiteResult,
+    comparison: comparing.SuiteComparison | None,
     tuned: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Write the model to a folder of its own, with a card. Raises InputError."""
@@ -122,8 +122,8 @@ def write_card(
 class Table:
     """The report of a suite. models: by task the cost of its median run; metrics: by task the one shown with it"""
 
-    result: SuiteResult
-    comparison: SuiteComparison | None
+    result: tables.SuiteResult
+    comparison: comparing.SuiteComparison | None
     models: Mapping[str, Models]
     metrics: Mapping[str, str]
 
@@ -134,16 +134,16 @@ class Table:
 
 def all_lines(table: Table, width: int = WIDEST) -> Iterator[str]:
     """Yield the table as text, the other model's next to it, and the costs of models. width: of the terminal"""
-    rows = [SUITE_COLUMNS, *map(cells_of, table.result.rows)]
-    yield from fitted_lines([*table_lines(table.result)], 2, len(rows) + 2, rows, width)
+    rows = [tables.HEAD, *map(tables.cells_of, table.result.rows)]
+    yield from fitted_lines([*tables.table_lines(table.result)], 2, len(rows) + 2, rows, width)
     if table.comparison is not None:
         yield ""
-        pairs = [COMPARED_COLUMNS, *map(compared_cells, table.comparison.tasks)]
-        yield from fitted_lines([*comparison_lines(table.comparison)], 2, len(pairs) + 2, pairs, width)
+        pairs = [comparing.HEAD, *map(comparing.compared_cells, table.comparison.tasks)]
+        yield from fitted_lines([*comparing.comparison_lines(table.comparison)], 2, len(pairs) + 2, pairs, width)
     if table.models:
         yield ""
         sizes = table.sizes()
-        yield from fitted_lines([*aligned(sizes)], 0, len(sizes), sizes, width)
+        yield from fitted_lines([*tables.aligned(sizes)], 0, len(sizes), sizes, width)
         yield ""
         yield SUITE_NOTE
 
@@ -166,15 +166,10 @@ def write_table(table: Table, output: Path) -> None:
         raise InputError(f"Cannot write to {output}: {error.strerror}. Give a folder with enough space.") from error
 
 
-def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: Found) -> dict[str, SuiteRun]:
+def median_runs(suite: Suite, runs: Sequence[SuiteRun], judged: tables.Found) -> dict[str, SuiteRun]:
     """Return for each task its median run."""
     by_seed = {(run.task, run.seed): run for run in runs}
-    return {task.name: by_seed[task.name, median_run(task, suite.seeds, judged)] for task in suite.tasks}
-
-
-def first_metrics(suite: Suite) -> dict[str, str]:
-    """Return for each task the metric that chooses its median run."""
-    return {task.name: task.splits[0].metrics[0] for task in suite.tasks}
+    return {task.name: by_seed[task.name, tables.median_run(task, suite.seeds, judged)] for task in suite.tasks}
 
 
 def hand_in(medians: Mapping[str, SuiteRun], output: Path) -> Iterator[str]:
@@ -209,7 +204,7 @@ def copy_answers(medians: Mapping[str, SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """FileLook at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
 
     control: from first weights
     """
@@ -251,8 +246,8 @@ def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
             listener.hear(event)
 
 
-def found_in(runs: Sequence[SuiteRun]) -> Found:
-    """Return the results, by task, seed and split. Raises InputError where one of them lacks a metric of its set."""
+def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
+    """Return the results, by task, seed and split. Raises InputError where one lacks its first metric."""
     return {key: judged for run in runs for key, judged in _judged(run)}
 
 
@@ -261,10 +256,5 @@ def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]
         judged = read_judged(run.judged(split))
         if judged is None:
             raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
-        lacking = [metric for metric in split.metrics if metric not in judged.scores] if split.labelled else []
-        if lacking:
-            raise InputError(
-                f"The task {run.task} has no {lacking[0]} of {split.name}: name `metrics` of "
-                f"{', '.join(judged.scores)} in its table."
-            )
+        check_judged(run, split, judged)
         yield (run.task, run.seed, split.name), judged

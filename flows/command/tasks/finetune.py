@@ -11,6 +11,7 @@ from corpora.errors import InputError
 from corpora.store.places.files import replaced_file
 from corpora.store.settings import toml_table
 from flows.command.tasks.check import checked_first
+from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import Event, job_file, model_folder, trainer_events
 from flows.run.task_lines import Listener
 from trainer.tasks.formats.published import PUBLISHED, published, published_set
@@ -54,10 +55,10 @@ def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds:
             raise InputError(
                 "--folds and --group divide the file of --train, and --evaluate names another to judge by."
             )
-        training, evaluation = (replace(reading, path=str(path.resolve())) for path in (train, evaluate))
+        training, evaluation = (replace(reading, path=absolute(path)) for path in (train, evaluate))
         return TaskFiles(training, evaluation)
     kept = {f"{KEPT}{group}": group} if group else {}
-    file = replace(reading, path=str(train.resolve()), columns={**reading.columns, **kept})
+    file = replace(reading, path=absolute(train), columns={**reading.columns, **kept})
     return TaskFiles(file, file, folds or HELD_OUT, group=group)
 
 

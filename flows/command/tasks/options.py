@@ -40,12 +40,12 @@ class FileAsked:
 
         keep: columns whose values are given as they are
         """
-        from flows.command.tasks.piped import is_piped
+        from flows.command.tasks.piped import absolute
         from flows.recipes.tables import read_override
         from trainer.tasks.formats.records import KEPT, FileSettings
 
         return FileSettings(
-            path="" if path is None else str(path if is_piped(path) else path.resolve()),
+            path="" if path is None else absolute(path),
             format=self.format,
             header=self.header,
             columns={

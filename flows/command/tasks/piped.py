@@ -29,6 +29,11 @@ def is_piped(path: Path) -> bool:
     return str(path) == STANDARD_INPUT or path.is_fifo()
 
 
+def absolute(path: Path) -> str:
+    """Return a path as any folder understands it; that of a pipe as it is."""
+    return str(path if is_piped(path) else path.resolve())
+
+
 @contextmanager
 def from_pipe(file: FileSettings) -> Iterator[FileSettings]:
     """Yield a file's settings, for the time of the block; what comes through a pipe is in a file. Raises InputError."""

@@ -4,36 +4,29 @@ The driver's own tool is called, so torch is not imported. Cost: some hundredths
 no such tool.
 """
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 
-from flows.command.machine.doctor import Finding, first_environment
+from flows.command.machine.doctor import Finding, first_environment, gpu_lines
 from flows.recipes.recipe import Recipe
 from trainer.auto_settings import Hardware, compiler_lacks, slow_settings, weakest
 
-QUERY = ["--query-gpu=name,compute_cap", "--format=csv,noheader"]
 _CARD = re.compile(r"(?P<name>.+), (?P<major>\d+)\.(?P<minor>\d+)")
 
 
 def card(environ: Mapping[str, str] | None = None) -> Hardware | None:
     """Return the least of the GPUs that the driver lists; None where it lists none."""
     environ = first_environment() if environ is None else environ
-    tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
-    if tool is None:
-        return None
     try:
-        answer = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=20, check=True).stdout
+        lines = gpu_lines(environ, "name,compute_cap") or []
     except (OSError, subprocess.SubprocessError):
         return None  # `cloze doctor` reports a driver that fails
-    matches = [_CARD.fullmatch(line.strip()) for line in answer.splitlines()]
     lacks = compiler_lacks("cuda", environ)
     cards = [
         Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
-        for each in matches
-        if each is not None
+        for line in lines
+        if (each := _CARD.fullmatch(line)) is not None
     ]
     return weakest(cards) if cards else None
 

@@ -37,7 +37,7 @@ class StageEstimate:
 class Estimates:
     """Holds the estimates of a run, for a number of workers.
 
-    basis: what they are based on, in lines; sampled_bytes: how many of raw_bytes were read
+    basis: what they are based on, in lines
     stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
 
     disk_bytes, cpu_seconds, seconds: of all stages; memory_bytes: of the one that takes most
@@ -47,7 +47,6 @@ class Estimates:
     basis: tuple[str, ...] = ()
     workers: int = 1
     raw_bytes: int = 0
-    sampled_bytes: int = 0
     stops: tuple[str, ...] = ()
     start_cpu_seconds: float = 0.0
 

@@ -61,7 +61,6 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
         start_cpu_seconds=work.START_SECONDS,
         workers=workers,
         raw_bytes=sum(sample.raw_bytes for sample in samples.values()),
-        sampled_bytes=sum(sample.read_bytes for sample in samples.values()),
     )
 
 

@@ -28,6 +28,8 @@ from trainer.huggingface.starting import adapted, settings_from
 from trainer.jobs.job import CACHE
 from trainer.jobs.start import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
+START = "model.start"
+RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
@@ -67,7 +69,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    return _find_model("model.start", entry.settings.start, entry.folder, recipe, cache)
+    return _find_model(START, entry.settings.start, entry.folder, recipe, cache)
 
 
 def taught(recipe: Recipe, lock: Lock) -> Start | None:
@@ -88,6 +90,11 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
     address = entry.settings.baseline
     if not address:
         return None
+    if address.rstrip("/") == f"models/{recipe.name}" and not Path(entry.baseline_folder).is_dir():
+        raise InputError(
+            f"{entry.where}.baseline = {address!r} is the model that this recipe trains and that learns the task: name "
+            f"another, or one that was trained before ({address.rstrip('/')}/FINGERPRINT, STORE@NAME of a release)."
+        )
     return _find_model(f"{entry.where}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
@@ -114,8 +121,7 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
     if match is None:
         raise InputError(
             f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
-            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME). A training that has a checkpoint "
-            "resumes without a start model: `cloze train` with the job.json in its `work` folder."
+            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME)." + (RESUMES if key == START else "")
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:

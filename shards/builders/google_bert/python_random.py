@@ -19,7 +19,6 @@ import numpy as np
 from corpora.kernels.arrays import Int64s
 from corpora.kernels.compiling import kernel
 
-MAX_BOUND = (1 << 32) - 1
 _WORDS, _MIDDLE = 624, 397
 _UPPER, _LOWER, _MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
 
@@ -56,7 +55,7 @@ def random_one(state: Int64s) -> float:
 
 @kernel
 def below_of(state: Int64s, bound: int) -> int:
-    """A number in [0, bound), where bound is in [1, MAX_BOUND]."""
+    """A number in [0, bound), where bound is in [1, 2**32)."""
     shift = 32
     while bound >> (32 - shift):
         shift -= 1

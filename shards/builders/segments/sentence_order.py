@@ -47,7 +47,7 @@ from shards.builders.segments.pairs_plain import (
     plain_columns,
     plain_target,
 )
-from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built, written
+from shards.builders.segments.plan import PAIR_SPECIALS, PlannedSegments, SegmentPairs, built
 from shards.builders.segments.sentence_order_kernels import (
     FIGURES,
     MARGIN,
@@ -85,14 +85,6 @@ class SentenceOrderInput:
         return built(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
-def build_orders(
-    columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
-) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """The examples of all copies, and one checked ledger a copy: account `tokens`, figures `FIGURES`."""
-    planned = plan_all(columns, common, short)
-    return written(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
-
-
 def plan_all(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
     """Plan the examples of all copies, before a token is written."""
     check_columns(columns)
@@ -126,7 +118,7 @@ def ledger_of_orders(total: int, counts: Sequence[int], alike: int) -> Ledger:
 def orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Return what `build_orders` gives, in plain Python."""
+    """Return the examples of all copies and a checked ledger for each, in plain Python: the twin of `plan_all`."""
     check_columns(columns)
     examples: list[PlainExample] = []
     ledgers, limit = [], common.length - PAIR_SPECIALS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.store.places.locks import SharedLock, held, is_at, try_lock
+from corpora.store.places.locks import held, is_at, try_lock
 
 SOON = 120.0  # seconds, on a busy machine
 
@@ -48,19 +48,6 @@ def test_many_hold_it_one_after_another(tmp_path: Path) -> None:
         thread.join(SOON)
     assert not any(thread.is_alive() for thread in threads)
     assert (inside, most) == (0, 1)
-
-
-def test_a_shared_lock_is_had_together_or_alone(tmp_path: Path) -> None:
-    """Fails where one is alone with another there, or shares with one that is alone."""
-    path = tmp_path / "shared"
-    with path.open("a") as one, path.open("a") as other:
-        first, second = SharedLock(one), SharedLock(other)
-        first.share()
-        second.share()
-        assert not first.try_alone()  # and gives its own up
-        assert second.try_alone() and not first.try_alone()
-        second.share()
-        first.share()
 
 
 def test_a_file_that_another_has_put_there_is_seen(tmp_path: Path) -> None:

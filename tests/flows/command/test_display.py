@@ -92,7 +92,9 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
         pieces = [*a.removeprefix("A: ").split(), *b.removeprefix("B: ").split()]
         assert len(a.removeprefix("A: ").split()) == example.boundary
         split = [re.fullmatch(r"(.+?)(?:→(.+))?", piece) for piece in pieces]
-        assert [words.id_of(match[1]) for match in split] == example.masked_ids.tolist()
+        seen = example.ids.copy()
+        seen[example.mask_positions] = example.mask_ids
+        assert [words.id_of(match[1]) for match in split] == seen.tolist()
         guessed = {place: match[2] for place, match in enumerate(split) if match[2]}
         assert list(guessed) == example.mask_positions.tolist()
         for place, token in guessed.items():

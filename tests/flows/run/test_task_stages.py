@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
-from labelled_world import LABELLED, TASK, UNUSABLE, tasks_world
-from recorded_run import record
+from labelled_world import FIRST, LABELLED, TASK, UNUSABLE, copied, world_of
 from small_recipe import Run, World, page, prose, text_of
 
 from corpora.errors import InputError
@@ -31,21 +30,17 @@ from flows.run.record.releases import Release, add_release, artifacts_of_run
 from flows.run.record.run_record import read_run
 from trainer.tasks.build import found_in, suite_in
 
-FIRST = "20260102T000000000000-small"
-
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return tasks_world(tmp_path_factory.mktemp("tasks") / "world")
+def run(learnt: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return copied(learnt, tmp_path_factory.mktemp("tasks") / "world")
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> Run:
-    done = world.run()
-    record(done, FIRST)
-    return done
+def world(run: Run) -> World:
+    return world_of(run)
 
 
 def release(run: Run, when: str) -> Release:

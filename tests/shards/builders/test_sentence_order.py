@@ -12,14 +12,15 @@ from corpora.store.ledger import Ledger
 from shards.builders.contract import Common
 from shards.builders.examples import DocumentTokens
 from shards.builders.segments.alike import kept_plain, kept_sentences
-from shards.builders.segments.plan import SegmentPairs, of_pairs
-from shards.builders.segments.sentence_order import build_orders, orders_plain
+from shards.builders.segments.plan import SegmentPairs, of_pairs, written
+from shards.builders.segments.sentence_order import orders_plain, plan_all
 
 
 def build(
     columns: DocumentTokens, length: int, copies: int = 1, short: float = 0.1, seed: int = 42
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    return build_orders(columns, Common(length, copies, seed), short=short, cls_id=CLS, sep_id=SEP)
+    planned = plan_all(columns, Common(length, copies, seed), short)
+    return written(columns, planned.plans, cls_id=CLS, sep_id=SEP), tuple(planned.ledgers)
 
 
 @given(

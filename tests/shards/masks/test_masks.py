@@ -16,7 +16,6 @@ from shards.masks import masking
 from shards.masks.masking import (
     Masks,
     MaskSettings,
-    apply_masks,
     draw_masks,
     masked_places,
     vocabulary_facts,
@@ -313,18 +312,6 @@ def test_a_word_that_exceeds_the_number_is_skipped() -> None:
     assert {place for positions, _ in rows for place in positions} == set(range(9, 14))
     alone = Batch(ids[:9], np.array([0, 9]), word_starts[:9], np.array([1], np.uint64))
     assert rows_of(alone.masks(0, MaskSettings(unit="whole-word"))) == [([], [])]
-
-
-def test_apply_masks_changes_the_masked_places_of_a_copy() -> None:
-    batch = batch_of([64] * 50)
-    before = batch.ids.copy()
-    masks = batch.masks(0, MaskSettings())
-    seen = apply_masks(batch.ids, batch.offsets, masks)
-    np.testing.assert_array_equal(batch.ids, before)
-    changed = np.flatnonzero(seen != batch.ids)
-    places = masked_places(batch.offsets, masks)
-    assert set(changed) <= set(places) and len(changed) > 0.8 * len(places)
-    np.testing.assert_array_equal(seen[places], masks.replacements)
 
 
 def test_no_examples_have_no_masks() -> None:

@@ -136,3 +136,16 @@ def test_weights_stay_gathered_where_there_is_memory(
     ranks = Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=cast(Any, None))
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather, precision=precision)
     assert gathers_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
+
+
+@pytest.mark.parametrize(("hidden_size", "threads"), [(32, 1), (768, 2)])
+def test_a_small_model_computes_on_one_thread(hidden_size: int, threads: int) -> None:
+    """Fails where threads of a tiny model wait for each other, or a larger one is left with one."""
+    before, training = torch.get_num_threads(), TrainingSettings(phase=(PhaseSettings(steps=1, batch=32),))
+    torch.set_num_threads(2)
+    try:
+        with joined("cpu") as ranks:
+            parallel.settle(training, small_settings(hidden_size=hidden_size), ranks)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)

@@ -15,7 +15,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from trainer.tasks.checking.files import CheckedFile, read_checked
-from trainer.tasks.checking.findings import DataFinding, DataReport, percent, shortened
+from trainer.tasks.checking.findings import DataFinding, DataReport, finding, percent, shortened
 from trainer.tasks.checking.hints import hint_findings
 from trainer.tasks.checking.kinds import kind_findings
 from trainer.tasks.checking.labels import label_findings, rows_of_names
@@ -74,12 +74,14 @@ def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
-        yield DataFinding(
-            name="unusable-rows",
-            severity="stops" if lost > most * counts.rows else "doubtful",
-            what=f"{number:,} {counts.unit} ({percent(number, counts.rows)}) cannot be used: {reason}",
-            where=f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
-            remedy="correct them, or leave them out",
+        yield finding(
+            "unusable-rows",
+            f"{file.name}, line {counts.first[reason]}{counts.where[reason]}",
+            stops=lost > most * counts.rows,
+            rows=number,
+            unit=counts.unit,
+            share=percent(number, counts.rows),
+            reason=reason,
         )
 
 
@@ -90,7 +92,7 @@ def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
         task.fitted(files[0].examples, files[0].name)
     except InputError as error:
         reasons = [each for each in findings if each.name in REASONS]
-        alone = DataFinding(name="not-learnable", severity="stops", what=str(error), where=files[0].name, remedy="")
+        alone = finding("not-learnable", files[0].name, error=error)
         return reasons or [alone]
     return findings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from trainer.tasks.checking.files import hash_of
-from trainer.tasks.checking.findings import DataFinding, DataReport, percent, several, shortened
+from trainer.tasks.checking.findings import DataFinding, DataReport, finding, percent, several, shortened
 from trainer.tasks.formats.layouts.trec import (
     Judgements,
     judged_queries,
@@ -47,42 +47,25 @@ def check_collection(documents: str, queries: str, judgements: str) -> DataRepor
 
 def _documents(name: str, empty: list[str], again: list[str], repeated: int) -> Iterator[DataFinding]:
     if empty:
-        yield DataFinding(
-            name="empty-texts",
-            severity="doubtful",
-            what=f"{several(len(empty), 'document')} no text: {shortened(empty)}",
-            where=name,
-            remedy="give their texts, or know that they are not met",
-        )
+        yield finding("empty-texts", name, documents=several(len(empty), "document"), ids=shortened(empty))
     if again:
-        yield DataFinding(
-            name="repeated-ids",
-            severity="stops",
-            what=f"{several(len(again), 'document')} the id of another: {shortened(again)}",
-            where=name,
-            remedy="give each an id of its own",
-        )
+        yield finding("repeated-ids/documents", name, documents=several(len(again), "document"), ids=shortened(again))
     if repeated:
-        yield DataFinding(
-            name="repeated-rows",
-            severity="doubtful",
-            what=f"{repeated:,} documents have the text of another, so either may be the answer that was judged",
-            where=name,
-            remedy="keep one of each",
-        )
+        yield finding("repeated-rows/documents", name, documents=repeated)
 
 
 def _judgements(name: str, judged: Judgements, documents: set[str]) -> Iterator[DataFinding]:
     pairs = [(query, document) for query, row in judged.items() for document, grade in row.items() if grade > 0]
     missing = [(query, document) for query, document in pairs if document not in documents]
     if missing:
-        yield DataFinding(
-            name="missing-documents",
-            severity="stops" if len(missing) > MISSING * len(pairs) else "doubtful",
-            what=f"{len(missing):,} of {len(pairs):,} relevant documents ({percent(len(missing), len(pairs))}) are not "
-            f"in the collection, so that they are never met: {shortened([document for _, document in missing])}",
-            where=name,
-            remedy="give the whole collection, or leave these judgements out",
+        yield finding(
+            "missing-documents",
+            name,
+            stops=len(missing) > MISSING * len(pairs),
+            missing=len(missing),
+            all=len(pairs),
+            share=percent(len(missing), len(pairs)),
+            documents=shortened([document for _, document in missing]),
         )
 
 
@@ -90,31 +73,13 @@ def _queries(name: str, path: str, asked: dict[str, str], judged: Judgements) ->
     try:
         taken = judged_queries(asked, judged, path)
     except InputError as error:
-        yield DataFinding(name="missing-queries", severity="stops", what=str(error), where=name, remedy="")
+        yield finding("missing-queries", name, error=error)
         return
     by_place = any(asked.get(query) != text for query, text in taken.items())
     if by_place:
-        yield DataFinding(
-            name="missing-queries",
-            severity="doubtful",
-            what="judgements name queries by their places from 1, for some of their names are no ids of queries",
-            where=name,
-            remedy="nothing is to be done if it is Cranfield; else give the queries of these judgements",
-        )
+        yield finding("missing-queries/by-place", name)
     if len(taken) < len(asked):
-        yield DataFinding(
-            name="unjudged-queries",
-            severity="doubtful",
-            what=f"{len(asked) - len(taken):,} of {len(asked):,} queries are not judged and not scored",
-            where=name,
-            remedy="leave them out, or have them judged",
-        )
+        yield finding("unjudged-queries", name, rows=len(asked) - len(taken), all=len(asked))
     useless = [query for query, row in judged.items() if not any(grade > 0 for grade in row.values())]
     if useless:
-        yield DataFinding(
-            name="unjudged-queries",
-            severity="doubtful",
-            what=f"{len(useless):,} queries have no relevant document, and every model scores 0: {shortened(useless)}",
-            where=name,
-            remedy="leave them out",
-        )
+        yield finding("unjudged-queries/useless", name, rows=len(useless), queries=shortened(useless))

@@ -6,8 +6,11 @@ nothing and are still told.
 """
 
 import json
-from collections.abc import Collection, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from corpora.errors import InputError
@@ -17,16 +20,8 @@ Severity = Literal["stops", "doubtful"]
 ALL = "all"  # accepted: whatever there is
 SHOWN = 3  # examples of a finding, and lines of a place
 EXCERPT = 60  # characters of a text that is shown
-NAMES = (
-    *("unusable-rows", "not-learnable", "null-labels", "label-spellings", "rare-classes", "unmeasured-classes"),
-    *("unseen-labels", "one-class", "imbalance", "label-shift", "sorted-rows", "missing-as-number", "out-of-scale"),
-    *("repeated-rows", "near-repeats", "contradictions", "evaluation-in-training", "leak", "near-leak"),
-    *("shared-contexts", "repeated-ids", "cut-texts", "mixed-languages", "other-language", "mojibake", "markup"),
-    *("constant-text", "constant-column", "null-texts", "ids-as-texts", "ids-as-features", "label-in-column"),
-    *("label-in-text", "odd-tags", "broken-spans", "mixed-schemes", "no-spans", "joined-sentences", "cut-answers"),
-    *("answers-at-one-place", "same-texts", "negative-is-positive", "same-choices", "choice-by-place"),
-    *("missing-documents", "unjudged-queries", "missing-queries", "empty-texts"),
-)
+WORDING = MappingProxyType(tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8")))
+NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +48,25 @@ class DataFinding:
         """All of it in a sentence or two."""
         shown = f" (such as {', '.join(self.examples)})" if self.examples else ""
         return f"{self.where}: {self.what}{shown}: {self.remedy}." if self.remedy else self.what
+
+
+def finding(
+    case: str, where: str, *, stops: bool | None = None, examples: Iterable[str] = (), **values: Any
+) -> DataFinding:
+    """Return a finding in the words of `wording.toml`. case: its table there; stops: where the table leaves it open
+
+    >>> finding("leak", "dev.tsv", stops=False, rows=share_of(1, 8, verb="are"), other="train.tsv").sentence
+    'dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two.'
+    """
+    row = WORDING[case]
+    return DataFinding(
+        name=case.partition("/")[0],
+        severity=row.get("severity", "stops" if stops else "doubtful"),
+        what=row["what"].format_map(values),
+        where=where,
+        remedy=row["remedy"].format_map(values),
+        examples=tuple(examples),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

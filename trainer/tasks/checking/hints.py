@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, percent
+from trainer.tasks.checking.findings import DataFinding, finding, percent
 from trainer.tasks.checking.labels import examples_of, names_of
 from trainer.tasks.checking.texts import READ, looked_at
 
@@ -56,14 +56,14 @@ def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
         told_all = len(telling) >= len(sizes) - 1
         own_name = all(word in WORD.findall(label.casefold()) for label, word in telling.items())
         shown = ", ".join(f"{word!r} for {label!r}" for label, word in [*telling.items()][:3])
-        yield DataFinding(
-            name="label-in-text",
-            severity="stops" if told_all and own_name else "doubtful",
-            what=f"one word tells the label, {shown}: at least {percent(EVERYWHERE, 1)} of the rows of the class have "
-            f"it, and at most {percent(1 - ALONE, 1)} of those that have it are of another",
-            where=file.name,
-            remedy="take it out of the texts, unless new texts have it too",
+        yield finding(
+            "label-in-text",
+            file.name,
+            stops=told_all and own_name,
             examples=examples_of(file, [row for row in rows if labels[row] == first], 1),
+            words=shown,
+            most=percent(EVERYWHERE, 1),
+            few=percent(1 - ALONE, 1),
         )
 
 
@@ -76,20 +76,10 @@ def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFi
     distinct = not is_numeric and len(values) > FEWEST and len({*values}) >= DISTINCT * len(values)
     text_like = distinct and any(_is_number(value) for value in values)
     if counted_up or (distinct and not text_like):
-        yield DataFinding(
-            name="ids-as-features",
-            severity="doubtful",
-            what=f"the column {name} "
-            + (
-                "counts up from row to row"
-                if counted_up
-                else f"has another value in {percent(len({*values}), len(values))} of the rows"
-            )
-            + ", as ids do: a new text has none of these values",
-            where=file.name,
-            remedy=f"leave {name} out",
-            examples=tuple(map(repr, values[:2])),
-        )
+        how = "counts up from row to row"
+        if not counted_up:
+            how = f"has another value in {percent(len({*values}), len(values))} of the rows"
+        yield finding("ids-as-features", file.name, examples=map(repr, values[:2]), column=name, how=how)
 
 
 def _is_number(value: str) -> bool:
@@ -119,10 +109,4 @@ def _column(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Dat
         right = best.total() / len(names)
         tells = right >= TELLS and usual < USUAL and 5 * len(best) <= len(names)
     if tells:
-        yield DataFinding(
-            name="label-in-column",
-            severity="stops",
-            what=f"the column {name} alone tells {percent(right, 1)} of the labels",
-            where=file.name,
-            remedy=f"leave {name} out, unless it is there before the label is",
-        )
+        yield finding("label-in-column", file.name, column=name, share=percent(right, 1))

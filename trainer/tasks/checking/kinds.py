@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from trainer.tasks.checking.files import CheckedFile, hash_of, text_of
-from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, finding, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 from trainer.tasks.kinds.tag_schemes import OUTSIDE, are_spans, scheme_of
 
@@ -42,33 +42,20 @@ def _tags(file: CheckedFile) -> Iterator[DataFinding]:
     begins = any(tag.startswith("B-") for tag in spans)
     if odd and begins and inside >= MOSTLY * sum(counts[tag] for tag in counts if tag != OUTSIDE):
         rows = [row for row, tags in sentences if {*tags} & {*odd}]
-        yield DataFinding(
-            name="odd-tags",
-            severity="stops",
-            what=f"{sum(counts[tag] for tag in odd):,} tags are no tags of spans among {inside:,} that are: "
-            f"{shortened(sorted(map(repr, odd)))}",
-            where=file.at(rows),
-            remedy="correct them: tags of spans begin with B-, I-, E-, S-, L- or U-, or are O",
+        yield finding(
+            "odd-tags",
+            file.at(rows),
+            odd=sum(counts[tag] for tag in odd),
+            spans=inside,
+            tags=shortened(sorted(map(repr, odd))),
         )
     elif begins:
         yield from _broken_spans(file, sentences)
     if file.labels and {*counts} == {OUTSIDE}:
-        yield DataFinding(
-            name="no-spans",
-            severity="stops",
-            what="every word has the tag O",
-            where=file.name,
-            remedy="give sentences with spans, or name the column of the tags (`--column tags=...`)",
-        )
+        yield finding("no-spans", file.name)
     long = [row for row, values in enumerate(file.values) if len(values["words"]) > LONG_SENTENCE]
     if long and isinstance(file.values[long[0]]["words"], list):
-        yield DataFinding(
-            name="joined-sentences",
-            severity="doubtful",
-            what=f"{len(long):,} sentences have more than {LONG_SENTENCE} words",
-            where=file.at(long),
-            remedy="put a blank line after each sentence",
-        )
+        yield finding("joined-sentences", file.at(long), rows=len(long), most=LONG_SENTENCE)
 
 
 def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str]]]) -> Iterator[DataFinding]:
@@ -81,13 +68,12 @@ def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str
             if letter in ("I", "E", "L") and (before[:1] not in ("B", "I") or before.partition("-")[2] != name):
                 broken.append((row, f"{tag} after {before}"))
     if broken and len(broken) <= (1 - MOSTLY) * starts:
-        yield DataFinding(
-            name="broken-spans",
-            severity="doubtful",
-            what=f"{len(broken):,} tags continue a span that did not begin, and {starts:,} spans begin as they should: "
-            f"{shortened([text for text, _ in Counter(text for _, text in broken).most_common()])}",
-            where=file.at([row for row, _ in broken]),
-            remedy="begin each span with B- (it is read as if it did)",
+        yield finding(
+            "broken-spans",
+            file.at([row for row, _ in broken]),
+            broken=len(broken),
+            begun=starts,
+            tags=shortened([text for text, _ in Counter(text for _, text in broken).most_common()]),
         )
 
 
@@ -97,13 +83,7 @@ def _schemes(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     spans = [are_spans({tag for tags in file.labels or () for tag in tags or ()}) for file in files]
     for file, scheme, has_spans in zip(files[1:], schemes[1:], spans[1:], strict=True):
         if file.labels and has_spans and spans[0] and scheme != schemes[0]:
-            yield DataFinding(
-                name="mixed-schemes",
-                severity="doubtful",
-                what=f"tags are in the scheme {scheme}, and those of {files[0].name} in {schemes[0]}",
-                where=file.name,
-                remedy="spans are converted, but write both alike to be sure that they mean the same",
-            )
+            yield finding("mixed-schemes", file.name, scheme=scheme, training=files[0].name, learnt=schemes[0])
 
 
 # Answers that are spans of a text.
@@ -118,33 +98,20 @@ def _answers(file: CheckedFile) -> Iterator[DataFinding]:
         if any(_cuts_word(context, begin, begin + len(text)) for begin, text in spans or ()):
             cut.append(row)
     if len(cut) > CUT_WORDS * answers:
-        yield DataFinding(
-            name="cut-answers",
-            severity="doubtful",
-            what=f"{share_of(len(cut), answers, 'question')} an answer that begins or ends within a "
-            "word, as where places are counted in bytes or from 1",
-            where=file.at(cut),
-            remedy="correct their places, in characters from 0",
-            examples=tuple(repr(text) for _, text in (file.labels or ())[cut[0]][:1]),
+        yield finding(
+            "cut-answers",
+            file.at(cut),
+            examples=[repr(text) for _, text in (file.labels or ())[cut[0]][:1]],
+            questions=share_of(len(cut), answers, "question"),
         )
     if answers >= FEWEST and first >= AT_ONE_PLACE * answers:
-        yield _at_one_place(file, f"{percent(first, answers)} of the answers begin at the first character")
+        yield finding("answers-at-one-place", file.name, share=percent(first, answers))
 
 
 def _cuts_word(context: str, begin: int, end: int) -> bool:
     """Tells whether a span begins or ends between two letters of scripts with spaces."""
     edges = (context[begin - 1 : begin + 1] if begin else "", context[end - 1 : end + 1])
     return any(len(edge) == 2 and edge.isalpha() and max(edge) < "\u0530" for edge in edges)
-
-
-def _at_one_place(file: CheckedFile, what: str) -> DataFinding:
-    return DataFinding(
-        name="answers-at-one-place",
-        severity="doubtful",
-        what=what,
-        where=file.name,
-        remedy="check how the places were made",
-    )
 
 
 # Pairs, passages and choices.
@@ -158,13 +125,14 @@ def _pairs(file: CheckedFile) -> Iterator[DataFinding]:
     pairs = [[hash_of(text_of(values.get(role))) for role in roles] for values in file.values]
     same = [row for row, (one, other) in enumerate(pairs) if one == other]
     if len(same) > SAME_TEXTS * len(file):
-        yield DataFinding(
-            name="same-texts",
-            severity="stops" if len(same) > MOSTLY * len(file) else "doubtful",
-            what=f"{share_of(len(same), len(file))} one text twice, as {roles[0]} and {roles[1]}",
-            where=file.at(same),
-            remedy="name two columns (`--column`), or leave these rows out",
+        yield finding(
+            "same-texts",
+            file.at(same),
+            stops=len(same) > MOSTLY * len(file),
             examples=examples_of(file, same, 1),
+            rows=share_of(len(same), len(file)),
+            one=roles[0],
+            other=roles[1],
         )
     positives = {(one, other) for one, other in pairs}
     wrong = [
@@ -173,13 +141,12 @@ def _pairs(file: CheckedFile) -> Iterator[DataFinding]:
         if any((one, hash_of(text)) in positives for text in _negatives(values.get("negative")))
     ]
     if wrong:
-        yield DataFinding(
-            name="negative-is-positive",
-            severity="doubtful",
-            what=f"{several(len(wrong))} a negative that a row has as the right text of the same {roles[0]}",
-            where=file.at(wrong),
-            remedy="leave these negatives out",
+        yield finding(
+            "negative-is-positive",
+            file.at(wrong),
             examples=examples_of(file, wrong, 1),
+            rows=several(len(wrong)),
+            role=roles[0],
         )
 
 
@@ -195,23 +162,21 @@ def _choices(file: CheckedFile) -> Iterator[DataFinding]:
     ]
     twice = [row for row, choices in enumerate(given) if len({hash_of(each) for each in choices}) < len(choices)]
     if twice:
-        yield DataFinding(
-            name="same-choices",
-            severity="doubtful",
-            what=f"{several(len(twice), 'question')} a choice twice",
-            where=file.at(twice),
-            remedy="make them different, or leave the questions out",
+        yield finding(
+            "same-choices",
+            file.at(twice),
             examples=examples_of(file, twice, 1),
+            questions=several(len(twice), "question"),
         )
     places = Counter(place for place in file.labels or () if place is not None)
     place, number = max(places.items(), key=lambda item: item[1], default=(0, 0))
     if places.total() >= FEWEST and number >= AT_ONE_PLACE * places.total():
-        yield DataFinding(
-            name="choice-by-place",
-            severity="stops" if number == places.total() else "doubtful",
-            what=f"choice {place + 1} is right in {percent(number, places.total())} of the questions",
-            where=file.name,
-            remedy="put the choices in an order by chance",
+        yield finding(
+            "choice-by-place",
+            file.name,
+            stops=number == places.total(),
+            place=place + 1,
+            share=percent(number, places.total()),
         )
 
 

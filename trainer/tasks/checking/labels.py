@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, finding, percent, several, share_of, shortened
 from trainer.tasks.contract import Task, plain_spelling
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
@@ -81,13 +81,12 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Dat
     if nulls:
         meant = len(nulls) == 1 and nulls[0].casefold() in MAYBE_MEANT
         places = sorted(row for name in nulls for row in rows[name])
-        yield DataFinding(
-            name="null-labels",
-            severity="doubtful" if meant else "stops",
-            what=f"{several(len(places))} {', '.join(map(repr, sorted(nulls)))} for a label, which most tools write "
-            "where there is none",
-            where=file.at(places),
-            remedy="leave these rows out, or name all classes (`--set labels=[...]`) if it is one",
+        yield finding(
+            "null-labels",
+            file.at(places),
+            stops=not meant,
+            rows=several(len(places)),
+            labels=", ".join(map(repr, sorted(nulls))),
         )
     whole = {as_number(name) for name in rows}
     if -1.0 in whole and None not in whole and all(number >= -1 for number in whole if number is not None):
@@ -96,13 +95,7 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Dat
 
 
 def _minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
-    return DataFinding(
-        name="missing-as-number",
-        severity="doubtful",
-        what=f"{several(len(rows))} -1 for a label and no other is below 0, as where -1 stands for none (GLUE)",
-        where=file.at(rows),
-        remedy="leave these rows out if they have no label",
-    )
+    return finding("missing-as-number", file.at(rows), rows=several(len(rows)))
 
 
 def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[DataFinding]:
@@ -115,14 +108,8 @@ def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Seq
         if len(names) > 1:
             usual, *others = (name for name, _ in names.most_common())
             file, places = next((file, rows[file.name][others[0]]) for file in files if rows[file.name].get(others[0]))
-            yield DataFinding(
-                name="label-spellings",
-                severity="stops",
-                what=f"the labels {', '.join(f'{name!a} ({names[name]:,} rows)' for name in (usual, *others))} are one "
-                "in several spellings",
-                where=file.at(places),
-                remedy="spell it one way, or name all classes (`--set labels=[...]`) if they are several",
-            )
+            spelled_so = ", ".join(f"{name!a} ({names[name]:,} rows)" for name in (usual, *others))
+            yield finding("label-spellings", file.at(places), labels=spelled_so)
 
 
 def spelling_key(name: str) -> str:
@@ -141,33 +128,20 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
         counts = [f"{name!r} {len(rows[name])}" for name in rare]
-        yield DataFinding(
-            name="rare-classes" if training else "unmeasured-classes",
-            severity="doubtful",
-            what=f"{len(rare)} of {len(rows)} classes have fewer than {few} rows, too few to "
-            f"{'learn' if training else 'measure'}: {shortened(counts)}",
-            where=file.at(rows[rare[0]]),
-            remedy="give more rows of them, or put them together with another class",
+        yield finding(
+            "rare-classes" if training else "unmeasured-classes",
+            file.at(rows[rare[0]]),
+            rare=len(rare),
+            classes=len(rows),
+            few=few,
+            counts=shortened(counts),
         )
     most = max(rows, key=lambda name: len(rows[name]), default="")
     one_a_row = all(isinstance(label, str) for label in file.labels or ())
     if one_a_row and len(rows) == 1 and len(file) > 1:
-        yield DataFinding(
-            name="one-class",
-            severity="stops",
-            what=f"every row has the label {most!r}, so that any model is right",
-            where=file.name,
-            remedy="give rows of other classes as well, or name the column of the labels (`--column label=...`)",
-        )
+        yield finding("one-class", file.name, label=most)
     elif one_a_row and len(file) >= FEWEST and len(rows[most]) >= IMBALANCED * len(file):
-        yield DataFinding(
-            name="imbalance",
-            severity="doubtful",
-            what=f"{percent(len(rows[most]), len(file))} of the rows have the label {most!r}, and always answering it "
-            "has that accuracy",
-            where=file.name,
-            remedy="judge by macro_f1 or matthews (`--set metric=...`)",
-        )
+        yield finding("imbalance", file.name, share=percent(len(rows[most]), len(file)), label=most)
 
 
 def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
@@ -175,14 +149,7 @@ def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
     labels = [label for label in file.labels or () if isinstance(label, str)]
     classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
     if len(labels) == len(file) >= FEWEST and classes > 1 and changes == classes - 1:
-        yield DataFinding(
-            name="sorted-rows",
-            severity="doubtful",
-            what="rows are in the order of their labels: every epoch of training is shuffled, but a part of the file "
-            "has other classes than the whole",
-            where=file.name,
-            remedy="shuffle the file before a part of it is taken",
-        )
+        yield finding("sorted-rows", file.name)
 
 
 def _against_training(
@@ -193,26 +160,26 @@ def _against_training(
     unseen = sorted({*ours} - {*theirs})
     if unseen:
         places = sorted(row for name in unseen for row in ours[name])
-        yield DataFinding(
-            name="unseen-labels",
-            severity="stops" if len(places) > UNSEEN * len(file) else "doubtful",
-            what=f"{share_of(len(places), len(file))} a label that no row of "
-            f"{training.name} has, {shortened([*map(repr, unseen)])}",
-            where=file.at(places),
-            remedy="give training rows of it, or leave these out",
+        yield finding(
+            "unseen-labels",
+            file.at(places),
+            stops=len(places) > UNSEEN * len(file),
+            rows=share_of(len(places), len(file)),
+            training=training.name,
+            labels=shortened([*map(repr, unseen)]),
         )
     if min(len(file), len(training)) < 5 * FEWEST:
         return
     shares = {name: (len(ours.get(name, ())) / len(file), len(theirs[name]) / len(training)) for name in theirs}
     far = max(shares, key=lambda name: abs(shares[name][0] - shares[name][1]))
     if abs(shares[far][0] - shares[far][1]) >= SHIFTED:
-        yield DataFinding(
-            name="label-shift",
-            severity="doubtful",
-            what=f"{percent(shares[far][0], 1)} of the rows have the label {far!r}, and {percent(shares[far][1], 1)} "
-            f"of those of {training.name}",
-            where=file.name,
-            remedy="take both files from the same rows by chance, unless it is meant so",
+        yield finding(
+            "label-shift",
+            file.name,
+            label=far,
+            share=percent(shares[far][0], 1),
+            learnt=percent(shares[far][1], 1),
+            training=training.name,
         )
 
 
@@ -223,13 +190,13 @@ def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
     beyond = OUTLYING * (high - low)
     far = np.flatnonzero((numbers < low - beyond) | (numbers > high + beyond)).tolist()
     if far and len(file) >= FEWEST:
-        yield DataFinding(
-            name="out-of-scale",
-            severity="doubtful",
-            what=f"{several(len(far))} numbers far from the others, nearly all of which are {low:g} to {high:g}: "
-            f"{shortened([f'{numbers[row]:g}' for row in far])}",
-            where=file.at(far),
-            remedy="correct them, or leave them out",
+        yield finding(
+            "out-of-scale",
+            file.at(far),
+            rows=several(len(far)),
+            low=low,
+            high=high,
+            numbers=shortened([f"{numbers[row]:g}" for row in far]),
         )
     below = np.flatnonzero(numbers < 0).tolist()
     if len(below) > 1 and not far and len({numbers[row] for row in below}) == 1 and numbers[below[0]] == -1:
@@ -237,13 +204,7 @@ def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
             yield _minus_one(file, below)
     values = {*numbers.tolist()}
     if len(values) == 1 and len(file) > 1:
-        yield DataFinding(
-            name="one-class",
-            severity="stops",
-            what=f"every row has the number {numbers[0]:g}, so that no correlation exists",
-            where=file.name,
-            remedy="give rows with other numbers, or name the column of the labels (`--column label=...`)",
-        )
+        yield finding("one-class/number", file.name, number=numbers[0])
 
 
 def examples_of(file: CheckedFile, rows: Sequence[int], most: int = 2) -> tuple[str, ...]:

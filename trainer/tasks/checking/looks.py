@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from corpora.errors import InputError
+from corpora.sources.files.parquet import columns_of
 from trainer.tasks.checking.files import text_of
 from trainer.tasks.formats.reading import ENDINGS, FORMATS
 from trainer.tasks.formats.records import (
@@ -23,6 +22,7 @@ from trainer.tasks.formats.records import (
     as_number,
     numbered_lines,
     opened,
+    place_of,
     unpacked_ending,
 )
 from trainer.tasks.formats.tables import json_items
@@ -87,7 +87,7 @@ def _begins_object(path: str) -> bool:
 def _with_header(file: FileSettings) -> tuple[FileSettings, list[str]]:
     """Return the file with `header` as its first row looks, and the names of its columns."""
     if file.format == "parquet":
-        return file, list(pq.read_schema(file.path).names)
+        return file, [*columns_of(place_of(file.path))]
     if file.format == "json":
         with opened(file.path) as stream:
             first: Any = next((value for _, value in json_items(stream, file.path)), {})

@@ -20,7 +20,7 @@ from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
-from trainer.tasks.checking.findings import DataFinding, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, finding, several, share_of, shortened
 from trainer.tasks.checking.labels import examples_of
 
 NEAR = DuplicateSettings()
@@ -55,23 +55,17 @@ def _within(file: CheckedFile) -> Iterator[DataFinding]:
     against = [pair for pair in pairs if _contradict(file, *pair)]
     if against:
         shown = [f"lines {file.lines[earlier]} and {file.lines[row]}" for row, earlier in against]
-        yield DataFinding(
-            name="contradictions",
-            severity="stops" if len(against) > CONTRADICTED * len(file) else "doubtful",
-            what=f"{share_of(len(against), len(file))} the text of an earlier row and another label",
-            where=f"{file.name}, {shortened(shown)}",
-            remedy="keep the right label, or leave both out",
+        yield finding(
+            "contradictions",
+            f"{file.name}, {shortened(shown)}",
+            stops=len(against) > CONTRADICTED * len(file),
             examples=examples_of(file, [row for row, _ in against], 1),
+            rows=share_of(len(against), len(file)),
         )
     same = [row for row, earlier in pairs if not _contradict(file, row, earlier)]
     if same:
-        yield DataFinding(
-            name="repeated-rows",
-            severity="doubtful",
-            what=f"{share_of(len(same), len(file))} the text of an earlier row",
-            where=file.at(same),
-            remedy="keep one of each, for they count more than once",
-            examples=examples_of(file, same, 1),
+        yield finding(
+            "repeated-rows", file.at(same), examples=examples_of(file, same, 1), rows=share_of(len(same), len(file))
         )
 
 
@@ -92,13 +86,7 @@ def _repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
             again.append(row)
         met.add(each)
     if again:
-        yield DataFinding(
-            name="repeated-ids",
-            severity="doubtful",
-            what=f"{several(len(again))} the id of an earlier one, such as {ids[again[0]]!r}",
-            where=file.at(again),
-            remedy="give each an id of its own, or answers cannot be joined to them",
-        )
+        yield finding("repeated-ids", file.at(again), rows=several(len(again)), id=ids[again[0]])
 
 
 def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
@@ -107,21 +95,22 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[D
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME:
         of_all = "has the same rows as" if len(file) == len(earlier) else "is a part of"
-        yield DataFinding(
-            name="evaluation-in-training",
-            severity="stops",
-            what=f"it {of_all} {earlier.name}: {len(rows):,} of its {len(file):,} rows are learnt by heart",
-            where=file.name,
-            remedy="judge by rows that are not learnt",
+        yield finding(
+            "evaluation-in-training",
+            file.name,
+            of_all=of_all,
+            training=earlier.name,
+            rows=len(rows),
+            all=len(file),
         )
     elif rows:
-        yield DataFinding(
-            name="leak",
-            severity="stops" if learnt and share >= LEAKS else "doubtful",
-            what=f"{share_of(len(rows), len(file), verb='are')} in {earlier.name} too",
-            where=file.at(rows),
-            remedy="leave them out of one of the two",
+        yield finding(
+            "leak",
+            file.at(rows),
+            stops=learnt and share >= LEAKS,
             examples=examples_of(file, rows, 1),
+            rows=share_of(len(rows), len(file), verb="are"),
+            other=earlier.name,
         )
     for role in OF_MANY:
         if learnt and share < SAME and role in file.text_roles and role in earlier.text_roles:
@@ -134,12 +123,8 @@ def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Data
     theirs = {hash_of(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_of(texts[place]) in theirs]
     if rows:
-        yield DataFinding(
-            name="shared-contexts",
-            severity="doubtful",
-            what=f"{share_of(len(rows), len(file))} a {role} of {earlier.name}",
-            where=file.at(rows),
-            remedy=f"split the data by {role}, or the score is of texts that were learnt",
+        yield finding(
+            "shared-contexts", file.at(rows), rows=share_of(len(rows), len(file)), role=role, other=earlier.name
         )
 
 
@@ -157,18 +142,14 @@ def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
             by_files.setdefault((mine, theirs), []).append(pair)
     for (mine, theirs), rows in by_files.items():
         file, other = files[mine], files[theirs]
-        yield DataFinding(
-            name="near-repeats" if mine == theirs else "near-leak",
-            severity="stops" if theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file) else "doubtful",
-            what=f"{share_of(len(rows), len(file), verb='are')} nearly "
-            + (
-                "an earlier row"
-                if mine == theirs
-                else f"a row of {other.name}, such as its line {other.lines[rows[0][1]]}"
-            ),
-            where=file.at([row for row, _ in rows]),
-            remedy="keep one of each" if mine == theirs else "leave them out of one of the two",
+        yield finding(
+            "near-repeats" if mine == theirs else "near-leak",
+            file.at([row for row, _ in rows]),
+            stops=theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file),
             examples=(*examples_of(file, [rows[0][0]]), *examples_of(other, [rows[0][1]])),
+            rows=share_of(len(rows), len(file), verb="are"),
+            other=other.name,
+            line=other.lines[rows[0][1]],
         )
 
 

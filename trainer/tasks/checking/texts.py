@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from trainer.tasks.checking.files import CheckedFile, text_of
-from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, finding, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -85,13 +85,15 @@ def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) ->
     cut = [row for row, length in zip(rows, lengths, strict=True) if length > room]
     if len(cut) > CUT * len(rows):
         lost = sum(max(0, length - room) for length in lengths)
-        yield DataFinding(
-            name="cut-texts",
-            severity="doubtful",
-            what=f"{len(cut):,} rows{_some(rows, file)} ({percent(len(cut), len(rows))}) have more {unit} than the "
-            f"{max_length} tokens that are read, and lose {percent(lost, sum(lengths))} of all",
-            where=file.at(cut),
-            remedy="read more (`--set max_length=...`), or cut the texts where it does no harm",
+        yield finding(
+            "cut-texts",
+            file.at(cut),
+            rows=len(cut),
+            some=_some(rows, file),
+            share=percent(len(cut), len(rows)),
+            unit=unit,
+            length=max_length,
+            lost=percent(lost, sum(lengths)),
         )
 
 
@@ -111,13 +113,12 @@ def _broken(file: CheckedFile) -> Iterator[DataFinding]:
     rows = looked_at(len(file), READ)
     bad = [row for row in rows if not file.wholes[row].isascii() and _is_broken(file.wholes[row])]
     if len(bad) > BROKEN * len(rows):
-        yield DataFinding(
-            name="mojibake",
-            severity="doubtful",
-            what=f"{len(bad):,} rows{_some(rows, file)} have characters as of a text that was read in a wrong encoding",
-            where=file.at(bad),
-            remedy="make the file again from the texts, as UTF-8",
-            examples=tuple(_around(file.wholes[row]) for row in bad[:2]),
+        yield finding(
+            "mojibake",
+            file.at(bad),
+            examples=(_around(file.wholes[row]) for row in bad[:2]),
+            rows=len(bad),
+            some=_some(rows, file),
         )
 
 
@@ -135,12 +136,11 @@ def _markup(file: CheckedFile) -> Iterator[DataFinding]:
     marked = [(row, match[0]) for row, match in marks if match]
     if len(marked) > MARKED * len(file):
         usual = [mark for mark, _ in Counter(mark for _, mark in marked).most_common(3)]
-        yield DataFinding(
-            name="markup",
-            severity="doubtful",
-            what=f"{share_of(len(marked), len(file))} markup of HTML: {' '.join(usual)}",
-            where=file.at([row for row, _ in marked]),
-            remedy="take it out, unless new texts have it too",
+        yield finding(
+            "markup",
+            file.at([row for row, _ in marked]),
+            rows=share_of(len(marked), len(file)),
+            marks=" ".join(usual),
         )
 
 
@@ -151,24 +151,17 @@ def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
         given = [row for row, text in enumerate(column) if text]
         empty = [row for row in given if column[row].casefold() in NULLS or not LETTER.search(column[row])]
         if role not in ("words", "sentences", "choices") and empty:
-            yield DataFinding(
-                name="null-texts",
-                severity="stops" if len(empty) > EMPTY * len(file) else "doubtful",
-                what=f"{several(len(empty))} no words in {role}",
-                where=file.at(empty),
-                remedy="leave them out",
-                examples=tuple(dict.fromkeys(repr(column[row][:20]) for row in empty))[:2],
+            yield finding(
+                "null-texts",
+                file.at(empty),
+                stops=len(empty) > EMPTY * len(file),
+                examples=[*dict.fromkeys(repr(column[row][:20]) for row in empty)][:2],
+                rows=several(len(empty)),
+                role=role,
             )
         ids = sum(not text.isalpha() and " " not in text and any(map(str.isdigit, text)) for text in column)
         if len(file) >= CONSTANT and ids >= 0.95 * len(given) > 0 and len({*column}) > 0.5 * len(given):
-            yield DataFinding(
-                name="ids-as-texts",
-                severity="stops",
-                what=f"{role} holds ids, no texts",
-                where=file.name,
-                remedy=f"name the column of the texts (`--column {role}=...`)",
-                examples=(repr(column[given[0]][:30]),),
-            )
+            yield finding("ids-as-texts", file.name, examples=[repr(column[given[0]][:30])], role=role)
 
 
 def _constant(file: CheckedFile) -> Iterator[DataFinding]:
@@ -176,13 +169,12 @@ def _constant(file: CheckedFile) -> Iterator[DataFinding]:
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= CONSTANT else None
         if first is not None and all(values.get(name) == first for values in file.values):
-            alone = file.text_roles == (name,)
-            yield DataFinding(
-                name="constant-text" if name in file.text_roles else "constant-column",
-                severity="stops" if alone else "doubtful",
-                what=f"{name} is the same in every row, {excerpt(text_of(first))}",
-                where=file.name,
-                remedy=f"name another column (`--column {name}=...`), or leave it out",
+            yield finding(
+                "constant-text" if name in file.text_roles else "constant-column",
+                file.name,
+                stops=file.text_roles == (name,),
+                column=name,
+                text=excerpt(text_of(first)),
             )
 
 
@@ -198,20 +190,14 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
         others = [f"{code} {number}" for code, number in counts.most_common() if code != main and number >= FEWEST]
         foreign = [row for row, code in codes.items() if code not in (main, UNKNOWN)]
         if main and others and len(foreign) >= MINOR * counts.total():
-            yield DataFinding(
-                name="mixed-languages",
-                severity="doubtful",
-                what=f"{len(foreign):,} of {counts.total():,} rows whose language shows are not in {main}: "
-                f"{shortened(others)}",
-                where=file.at(foreign),
-                remedy="judge each language by itself, and take a model that has read all of them",
+            yield finding(
+                "mixed-languages",
+                file.at(foreign),
+                rows=len(foreign),
+                all=counts.total(),
+                main=main,
+                others=shortened(others),
             )
         if mains and main and mains[0] and main != mains[0]:
-            yield DataFinding(
-                name="other-language",
-                severity="doubtful",
-                what=f"most rows are in {main}, and those of {files[0].name} in {mains[0]}",
-                where=file.name,
-                remedy="judge in the language that is learnt, unless it is meant so",
-            )
+            yield finding("other-language", file.name, main=main, training=files[0].name, learnt=mains[0])
         mains.append(main)

@@ -18,9 +18,11 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from corpora.errors import InputError
 from corpora.sources.bytes.encodings.wide import HEAD, marked_encoding, wide_encoding
-from corpora.sources.bytes.endings import PACKED_ENDINGS
+from corpora.sources.bytes.endings import PACKED_ENDINGS, ZIP_ENDING
 from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw
+from corpora.sources.bytes.zip_members import INNER, BadArchive, member_path, members_of
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit
 
@@ -67,7 +69,7 @@ class FileSettings:
     """A file of labelled data.
 
     path:         the file; what ends in `.gz`, `.bz2`, `.xz` or `.zst` after its own ending is unpacked as it is read,
-                  but for Parquet
+                  but for Parquet; in a zip the only file, or `FILE.zip!/MEMBER`
     format:       its format; "": by its ending
     header:       whether the first line of a table names the columns
     ragged:       whether rows of a table may have more cells than its first line; no role reads what is beyond
@@ -163,10 +165,26 @@ class RowCounts:
 # The text of a file and its lines.
 
 
+def place_of(path: str) -> Path:
+    """Return a file's path; of `FILE.zip!/MEMBER`, or a zip that holds one file, the member's. Raises InputError."""
+    if not path.lower().endswith(ZIP_ENDING):
+        return raw_path(path)
+    try:
+        names = [member.name for member in members_of(Path(path)) if not member.kind]
+    except (BadArchive, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"Cannot read {path}: {reason}. Check the path, or get the file again.") from error
+    if len(names) == 1:
+        return member_path(Path(path), names[0])
+    held = f"{len(names):,} files, such as {names[0]}: name it, {path}{INNER}{names[0]}" if names else "none"
+    raise InputError(f"{path} is to hold one file of records, and it holds {held}.")
+
+
 @contextmanager
 def opened(path: str) -> Iterator[TextIOWrapper]:
     """A file as text of UTF-8, without its mark. Raises InputError, also for what is wrong as it is read on."""
-    with open_raw(Path(path)) as raw, refusing_damage(Path(path)):
+    place = place_of(path)
+    with open_raw(place) as raw, refusing_damage(place):
         if raw.seekable():
             head = raw.read(HEAD)
             raw.seek(0)
@@ -198,7 +216,7 @@ def unpacked_ending(path: str) -> str:
     >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
     """
-    lowered = Path(path.lower())
+    lowered = Path(place_of(path).name.lower())
     return Path(lowered.stem).suffix if lowered.suffix in PACKED_ENDINGS else lowered.suffix
 
 

@@ -6,13 +6,12 @@ or has no sheet with the columns, is refused. Memory and cost: those of that rea
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
 from corpora.sources.files.office.sheets import Worksheet, read_sheets
-from trainer.tasks.formats.records import MOST_CHARACTERS, FileSettings, Found, Unusable, Wanted
+from trainer.tasks.formats.records import MOST_CHARACTERS, FileSettings, Found, Unusable, Wanted, place_of
 from trainer.tasks.formats.tables import columns_by_role, no_column, picked
 
 UNPACKED = 1 << 33  # bytes, of all sheets of a workbook
@@ -42,7 +41,7 @@ def sheet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 def _sheets(path: str) -> Iterator[Iterator[Worksheet]]:
     """Open a workbook's sheets. Raises InputError."""
     try:
-        with Path(path).open("rb") as stream, open_package(stream, UNPACKED) as package:
+        with place_of(path).open("rb") as stream, open_package(stream, UNPACKED) as package:
             yield read_sheets(package, MOST_CHARACTERS)
     except (LockedDocument, LargeDocument, BadRecord) as error:
         raise InputError(f"{path} cannot be read: {error}. Save it again, without a password, or as .csv.") from error

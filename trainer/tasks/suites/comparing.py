@@ -111,6 +111,9 @@ def difference(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | Non
     """Return the p of the test whether answers to the same examples differ; None where the metric cannot be drawn."""
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
+    ours, theirs = one.parts_of_mean(metric), other.parts_of_mean(metric)
+    if ours is not None and theirs is not None:
+        return paired_randomisation(ours, theirs, seed=SEED).p
     return paired_randomisation(one.table(), other.table(), partial(one.score, metric=metric), seed=SEED).p
 
 

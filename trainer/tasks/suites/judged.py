@@ -88,6 +88,14 @@ class JudgedSplit:
         """Return a metric of rows: those of this split, or some drawn of them."""
         return float(self._scores(rows)[metric.removeprefix(LEAKING)])
 
+    def parts_of_mean(self, metric: str) -> Float64s | None:
+        """Return numbers whose mean is a metric: float64 [N]; None for a metric that is no mean."""
+        if self.statistic == CLASSES and metric == "accuracy":
+            gold_N, answers_N = self.table().T
+            return np.asarray(gold_N == answers_N, np.float64)
+        in_columns = self.statistic == MEANS and metric in self.columns
+        return self.table()[:, self.columns.index(metric)] if in_columns else None
+
     def _scores(self, rows: Float64s) -> Mapping[str, float]:
         if self.statistic == MEANS:
             return dict(zip(self.columns, rows.mean(0).tolist(), strict=True))

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.store.settings import settings_json
 from trainer.tasks.data import named_file, sha256_of
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.judged import VERSION, read_judged
+from trainer.tasks.suites.judged import VERSION, JudgedSplit, read_judged
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 
 RUNS, MODEL = "runs", "model"
@@ -79,9 +80,18 @@ def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
     return is_now and run.answers(split).is_file()
 
 
+def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
+    """Raise InputError where the answers to a split lack the metric by which it is judged."""
+    if split.labelled and split.metrics[0] not in judged.scores:
+        raise InputError(
+            f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
+            f"{', '.join(judged.scores)} in its table."
+        )
+
+
 def digest_of(split: SuiteSplit) -> str:
     """Return the digest of the bytes of its file; for a folder, its name alone."""
-    path = Path(split.file.path)
+    path = raw_path(split.file.path)
     return sha256_of(str(path)) if path.is_file() else path.name
 
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.sources.bytes.objects import raw_path
 from corpora.store.settings import bind, check_range, toml_table, unknown_key
 from trainer.tasks.formats.published import FoundSet, PublishedSet, published, published_set
 from trainer.tasks.formats.records import FileSettings
@@ -273,6 +274,6 @@ def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[Suite
 def _file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
     if not path:
         raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
-    if not (root / path).exists():
+    if not raw_path(str(root / path)).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
     return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in READ})

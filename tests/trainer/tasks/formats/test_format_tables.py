@@ -7,6 +7,7 @@ import json
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from office_files import cell, package, sheet, xlsx_parts
 from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
+from trainer.tasks.data import digest_at
 from trainer.tasks.formats import tables
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, Unusable, Values, as_label, as_text
@@ -77,6 +79,25 @@ def test_a_packed_file_is_unpacked(tmp_path: Path, packing: str) -> None:
     else:
         target.write_bytes(gzip.compress(data) if packing == ".gz" else bz2.compress(data))
     assert read(target)[0] == read(path)[0]
+
+
+@pytest.mark.parametrize("ending", FIRST)
+def test_a_zip_is_read_as_its_file_is(tmp_path: Path, ending: str) -> None:
+    path, packed = written(tmp_path, ending), tmp_path / "rows.zip"
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        archive.write(path, f"train/rows{ending}")
+        archive.writestr("__MACOSX/._rows", "")
+    assert read(packed)[0] == read(path)[0]
+    digest = digest_at(str(packed))
+    with ZipFile(packed, "a") as archive:
+        archive.writestr("about.txt", "Rows.")
+    with pytest.raises(InputError, match=rf"holds 2 files, such as train/rows{ending}: name it, "):
+        read(packed)
+    member = Path(f"{packed}!/train/rows{ending}")
+    assert read(member)[0] == read(path)[0] and digest_at(str(member)) == digest_at(str(path)) != digest
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"rows\.zip: it is no zip, or a damaged one"):
+        read(packed)
 
 
 def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
@@ -211,7 +232,7 @@ def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> 
                    use_dictionary=False, write_page_checksum=True, write_statistics=False)  # fmt: skip
     path.write_bytes(path.read_bytes().replace(b"xxxx", b"xxyx", 1))
     assert read(path)[0] == [TaskRecord(1, {"text": "a", "label": 1})]
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="is damaged or no Parquet file"):
         read(path, ("text", "noise"))
 
 
@@ -253,7 +274,7 @@ def test_too_many_unusable_records_are_refused(tmp_path: Path) -> None:
         ("rows.txt", "a", {}, r"rows\.txt is none of \.tsv, \.csv, \.jsonl"),
         ("rows.txt", "a", {"format": "xls"}, "there is no format 'xls', only tsv, csv"),
         ("rows.tsv", None, {}, r"Cannot read .*rows\.tsv: No such file"),
-        ("rows.parquet", None, {}, r"rows\.parquet cannot be read as Parquet"),
+        ("rows.parquet", None, {}, r"rows\.parquet is damaged or no Parquet file"),
         ("rows.parquet.gz", "PAR1", {}, "packed around Parquet"),
         ("rows.tsv", "", {}, "line 1, has no column 'text': its header is empty"),
         ("rows.tsv", "text\tlabel\n", {}, "has no rows"),

@@ -1,0 +1,99 @@
+"""Commands of tasks from one end to the other, on a tiny model, with the trainer in this process."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+pytest.importorskip("torch", reason="the trainer is not installed")
+from labelled_world import labelled_file, trainer_here
+from small_models import write_model
+from small_recipe import Run
+
+from flows.command.cli import run_command_line
+
+pytestmark = pytest.mark.slow
+
+SUITE = """
+name = "own"
+seeds = [1]
+[settings]
+epochs = 1
+[task.things]
+kind = "classes"
+train = "train.tsv"
+dev = "dev.tsv"
+max_unusable = 0.1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A model, and labelled files of three classes."""
+    write_model(tmp_path / "model")
+    for seed, name in enumerate(("train", "dev")):
+        labelled_file(tmp_path / f"{name}.tsv", seed, ("boat", "lighthouse"))
+    (tmp_path / "suite.toml").write_text(SUITE)
+    with trainer_here():
+        yield tmp_path
+
+
+def cloze(folder: Path, *arguments: str) -> int:
+    return run_command_line([*arguments, "--accept", "all"], folder / "home")
+
+
+def test_a_suite_of_three_classes_with_a_control_and_its_answers(folder: Path) -> None:
+    """Fails where three classes need a metric by name, a control is not learnt, or answers lack their scores."""
+    model, suite, output = (str(folder / name) for name in ("model", "suite.toml", "out"))
+    answers = folder / "answers"
+    assert cloze(folder, "evaluate", model, suite, "--output", output, "--control", "--answers", str(answers)) == 0
+    document = json.loads((folder / "out" / "evaluation.json").read_text())
+    assert [row["metric"] for row in document["rows"]] == ["accuracy", "macro_f1", "matthews"]
+    assert document["comparison"]["is_control"]
+    [path] = answers.iterdir()
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    right = [row["score"] for row in rows if "unusable" not in row]
+    assert len(rows) == 64 and document["rows"][0]["median"] == pytest.approx(sum(right) / len(right))
+
+
+def test_each_fold_is_judged_by_its_own(folder: Path) -> None:
+    """Fails where a fold is judged by rows of another, or the means are not those of the folds."""
+    output = folder / "folds"
+    files = ["--train", str(folder / "train.tsv"), "--folds", "2", "--output", str(output)]
+    options = ["--max-unusable", "0.1", "--set", "epochs=1"]
+    assert cloze(folder, "finetune", "classes", str(folder / "model"), *files, *options) == 0
+    table = json.loads((output / "folds.json").read_text())
+    records = [json.loads((output / f"fold-{fold}" / "finetune.json").read_text()) for fold in (1, 2)]
+    scores = [record["restarts"][record["best"]]["scores"]["accuracy"] for record in records]
+    assert table["accuracy"]["folds"] == scores and table["accuracy"]["mean"] == pytest.approx(sum(scores) / 2)
+    outcomes = [record["files"]["evaluation"]["ledger"]["accounts"]["rows"]["outcomes"] for record in records]
+    assert sum(each["given"] for each in outcomes) == 63
+
+
+def test_labelled_rows_come_through_a_pipe(folder: Path) -> None:
+    """Fails where the rows of a pipe are lost before they are learnt, or read twice."""
+    os.mkfifo(folder / "pipe")
+    Thread(target=lambda: (folder / "pipe").write_bytes((folder / "train.tsv").read_bytes())).start()
+    files = ["--train", str(folder / "pipe"), "--output", str(folder / "piped"), "--max-unusable", "0.1"]
+    assert cloze(folder, "finetune", "classes", str(folder / "model"), *files, "--set", "epochs=1") == 0
+    accounts = json.loads((folder / "piped" / "finetune.json").read_text())["files"]["training"]["ledger"]["accounts"]
+    assert accounts["rows"]["total"] == 64
+
+
+def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
+    learnt: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fails where the folder that `cloze train` leaves is no model for other commands."""
+    model = learnt.manifest("models")
+    job = Path(learnt.place.full_path(model.folder), "work", "job.json")
+    shutil.copy(job, tmp_path / "job.json")
+    home, work = tmp_path / "home", tmp_path / "work"
+    with trainer_here():
+        assert run_command_line(["train", str(tmp_path / "job.json"), "--work", str(work)], home) == 0
+        [config] = work.glob("**/tokenizer.json")
+        assert run_command_line(["fill", str(config.parent), "the [MASK] was here", "--top", "3"], home) == 0
+    assert "[MASK]" in capsys.readouterr().out
