@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
-from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
 from corpora.schema import ID_BYTES, occurrence_id
@@ -128,12 +128,14 @@ class Candidates:
     split_keys: UInt64s
     text_hash: list[bytes]
     set_hash: UInt64s
+    num_shingles: Int32s
     signature: UInt32s
     newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     generation: list[int] = field(default_factory=list)
     reasons: list[str | None] = field(default_factory=list)
     survivor: list[int] = field(default_factory=list)
     similarity: list[float | None] = field(default_factory=list)
+    missing: list[float | None] = field(default_factory=list)
 
 
 def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Candidates:
@@ -166,12 +168,14 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         ),
         text_hash=table.column("text_hash").to_pylist(),
         set_hash=table.column("set_hash").to_numpy(),
+        num_shingles=table.column("num_shingles").to_numpy(),
         signature=_lanes(table.column("signature"), settings.permutations),
         newest=_newest(zip(ids, revision, generation, keyed, strict=True), dropped),
         generation=generation,
         reasons=[None] * rows,
         survivor=[-1] * rows,
         similarity=[None] * rows,
+        missing=[None] * rows,
     )
 
 
@@ -257,11 +261,11 @@ def mark_superseded(candidates: Candidates) -> None:
 def mark_duplicates(
     place: Place, candidates: Candidates, inputs: Sequence[Input], settings: DuplicateSettings
 ) -> dict[str, int]:
-    """Judge what is left in the total order; note each removed row's survivor and similarity."""
+    """Judge what is left in the total order; note each removed row's survivor, similarity and what it lacks."""
     if not settings.enabled:
         return {}
     live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
-    order = sorted(live, key=lambda row: order_key(candidates, row))
+    order = sorted(live, key=lambda row: order_key(candidates, row, settings.prefer))
     keys = band_keys(candidates.signature[order], settings.band)
     sets = ShingleStore(settings.signature, TextReader(place, inputs, order))
     verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, settings)
@@ -270,14 +274,16 @@ def mark_duplicates(
         candidates.reasons[row] = "exact duplicate" if verdicts.exact[rank] else "near duplicate"
         candidates.survivor[row] = order[verdicts.survivor[rank]]
         candidates.similarity[row] = float(verdicts.similarity[rank])
+        candidates.missing[row] = float(verdicts.missing[rank])
     return {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
 
 
-def order_key(candidates: Candidates, row: int) -> tuple[int, int, int, bytes]:
+def order_key(candidates: Candidates, row: int, prefer: str) -> tuple[int, int, int, int, bytes]:
     """A document's place in the total order of deduplication."""
     return (
         candidates.since[row],
         int(candidates.priority[row]),
+        -int(candidates.num_shingles[row]) if prefer == LONGEST else 0,
         -int(candidates.quality[row]),
         candidates.ids[row],
     )
