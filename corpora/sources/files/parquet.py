@@ -36,13 +36,13 @@ class ParquetRow(NamedTuple):
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
     """Return where the slices of a file begin, one for each row group. Raises InputError."""
-    with _open(path) as table:
+    with open_file(path) as table:
         return [0, *group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
     """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
-    with _open(path) as table:
+    with open_file(path) as table:
         starts = enumerate(group_starts(table, path.stat().st_size))
         return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
 
@@ -52,7 +52,7 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
 
     Raises InputError.
     """
-    with _open(path) as table:
+    with open_file(path) as table:
         _check_columns(table, path, fields)
         for group, at in enumerate(group_starts(table, path.stat().st_size)):
             if start <= at < stop:
@@ -82,7 +82,8 @@ def _json_value(value: Any) -> str:
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
-def _open(path: Path) -> pq.ParquetFile:
+def open_file(path: Path) -> pq.ParquetFile:
+    """Open a file, whose checksums are compared as it is read. Raises InputError."""
     try:
         return pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
     except FAULTS as error:
@@ -92,7 +93,7 @@ def _open(path: Path) -> pq.ParquetFile:
 
 def columns_of(path: Path) -> dict[str, bool]:
     """The columns of a file, and whether there are others inside of each. Raises InputError."""
-    with _open(path) as table:
+    with open_file(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
 
