@@ -53,7 +53,7 @@ class CorpusPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class InputPiece:
     """A part of an input that is read at once: rows of one file, or a part of a corpus.
 
     name:   of the file, for people
@@ -69,7 +69,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class RowChunk:
     """Some rows of a piece. `fields`: of each its columns, None where they were not asked for or cannot be read.
 
     first: the number of its first row in the piece
@@ -83,9 +83,9 @@ class Chunk:
     raw: Sequence[bytes] = ()
 
 
-def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[Piece]:
+def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[InputPiece]:
     """The pieces of some files, folders and globs, in their order. Raises InputError."""
-    pieces: list[Piece] = []
+    pieces: list[InputPiece] = []
     seen: set[str] = set()
     for given in inputs:
         fields = {"text": text} if text else {}
@@ -98,13 +98,13 @@ def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[Pi
         for file in raw:
             cut = [whole_file(file)] if _is_table(source, file) else source.slices(file)
             pieces += [
-                Piece(name=file.path, size=each.stop - each.start, source=source, where=each, within=within, id=id)
+                InputPiece(name=file.path, size=each.stop - each.start, source=source, where=each, within=within, id=id)
                 for each in cut
             ]
     return pieces
 
 
-def pieces_of_corpus(address: str, text: str) -> list[Piece]:
+def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
     """The pieces of a corpus in a store, or of files. Raises InputError."""
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
@@ -112,7 +112,7 @@ def pieces_of_corpus(address: str, text: str) -> list[Piece]:
     chosen = choose(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     return [
-        Piece(
+        InputPiece(
             name=f"{address}: {part.name}",
             size=part.rows("documents") * 1_000,
             source=source,
@@ -126,7 +126,7 @@ def _is_table(source: FilesSource, file: RawFile) -> bool:
     return isinstance(source.format_of(file.name), TextTable)
 
 
-def chunks(piece: Piece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[Chunk]:
+def chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
     """The rows of a piece in chunks. Raises InputError for a file that cannot be read to its end.
 
     wanted:      whose texts and fields are needed; of other rows they may be absent
@@ -147,7 +147,7 @@ def chunks(piece: Piece, wanted: Bools | None = None, with_fields: bool = False)
         yield from _gathered(_records(piece, piece.where), "text", wanted)
 
 
-def parquet_schema(piece: Piece) -> pa.Schema | None:
+def parquet_schema(piece: InputPiece) -> pa.Schema | None:
     """All columns of the file of a piece, where that is one of Parquet. Raises InputError."""
     if isinstance(piece.where, CorpusPart):
         return None
@@ -162,7 +162,7 @@ Read = Callable[[], Mapping[str, Any] | None]
 
 def _gathered(
     rows: Iterator[tuple[bytes, Read]], names: Names, wanted: Bools | None, are_lines: bool = False
-) -> Iterator[Chunk]:
+) -> Iterator[RowChunk]:
     """Rows put together to chunks. rows: the bytes of each, and what reads its fields."""
     names = (names,) if isinstance(names, str) else names
     texts: list[str | None] = []
@@ -178,10 +178,10 @@ def _gathered(
             raw.append(data)
         size += max(len(data), len(text or ""))
         if len(texts) == CHUNK_ROWS or size > CHUNK_BYTES:
-            yield Chunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
+            yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
             texts, fields, raw, first, size = [], [], [], number, 0
     if texts:
-        yield Chunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
+        yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
 
 
 def _text(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -225,7 +225,7 @@ def _given(row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return row
 
 
-def _records(piece: Piece, where: Slice) -> Iterator[tuple[bytes, Read]]:
+def _records(piece: InputPiece, where: Slice) -> Iterator[tuple[bytes, Read]]:
     """Rows of files that are no rows: their text, and what they say of themselves."""
     has_fields = where.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(where, Tally()):
@@ -237,7 +237,7 @@ def _records(piece: Piece, where: Slice) -> Iterator[tuple[bytes, Read]]:
         yield b"", partial(dict, fields, text=record.text)
 
 
-def _parquet_chunks(piece: Piece, where: Slice, form: ParquetRows, with_fields: bool) -> Iterator[Chunk]:
+def _parquet_chunks(piece: InputPiece, where: Slice, form: ParquetRows, with_fields: bool) -> Iterator[RowChunk]:
     path = raw_path(where.file.path)
     table = parquet.open_file(path)
     with table:
@@ -250,7 +250,7 @@ def _parquet_chunks(piece: Piece, where: Slice, form: ParquetRows, with_fields: 
         for group, at in enumerate(parquet.group_starts(table, where.file.size_bytes)):
             if where.start <= at < where.stop:
                 for batch in _batches(table, path, group, needed):
-                    yield Chunk(first=first, texts=_texts(batch.column(name), path, name), fields=batch)
+                    yield RowChunk(first=first, texts=_texts(batch.column(name), path, name), fields=batch)
                     first += batch.num_rows
 
 
@@ -289,12 +289,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _corpus_chunks(where: CorpusPart) -> Iterator[Chunk]:
+def _corpus_chunks(where: CorpusPart) -> Iterator[RowChunk]:
     manifest = manifest_at(where.place, where.corpus)
     deleted, first = delete_list_at(where.place, where.corpus), 0
     names = ("id", "revision", "generation", "text")
     part = manifest.parts[where.index]
     for batch in open_table(where.place, manifest.stage_folder, part, "documents", names):
         live = without_deleted(batch, deleted)
-        yield Chunk(first=first, texts=live.column("text"), fields=live.select(["id"]))
+        yield RowChunk(first=first, texts=live.column("text"), fields=live.select(["id"]))
         first += live.num_rows

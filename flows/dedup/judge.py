@@ -26,7 +26,7 @@ REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class RowVerdicts:
     """The outcome for each row, those of another corpus first.
 
     reason: places in REASONS; survivor: the row that stays for it, KEPT where there is none
@@ -78,7 +78,7 @@ def judge(
     keep: str,
     fill: Callable[[Int64s, UInt64s], None],
     scratch: Path,
-) -> Judged:
+) -> RowVerdicts:
     """Judge all rows. keep: "first", "longest" or "none". fill: as for `SetsOnDisk`."""
     total = len(sketch.state)
     order = np.arange(total)
@@ -116,7 +116,7 @@ def judge(
         reason[with_copies] = REASONS.index(HAS_COPIES)
         similarity[with_copies] = similarity[survivor[with_copies]]
     reason[sketch.state == UNREADABLE] = REASONS.index(UNREAD)
-    return Judged(
+    return RowVerdicts(
         reason=reason,
         survivor=survivor,
         similarity=similarity,
@@ -136,7 +136,7 @@ def _first_of_equal(hashes: UInt64s) -> Int64s:
     return leaders
 
 
-def kept_rows(judged: Judged) -> Bools:
+def kept_rows(judged: RowVerdicts) -> Bools:
     """Which rows stay."""
     stays: Bools = judged.reason == 0
     return stays

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from corpora.kernels.arrays import Bools
 from corpora.sources.files.parquet import row_json
 from flows.dedup.columns import Kinds, column, schema_of
-from flows.dedup.inputs import Chunk, Piece, chunks
+from flows.dedup.inputs import InputPiece, RowChunk, chunks
 
 ADDED = {
     "file": pa.string(),
@@ -52,7 +52,7 @@ def added_names(kinds: Kinds) -> list[str]:
     return names
 
 
-def write_rows(pieces: Sequence[tuple[Piece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
+def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
     """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
     schema = schema_of(kinds)
     added = pa.schema(list(zip(added_names(kinds), ADDED.values(), strict=True)))
@@ -87,7 +87,7 @@ class _Writer:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, chunk: Chunk, rows: Any, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
+    def write(self, chunk: RowChunk, rows: Any, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
             self._file.writelines(_lines(chunk, rows.tolist(), told))
@@ -103,7 +103,7 @@ class _Writer:
         )
 
 
-def _lines(chunk: Chunk, rows: Sequence[int], told: pa.RecordBatch | None) -> Iterator[bytes]:
+def _lines(chunk: RowChunk, rows: Sequence[int], told: pa.RecordBatch | None) -> Iterator[bytes]:
     if told is None and chunk.raw:
         yield from (chunk.raw[row] + b"\n" for row in rows)
         return

@@ -22,8 +22,8 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
-from flows.dedup.inputs import Piece, pieces_of, pieces_of_corpus
-from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, Judged, judge, kept_rows
+from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
+from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
 from flows.dedup.output import ADDED, Fate, write_rows
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
@@ -73,7 +73,7 @@ class DedupSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DedupOutcome:
     """What came of it. missing: of near-duplicates, the median and the 99th of 100; None where there are none."""
 
     files: int
@@ -88,7 +88,7 @@ class Outcome:
     recall: Recall | None
 
 
-def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> Outcome:
+def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
     """Write the rows of some files without duplicates. Raises InputError; OSError where a disk refuses to read."""
     duplicates = settings.duplicates()
     _refuse_existing(output)
@@ -166,7 +166,7 @@ def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
 
 def _fill_sets(
     call: Callable[..., list[Any]],
-    pieces: Sequence[Piece],
+    pieces: Sequence[InputPiece],
     starts: Int64s,
     rows: Int64s,
     values: UInt64s,
@@ -189,7 +189,7 @@ def _fill_sets(
         raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
 
 
-def _names(pieces: Sequence[Piece], starts: Int64s, ids: Sequence[str]) -> Callable[[int], tuple[str, int, str]]:
+def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> Callable[[int], tuple[str, int, str]]:
     """Gives a row's file, its number there from 1 on, and what names it."""
     before: dict[str, int] = {}
     firsts = []
@@ -207,7 +207,7 @@ def _names(pieces: Sequence[Piece], starts: Int64s, ids: Sequence[str]) -> Calla
     return name
 
 
-def _fate(judged: Judged, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
+def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
     kept = kept_rows(judged)[start:stop]
     rows = (start + np.flatnonzero(~kept)).tolist()
     reasons = [REASONS[judged.reason[row]] for row in rows]
@@ -230,7 +230,7 @@ def _fate(judged: Judged, names: Callable[[int], tuple[str, int, str]], start: i
 
 def _write(
     call: Callable[..., list[Any]],
-    pieces: Sequence[tuple[Piece, Fate]],
+    pieces: Sequence[tuple[InputPiece, Fate]],
     kinds: Any,
     output: Path,
     scratch: Path,
@@ -256,10 +256,10 @@ def _write(
         )
 
 
-def _groups(pieces: Sequence[tuple[Piece, Fate]], workers: int) -> list[list[tuple[Piece, Fate]]]:
+def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[list[tuple[InputPiece, Fate]]]:
     """Pieces put together to files of about as many bytes of input."""
     most = min(FILE_BYTES, sum(piece.size for piece, _ in pieces) // workers + 1)
-    groups: list[list[tuple[Piece, Fate]]] = [[]]
+    groups: list[list[tuple[InputPiece, Fate]]] = [[]]
     size = 0
     for each in pieces:
         if size >= most:
@@ -271,12 +271,17 @@ def _groups(pieces: Sequence[tuple[Piece, Fate]], workers: int) -> list[list[tup
 
 
 def _outcome(
-    sketch: Sketch, judged: Judged, num_given: int, files: int, settings: DedupSettings, duplicates: DuplicateSettings
-) -> Outcome:
+    sketch: Sketch,
+    judged: RowVerdicts,
+    num_given: int,
+    files: int,
+    settings: DedupSettings,
+    duplicates: DuplicateSettings,
+) -> DedupOutcome:
     reasons = Counter(REASONS[reason] for reason in judged.reason[num_given:].tolist())
     near = judged.missing[judged.reason == REASONS.index(NEAR)]
     shares = np.quantile(near, (0.5, 0.99), method="inverted_cdf") if len(near) else None
-    return Outcome(
+    return DedupOutcome(
         files=files,
         rows=len(sketch.state) - num_given,
         text_bytes=sketch.text_bytes,

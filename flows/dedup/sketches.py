@@ -22,7 +22,7 @@ from corpora.kernels.arrays import Bools, Int32s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
 from flows.dedup.columns import Kinds, kinds_of, merged
-from flows.dedup.inputs import Chunk, Piece, chunks, parquet_schema
+from flows.dedup.inputs import InputPiece, RowChunk, chunks, parquet_schema
 
 HAS_TEXT, NO_TEXT, UNREADABLE = 0, 1, 2
 SAMPLES = 64  # of a chunk, at most about so many texts
@@ -48,7 +48,7 @@ class Sketch:
     samples: Sequence[str]
 
 
-def sketch_piece(piece: Piece, settings: DuplicateSettings, near: bool, num_samples: int) -> Sketch:
+def sketch_piece(piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int) -> Sketch:
     """Sketch the rows of a piece. near: sketch shingles, not only whole texts. Raises InputError."""
     schema = parquet_schema(piece)
     found = [_sketch_chunk(chunk, piece, settings, near) for chunk in chunks(piece)]
@@ -72,7 +72,7 @@ def joined(found: Sequence[Sketch], settings: DuplicateSettings, num_samples: in
     )
 
 
-def _sketch_chunk(chunk: Chunk, piece: Piece, settings: DuplicateSettings, near: bool) -> Sketch:
+def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: DuplicateSettings, near: bool) -> Sketch:
     texts = chunk.texts.fill_null("")
     rows = len(texts)
     hashes = np.frombuffer(b"".join(text_hashes(texts)), np.uint64).reshape(-1, 2).copy()
@@ -106,7 +106,7 @@ def _sketch_chunk(chunk: Chunk, piece: Piece, settings: DuplicateSettings, near:
     )
 
 
-def _values(chunk: Chunk, name: str) -> list[str]:
+def _values(chunk: RowChunk, name: str) -> list[str]:
     """What the rows of a chunk have in a column, as texts; "" for nothing."""
     if isinstance(chunk.fields, pa.RecordBatch):
         there = name in chunk.fields.schema.names
@@ -116,7 +116,7 @@ def _values(chunk: Chunk, name: str) -> list[str]:
     return ["" if value is None else str(value) for value in values]
 
 
-def sets_of(piece: Piece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
+def sets_of(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
     """The shingle sets of some rows of a piece, one after another. Raises InputError."""
     found = []
     for chunk in chunks(piece, wanted):

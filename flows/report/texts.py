@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpora.duplicates.candidates import documents_at
 from corpora.kernels.arrays import Bools, Float32s, Int64s
-from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows
+from corpora.schema import DROPPED, Document, Dropped, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
@@ -262,14 +263,14 @@ def duplicate_pairs(place: Place, removals: Removals, number: int, exact: int) -
         near = np.r_[first, rest[np.linspace(0, len(rest) - 1, number - len(first)).astype(np.int64)]]
     chosen = np.r_[near, order[removals.is_exact[order]][: min(exact, number - len(near))]]
     both = {int(row) for place in chosen for row in (removals.rows[place], removals.survivors[place])}
-    documents_at = _judged_documents(place, removals.judged, both)
+    documents_by_row = documents_at(place, removals.judged, both)
     return [
         DuplicatePair(
             reason="exact duplicate" if removals.is_exact[place] else "near duplicate",
             similarity=float(removals.similarity[place]),
             missing=float(removals.missing[place]),
-            removed=documents_at[int(removals.rows[place])],
-            survivor=documents_at[int(removals.survivors[place])],
+            removed=documents_by_row[int(removals.rows[place])],
+            survivor=documents_by_row[int(removals.survivors[place])],
         )
         for place in chosen
     ]
@@ -283,18 +284,3 @@ def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
     homes = pc.index_in(wanted, value_set=table.column("id").take(pa.array(kept)).combine_chunks())
     assert not homes.null_count, "every survivor is kept"
     return removed, kept[homes.to_numpy()]
-
-
-def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Return the documents of rows of verdicts, which are in the order of the judged documents' parts."""
-    documents_by_row: dict[int, Document] = {}
-    first = 0
-    for manifest in judged:
-        for part in manifest.parts:
-            here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
-            for row in here:
-                rows_there = range(row - first, row - first + 1)
-                batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                [documents_by_row[row]] = documents(batches)
-            first += part.rows("documents")
-    return documents_by_row

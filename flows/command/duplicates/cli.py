@@ -1,16 +1,16 @@
-"""`cloze dedup`: files without their duplicates, with no recipe and no store.
+"""`cloze dedup`: files without their duplicates. `cloze similar`: near-duplicates of a text in a corpus.
 
 Calls one module, and shows the result.
 """
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from corpora.errors import InputError
-from flows.command.arguments import AsJson, Workers
+from flows.command.arguments import STANDARD_INPUT, AsJson, Workers
 from flows.command.terminal.output import print_json, say
 
 duplicates_app = App(name="duplicates")
@@ -18,13 +18,9 @@ duplicates_app = App(name="duplicates")
 
 @duplicates_app.command
 def dedup(
-    paths: Annotated[
-        list[str],
-        Parameter(
-            help="Files, folders or globs; last the output: a folder, or a file ending in .parquet or .jsonl.",
-            negative=(),
-        ),
-    ],
+    inputs: Annotated[list[str], Parameter(help="Files, folders or globs, of any kind that is read.")],
+    output: Annotated[str, Parameter(help="What to write: a folder, or a file that ends in .parquet or .jsonl.")],
+    /,
     *,
     against: Annotated[str, Parameter(help="Also drop what this has: a corpus in a store, or files.")] = "",
     threshold: Annotated[float, Parameter(help="Similarity from which a row is a near-duplicate.")] = 0.8,
@@ -50,9 +46,6 @@ def dedup(
     from flows.command.duplicates.display import summary
     from flows.dedup.run import DedupSettings, dedup
 
-    if len(paths) < 2:
-        raise InputError("Name what to read, and last what to write: `cloze dedup INPUT... OUTPUT`.")
-    *inputs, output = paths
     settings = DedupSettings(
         threshold=threshold,
         shingle_words=shingle_words,
@@ -69,3 +62,32 @@ def dedup(
         print_json({"output": output, **asdict(outcome)})
     else:
         say(*summary(outcome, output))
+
+
+@duplicates_app.command
+def similar(
+    corpus: Annotated[str, Parameter(help="A corpus: its folder, or a store.")],
+    text: Annotated[str, Parameter(help="The text itself; - reads standard input.")],
+    *,
+    threshold: Annotated[float, Parameter(help="Similarity from which a document is shown.")] = 0.5,
+    as_json: AsJson = False,
+) -> None:
+    """Find near-duplicates of a text in a corpus.
+
+    Each is compared exactly, word for word.
+    """
+    from corpora.lean_process import arrays_without_pandas
+
+    arrays_without_pandas()
+    from corpora.duplicates.verify import threshold_ratio
+    from flows.command.duplicates.display import similar_facts, similar_lines
+    from flows.dedup.similar import CorpusIndex
+
+    threshold_ratio(threshold)
+    if text == STANDARD_INPUT:
+        text = sys.stdin.buffer.read().decode(errors="replace")
+    found = CorpusIndex(corpus).similar(text, threshold)
+    if as_json:
+        print_json({"corpus": corpus, "found": [similar_facts(each) for each in found]})
+    else:
+        say(*similar_lines(found, threshold))

@@ -16,7 +16,7 @@ from small_recipe import prose
 from corpora.errors import InputError
 from corpora.text.shingles import shingle_hashes
 from flows.dedup import judge, output, run
-from flows.dedup.run import DedupSettings, Outcome, dedup
+from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
 LONGER = f"{LONG} The lamp was lit again before the storm."
@@ -27,7 +27,7 @@ def put(path: Path, rows: Sequence[Any]) -> Path:
     return path
 
 
-def run_on(folder: Path, rows: Sequence[Any], **chosen: Any) -> tuple[list[Any], list[Any], Outcome]:
+def run_on(folder: Path, rows: Sequence[Any], **chosen: Any) -> tuple[list[Any], list[Any], DedupOutcome]:
     """(what stays, what goes, the outcome) of rows of JSON lines."""
     given = put(folder / "in.jsonl", rows)
     outcome = dedup([str(given)], folder / "out.jsonl", DedupSettings(**chosen), 1)
