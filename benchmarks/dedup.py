@@ -87,8 +87,8 @@ def _note(tool: str, kept: set[str], ours: set[str], rows: Sequence[tuple[str, s
     found, others = len(copies - kept), sum(id not in kept and id not in copies for id, _ in rows)
     return (
         f"{tool}: {len(kept):,} of {len(rows):,} rows stay ({len(kept ^ ours):,} not as ours); found {found:,} of "
-        f"{len(copies):,} planted copies from .8 on, {len(edge - kept):,} of {len(edge):,} up to .85; removed {others:,} "
-        "others"
+        f"{len(copies):,} planted copies from .8 on, {len(edge - kept):,} of {len(edge):,} up to .85; "
+        f"removed {others:,} others"
     )
 
 

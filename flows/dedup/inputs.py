@@ -9,6 +9,7 @@ Cost: of JSON lines about 5 ns a byte, of Parquet 1. Memory: a chunk, or one row
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -140,7 +141,8 @@ def chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = F
         yield from _parquet_chunks(piece, piece.where, form, with_fields)
         return
     if type(form) is JsonLines:  # and not its kind that reads other files of JSON
-        yield from _gathered(_lines(piece.where, form), form.fields.get("text", "text"), wanted, are_lines=True)
+        names = form.fields.get("text", "text")
+        yield from _gathered(_lines(piece.where, form), names, wanted, partial(_object, form))
     elif isinstance(form, TextTable):
         yield from _gathered(_table_rows(piece.where, form), form.fields.get("text", "text"), wanted)
     else:
@@ -157,26 +159,36 @@ def parquet_schema(piece: InputPiece) -> pa.Schema | None:
         return table.schema_arrow
 
 
-Read = Callable[[], Mapping[str, Any] | None]
+def is_lines(piece: InputPiece) -> bool:
+    """Return True if the rows of a piece are lines of JSON, which need not be parsed to be written."""
+    if isinstance(piece.where, CorpusPart):
+        return False
+    return type(piece.source.format_of(piece.where.file.name)) is JsonLines
+
+
+Fields = Mapping[str, Any] | None
 
 
 def _gathered(
-    rows: Iterator[tuple[bytes, Read]], names: Names, wanted: Bools | None, are_lines: bool = False
+    rows: Iterator[Any], names: Names, wanted: Bools | None, read: Callable[[bytes], Fields] | None = None
 ) -> Iterator[RowChunk]:
-    """Rows put together to chunks. rows: the bytes of each, and what reads its fields."""
+    """Rows put together to chunks. rows: the fields of each, or what `read` makes them of."""
     names = (names,) if isinstance(names, str) else names
     texts: list[str | None] = []
     fields: list[Mapping[str, Any] | None] = []
     raw: list[bytes] = []
     first = size = number = 0
-    for number, (data, read) in enumerate(rows, 1):
-        found = read() if wanted is None or wanted[number - 1] else None
+    for number, row in enumerate(rows, 1):
+        is_wanted = wanted is None or wanted[number - 1]
+        found = (read(row) if read is not None else row) if is_wanted else None
         fields.append(found)
         text = _text(found, names) if found is not None else None
         texts.append(text)
-        if are_lines:
-            raw.append(data)
-        size += max(len(data), len(text or ""))
+        if read is not None:
+            raw.append(row)
+            size += len(row)
+        elif text is not None:
+            size += len(text)
         if len(texts) == CHUNK_ROWS or size > CHUNK_BYTES:
             yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
             texts, fields, raw, first, size = [], [], [], number, 0
@@ -192,24 +204,26 @@ def _text(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return None
 
 
-def _lines(where: Slice, form: JsonLines) -> Iterator[tuple[bytes, Read]]:
+def _lines(where: Slice, form: JsonLines) -> Iterator[bytes]:
     path = raw_path(where.file.path)
     wide = "" if where.start else wide_lines(path, form.encoding)
     stop = None if wide else stop_of(where)
     with open_lines(path, wide) as stream, refusing_damage(path):
         for line in counted(read_lines(stream, where.start, stop, form.max_record_bytes), Tally()):
-            data = line.data or b""
-            yield data, partial(_object, data, form)
+            yield line.data or b""
 
 
-def _object(data: bytes, form: JsonLines) -> Mapping[str, Any] | None:
-    try:
+def _object(form: JsonLines, data: bytes) -> Fields:
+    with suppress(ValueError, RecursionError):  # other encodings, and what is no JSON, go the long way
+        value = json.loads(data.decode())
+        if isinstance(value, dict):
+            return value
+    with suppress(BadRecord):
         return form.parse(data, 0)
-    except BadRecord:
-        return None
+    return None
 
 
-def _table_rows(where: Slice, form: TextTable) -> Iterator[tuple[bytes, Read]]:
+def _table_rows(where: Slice, form: TextTable) -> Iterator[Fields]:
     path = raw_path(where.file.path)
     table, columns = form.of_file(path)
     if columns is None:
@@ -217,24 +231,19 @@ def _table_rows(where: Slice, form: TextTable) -> Iterator[tuple[bytes, Read]]:
     name = str(table.fields["text"])
     if name not in columns:
         raise InputError(f"{path} has no column {name!r}, only {', '.join(columns)[:500]}. Name one with --text.")
-    for row in table.rows(path, columns):
-        yield b"", partial(_given, row)
+    yield from table.rows(path, columns)
 
 
-def _given(row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return row
-
-
-def _records(piece: InputPiece, where: Slice) -> Iterator[tuple[bytes, Read]]:
+def _records(piece: InputPiece, where: Slice) -> Iterator[Fields]:
     """Rows of files that are no rows: their text, and what they say of themselves."""
     has_fields = where.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(where, Tally()):
         told = {name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None}
         if record.drop is not None and record.drop.reason != "empty":
-            yield b"", partial(_given, None)
+            yield None
             continue
         fields = json.loads(record.raw) if has_fields else {**told, "file": where.file.name}
-        yield b"", partial(dict, fields, text=record.text)
+        yield {**fields, "text": record.text}
 
 
 def _parquet_chunks(piece: InputPiece, where: Slice, form: ParquetRows, with_fields: bool) -> Iterator[RowChunk]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from corpora.kernels.arrays import Bools
 from corpora.sources.files.parquet import row_json
 from flows.dedup.columns import Kinds, column, schema_of
-from flows.dedup.inputs import InputPiece, RowChunk, chunks
+from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines
 
 ADDED = {
     "file": pa.string(),
@@ -61,7 +61,8 @@ def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Pa
         gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
         for piece, fate in pieces:
             before = 0
-            for chunk in chunks(piece, with_fields=True):
+            wanted = ~fate.kept if kept.suffix == ".jsonl" and is_lines(piece) else None
+            for chunk in chunks(piece, wanted, with_fields=True):
                 rows = fate.kept[chunk.first : chunk.first + len(chunk.texts)]
                 others = len(rows) - int(np.count_nonzero(rows))
                 if others < len(rows):
