@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,10 @@ def shingles(words: Sequence[str]) -> set[str]:
 
 def rensa(path: Path) -> list[str]:
     """rensa's signatures of all rows at once, and its index, whose candidates are compared by their estimate."""
-    from rensa import RMinHash, RMinHashLSH  # type: ignore[import-not-found]
-
+    module = import_module("rensa")
     ids, sets = read(path)
-    index, kept = RMinHashLSH(threshold=THRESHOLD, num_perm=BANDS * ROWS, num_bands=BANDS), []
-    sketches = RMinHash.from_token_sets([list(each) for each in sets], BANDS * ROWS, 42)
+    index, kept = module.RMinHashLSH(threshold=THRESHOLD, num_perm=BANDS * ROWS, num_bands=BANDS), []
+    sketches = module.RMinHash.from_token_sets([list(each) for each in sets], BANDS * ROWS, 42)
     for number, sketch in enumerate(sketches):
         if not any(sketch.jaccard(sketches[other]) >= THRESHOLD for other in index.query(sketch)):
             index.insert(number, sketch)
@@ -43,11 +43,10 @@ def rensa(path: Path) -> list[str]:
 
 def fastsketchlsh(path: Path) -> list[str]:
     """FastSketchLSH's batch of sketches of 128 numbers, and its index of 16 bands of 8; on one thread."""
-    from FastSketchLSH import LSH, FastSimilaritySketch  # type: ignore[import-not-found]
-
+    module = import_module("FastSketchLSH")
     ids, sets = read(path)
-    sketches = FastSimilaritySketch(128, 42).batch([list(each) for each in sets], False, 1)
-    index, kept = LSH(128, 16, num_threads=1), []
+    sketches = module.FastSimilaritySketch(128, 42).batch([list(each) for each in sets], False, 1)
+    index, kept = module.LSH(128, 16, num_threads=1), []
     for id, sketch in zip(ids, sketches, strict=True):
         if not index.query(sketch):
             index.insert([sketch])
@@ -71,19 +70,19 @@ def datasketch(path: Path) -> list[str]:
 
 def datatrove(path: Path) -> list[str]:
     """datatrove's four stages, each by its local executor in this process."""
-    from datatrove.executor import LocalPipelineExecutor  # type: ignore[import-not-found]
-    from datatrove.pipeline.dedup import minhash  # type: ignore[import-not-found]
-    from datatrove.pipeline.readers import JsonlReader  # type: ignore[import-not-found]
-    from datatrove.pipeline.writers.jsonl import JsonlWriter  # type: ignore[import-not-found]
+    minhash = import_module("datatrove.pipeline.dedup.minhash")
+    executor = import_module("datatrove.executor").LocalPipelineExecutor
+    reader = import_module("datatrove.pipeline.readers").JsonlReader
+    writer = import_module("datatrove.pipeline.writers.jsonl").JsonlWriter
 
     class Split:
         def word_tokenize(self, text: str) -> list[str]:
             return text.split()
 
-    minhash.load_word_tokenizer = lambda language: Split()
+    vars(minhash)["load_word_tokenizer"] = lambda language: Split()
     config = minhash.MinhashConfig(n_grams=WORDS, num_buckets=BANDS, hashes_per_bucket=ROWS)
     with tempfile.TemporaryDirectory() as folder:
-        raw = JsonlReader(str(path.parent), glob_pattern=path.name)
+        raw = reader(str(path.parent), glob_pattern=path.name)
         stages: list[tuple[list[Any], int]] = [
             ([raw, minhash.MinhashDedupSignature(f"{folder}/signatures", config=config)], 1),
             ([minhash.MinhashDedupBuckets(f"{folder}/signatures", f"{folder}/buckets", config=config)], BANDS),
@@ -92,13 +91,13 @@ def datatrove(path: Path) -> list[str]:
                 [
                     raw,
                     minhash.MinhashDedupFilter(f"{folder}/ids"),
-                    JsonlWriter(f"{folder}/kept", compression=None),
+                    writer(f"{folder}/kept", compression=None),
                 ],
                 1,
             ),
         ]
         for number, (pipeline, tasks) in enumerate(stages):
-            LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, logging_dir=f"{folder}/logs{number}").run()
+            executor(pipeline=pipeline, tasks=tasks, logging_dir=f"{folder}/logs{number}").run()
         files = sorted(Path(folder, "kept").glob("*.jsonl"))
         return [json.loads(line)["id"] for file in files for line in file.open(encoding="utf-8")]
 
