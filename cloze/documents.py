@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from cloze.workspace import Tables, Workspace
-from corpora.build import CORPUS, Corpus
+from corpora.build import CORPUS, REMOVED, Corpus
 from corpora.errors import InputError
 from corpora.judging.batches import STEP_TABLES, STEPS, Judged, judge_records
 from corpora.judging.documents import cut_files, in_batches, read_slices
@@ -115,15 +115,17 @@ class Documents:
         return {name.removeprefix("dropped: ").removeprefix("removed: "): n for name, n in counts.most_common()}
 
     def dropped_rows(self) -> pa.Table:
-        """Return what was dropped: its place, title and beginning, step, reason, detail, and whose copy it is."""
+        """Return what was dropped: its place, title and beginning, step, reason, detail; of copies the survivor."""
+        tables: list[pa.Table] = []
         if self._form == "raw":
             batches = [judged.dropped for judged in self._raw()]
         else:
             place = self._workspace.place
             batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
         if self._form == "corpus":
-            batches += Corpus(place, self._corpus).removed()
-        return pa.Table.from_batches(batches, DROPPED)
+            tables = [pa.Table.from_batches(Corpus(place, self._corpus).removed(), REMOVED)]
+        dropped = pa.Table.from_batches(batches, DROPPED)
+        return pa.concat_tables([dropped, *tables], promote_options="default")
 
     def __repr__(self) -> str:
         return f"Documents({self._recipe.name!r}, {len(self):,} rows, {sum(self.dropped.values()):,} dropped)"

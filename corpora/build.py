@@ -30,7 +30,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, manifest_at
 from corpora.store.tables import contents_between, open_table, read_table
 
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 
 CORPUS = pa.schema(
     [
@@ -41,14 +41,16 @@ CORPUS = pa.schema(
     ]
 )
 
+MISSING = VERDICTS.field("missing")
+REMOVED = pa.schema([*DROPPED, MISSING])
+
 DELETED = pa.schema(
     [
         pa.field("id", pa.binary(ID_BYTES), nullable=False),
         pa.field("revision", pa.int64(), nullable=False),
         pa.field("generation", pa.int32(), nullable=False),  # whose parts hold the deleted row
         pa.field("reason", pa.string(), nullable=False),
-        pa.field("survivor", pa.binary(ID_BYTES)),
-        pa.field("similarity", pa.float32()),
+        *(VERDICTS.field(name) for name in ("survivor", "similarity", "missing")),
     ]
 )
 
@@ -172,7 +174,7 @@ def _apply_verdicts(writer: PartWriter, job: ApplyJob) -> Ledger:
     total = job.part.rows("documents")
     verdicts = _verdicts_of(writer.place, job, range(job.first, job.first + total))
     first = 0
-    with writer.table("documents", CORPUS) as kept, writer.table("removed", DROPPED) as removed:
+    with writer.table("documents", CORPUS) as kept, writer.table("removed", REMOVED) as removed:
         for batch in open_table(writer.place, job.folder, job.part, "documents", DOCUMENTS.names):
             rows = verdicts.slice(first, batch.num_rows)
             stays = rows.column("reason").is_null()
@@ -214,13 +216,13 @@ def _removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
     """Documents that do not stay, and why. Both tables hold these alone."""
     columns = {
         **{name: batch.column(name) for name in ("keyed", "source", "locator", "title")},
-        **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity")},
+        **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
         "step": pc.if_else(verdicts.column("survivor").is_valid(), "duplicates", "revisions"),
         "reason": verdicts.column("reason"),
         "detail": [None] * batch.num_rows,
         "excerpt": [excerpt(text) for text in batch.column("text").to_pylist()],
     }
-    return pa.table(columns_of(columns, DROPPED), schema=DROPPED)
+    return pa.table(columns_of(columns, REMOVED), schema=REMOVED)
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
@@ -380,8 +382,8 @@ class Corpus:
         return documents(self.batches())
 
     def removed(self) -> Iterator[pa.RecordBatch]:
-        """Documents that never entered, with reason, survivor and similarity."""
-        return read_table(self.place, self.manifest, "removed", DROPPED.names)
+        """Documents that never entered, with reason, survivor, similarity and what the survivor lacks of it."""
+        return read_table(self.place, self.manifest, "removed", REMOVED.names)
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 Signatures depend on the documents alone, so a changed threshold sketches nothing again. Verdicts look at all
 documents of the generations so far, in one total order:
 
-    (since, source priority, -quality, id)
+    (since, source priority, -quality, id), or with prefer = "longest" (since, source priority, -shingles, -quality, id)
 
 `since` is the generation in which the id first appeared. First the latest revision of each id supersedes the
 others and the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`.
@@ -51,7 +51,7 @@ from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 2
 UNICODE = {"unicode": unicodedata.unidata_version}  # which defines letters
-VERDICTS_VERSION = 1
+VERDICTS_VERSION = 2
 
 SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
 
@@ -64,6 +64,7 @@ VERDICTS = pa.schema(
         pa.field("reason", pa.string()),  # null: kept
         pa.field("survivor", pa.binary(ID_BYTES)),
         pa.field("similarity", pa.float32()),
+        pa.field("missing", pa.float32()),  # share of its shingles that the survivor lacks
     ]
 )
 
@@ -212,5 +213,6 @@ def _verdict_rows(candidates: Candidates, split: SplitSettings) -> pa.Table:
         "reason": candidates.reasons,
         "survivor": [candidates.ids[row] if row >= 0 else None for row in candidates.survivor],
         "similarity": candidates.similarity,
+        "missing": candidates.missing,
     }
     return pa.table(columns_of(columns, VERDICTS), schema=VERDICTS)

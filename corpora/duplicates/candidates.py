@@ -6,7 +6,7 @@ marked is out of all later ones.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.duplicates.bands import band_keys
-from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.survivors import LONGEST, DuplicateSettings, judge_duplicates
 from corpora.duplicates.verify import ShingleStore
 from corpora.kernels.arrays import Int32s, Int64s, UInt32s, UInt64s
-from corpora.schema import ID_BYTES, occurrence_id
+from corpora.schema import DOCUMENTS, ID_BYTES, Document, documents, occurrence_id
 from corpora.store.manifest import Manifest, ManifestAddress
 from corpora.store.places.place import Place
 from corpora.store.settings import check_range
@@ -128,12 +128,14 @@ class Candidates:
     split_keys: UInt64s
     text_hash: list[bytes]
     set_hash: UInt64s
+    num_shingles: Int32s
     signature: UInt32s
     newest: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     generation: list[int] = field(default_factory=list)
     reasons: list[str | None] = field(default_factory=list)
     survivor: list[int] = field(default_factory=list)
     similarity: list[float | None] = field(default_factory=list)
+    missing: list[float | None] = field(default_factory=list)
 
 
 def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Candidates:
@@ -166,12 +168,14 @@ def read_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         ),
         text_hash=table.column("text_hash").to_pylist(),
         set_hash=table.column("set_hash").to_numpy(),
-        signature=_lanes(table.column("signature"), settings.permutations),
+        num_shingles=table.column("num_shingles").to_numpy(),
+        signature=lanes(table.column("signature"), settings.permutations),
         newest=_newest(zip(ids, revision, generation, keyed, strict=True), dropped),
         generation=generation,
         reasons=[None] * rows,
         survivor=[-1] * rows,
         similarity=[None] * rows,
+        missing=[None] * rows,
     )
 
 
@@ -183,15 +187,15 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> pa
     return pa.Table.from_batches(batches, schema)
 
 
-def _lanes(signatures: pa.ChunkedArray, permutations: int) -> UInt32s:
+def lanes(signatures: pa.ChunkedArray, permutations: int) -> UInt32s:
     """A column of signatures as numbers: uint32 [n, permutations]."""
-    lanes = np.empty((len(signatures), permutations), np.uint32)
+    numbers = np.empty((len(signatures), permutations), np.uint32)
     row = 0
     for chunk in signatures.chunks:
-        numbers = np.frombuffer(chunk.buffers()[1] or b"", np.uint32).reshape(-1, permutations)
-        lanes[row : row + len(chunk)] = numbers[chunk.offset : chunk.offset + len(chunk)]
+        stored = np.frombuffer(chunk.buffers()[1] or b"", np.uint32).reshape(-1, permutations)
+        numbers[row : row + len(chunk)] = stored[chunk.offset : chunk.offset + len(chunk)]
         row += len(chunk)
-    return lanes
+    return numbers
 
 
 def _dropped_revisions(place: Place, inputs: Sequence[Input]) -> Iterator[tuple[bytes, int, int]]:
@@ -257,11 +261,11 @@ def mark_superseded(candidates: Candidates) -> None:
 def mark_duplicates(
     place: Place, candidates: Candidates, inputs: Sequence[Input], settings: DuplicateSettings
 ) -> dict[str, int]:
-    """Judge what is left in the total order; note each removed row's survivor and similarity."""
+    """Judge what is left in the total order; note each removed row's survivor, similarity and what it lacks."""
     if not settings.enabled:
         return {}
     live = [row for row, reason in enumerate(candidates.reasons) if reason is None]
-    order = sorted(live, key=lambda row: order_key(candidates, row))
+    order = sorted(live, key=lambda row: order_key(candidates, row, settings.prefer))
     keys = band_keys(candidates.signature[order], settings.band)
     sets = ShingleStore(settings.signature, TextReader(place, inputs, order))
     verdicts = judge_duplicates(candidates.set_hash[order], keys, sets, settings)
@@ -270,14 +274,16 @@ def mark_duplicates(
         candidates.reasons[row] = "exact duplicate" if verdicts.exact[rank] else "near duplicate"
         candidates.survivor[row] = order[verdicts.survivor[rank]]
         candidates.similarity[row] = float(verdicts.similarity[rank])
+        candidates.missing[row] = float(verdicts.missing[rank])
     return {"pairs compared": verdicts.num_compared, "comparisons cut off": verdicts.num_cut}
 
 
-def order_key(candidates: Candidates, row: int) -> tuple[int, int, int, bytes]:
+def order_key(candidates: Candidates, row: int, prefer: str) -> tuple[int, int, int, int, bytes]:
     """A document's place in the total order of deduplication."""
     return (
         candidates.since[row],
         int(candidates.priority[row]),
+        -int(candidates.num_shingles[row]) if prefer == LONGEST else 0,
         -int(candidates.quality[row]),
         candidates.ids[row],
     )
@@ -309,3 +315,18 @@ class TextReader:
         between = range(int(within[0]), int(within[-1]) + 1)
         batches = open_table(self._place, manifest.stage_folder, part, "documents", ("text",), between)
         return pa.Table.from_batches(batches).column("text").take(pa.array(within - within[0])).combine_chunks()
+
+
+def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
+    """Return the documents of rows of verdicts, by row; rows are in the order of the judged documents' parts."""
+    documents_by_row: dict[int, Document] = {}
+    first = 0
+    for manifest in judged:
+        for part in manifest.parts:
+            here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
+            for row in here:
+                rows_there = range(row - first, row - first + 1)
+                batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
+                [documents_by_row[row]] = documents(batches)
+            first += part.rows("documents")
+    return documents_by_row

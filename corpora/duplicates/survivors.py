@@ -8,6 +8,10 @@ The rule. Documents are in an order, and are judged one after another. A documen
 
 It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them,
 the earliest in the order where several are. Otherwise it is kept. A document without shingles is always kept.
+Where the rule is "contained", only a document counts that has all shingles of the one that is judged: what is removed
+is then found again, whole, in what stays. Documents that are given lead the order and stay unjudged.
+
+What a removal loses is said: `missing` is the share of a removed document's shingles that its survivor lacks.
 
 Promise: a verdict depends on documents earlier in the order alone, and among them only on the kept ones;
 every survivor is kept; no similarity is estimated. Where no bucket holds more kept documents than the limit,
@@ -42,7 +46,10 @@ from corpora.duplicates.sweep import (
 )
 from corpora.duplicates.verify import reaches, threshold_ratio
 from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
-from corpora.store.settings import check_range
+from corpora.store.settings import added, check_choice, check_range
+
+RULES = SIMILAR, CONTAINED = "similar", "contained"
+PREFERENCES = QUALITY, LONGEST = "quality", "longest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,10 @@ class DuplicateSettings:
     shingle_words:          consecutive words in a shingle
     bands, rows:            how a signature is cut into keys
     max_bucket_comparisons: kept documents of one bucket that a document is compared with, at most
+    rule:                   "similar" removes what reaches the threshold; "contained" of this only a document of which
+                            the survivor has every shingle
+    prefer:                 which of several stays, of one generation and one priority of source: the one of the best
+                            "quality", or the "longest", in distinct shingles
     enabled:                false keeps every document
     """
 
@@ -63,9 +74,13 @@ class DuplicateSettings:
     bands: int = 18
     rows: int = 7
     max_bucket_comparisons: int = 1000
+    rule: str = added(neutral=SIMILAR)
+    prefer: str = added(neutral=QUALITY)
     enabled: bool = True
 
     def __post_init__(self) -> None:
+        check_choice("duplicates.rule", self.rule, RULES)
+        check_choice("duplicates.prefer", self.prefer, PREFERENCES)
         threshold_ratio(self.threshold)
         check_range("max_bucket_comparisons", self.max_bucket_comparisons, 1, 10**9)
         self.band.check_fits(self.signature.permutations)
@@ -86,6 +101,7 @@ class Verdicts(NamedTuple):
 
     survivor:     int64 [n], the place of the document it is a copy of; KEPT where it is kept
     similarity:   float32 [n], to the survivor; 0 where it is kept
+    missing:      float32 [n], the share of its shingles that the survivor lacks; 0 where it is kept
     exact:        bool [n], the survivor's shingle set is equal to its own
     num_compared: pairs compared in buckets
     num_cut:      kept documents passed over because of the limit, summed over documents and their buckets
@@ -93,13 +109,14 @@ class Verdicts(NamedTuple):
 
     survivor: Int64s
     similarity: Float32s
+    missing: Float32s
     exact: Bools
     num_compared: int
     num_cut: int
 
 
 def judge_plainly(
-    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings
+    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
     """The definition of `judge_duplicates`: one document after another, one comparison after another."""
     threshold, limit = threshold_ratio(settings.threshold), settings.max_bucket_comparisons
@@ -109,22 +126,26 @@ def judge_plainly(
     if not settings.enabled:
         return verdicts
 
-    def compare(document: int, other: int) -> tuple[int, int]:
+    def compare(document: int, other: int) -> tuple[int, int, int]:
         pair = similarity.overlaps(np.array([other]), np.array([document]))
-        return int(pair.intersection[0]), int(pair.union[0])
+        return int(pair.intersection[0]), int(pair.union[0]), int(pair.own[0])
 
     for document in np.flatnonzero(set_hash != EMPTY_SET).tolist():
         shared = [buckets[band, key] for band, key in enumerate(band_keys[document].tolist())]
-        best, best_ratio = KEPT, (0, 1)
+        best, best_ratio, missing = KEPT, (0, 1), 0.0
         for other in kept_sets[int(set_hash[document])]:
-            common, union = compare(document, other)
+            common, union, _ = compare(document, other)
             if common == union:
                 best, best_ratio = other, (common, union)
-        if best == KEPT:
+        if document < num_given:
+            if best != KEPT:
+                continue  # the one with an equal set is there to compare with
+        elif best == KEPT:
             for other in sorted({other for bucket in shared for other in bucket[:limit]}):
-                common, union = compare(document, other)
-                if reaches(common, union, threshold) and common * best_ratio[1] > best_ratio[0] * union:
-                    best, best_ratio = other, (common, union)
+                common, union, own = compare(document, other)
+                fits = reaches(common, union, threshold) and (common == own or settings.rule != CONTAINED)
+                if fits and common * best_ratio[1] > best_ratio[0] * union:
+                    best, best_ratio, missing = other, (common, union), (own - common) / own
                 num_compared += 1
             num_cut += sum(max(len(bucket) - limit, 0) for bucket in shared)
         verdicts.survivor[document] = best
@@ -133,13 +154,13 @@ def judge_plainly(
             for bucket in shared:
                 bucket.append(document)
         else:
-            verdicts.similarity[document] = best_ratio[0] / best_ratio[1]
+            verdicts.similarity[document], verdicts.missing[document] = best_ratio[0] / best_ratio[1], missing
             verdicts.exact[document] = best_ratio[0] == best_ratio[1]
     return verdicts._replace(num_compared=num_compared, num_cut=num_cut)
 
 
 def judge_duplicates(
-    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings
+    set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
     """Judge documents in their total order: row i is the i-th.
 
@@ -147,6 +168,7 @@ def judge_duplicates(
     band_keys:  uint64 [n, bands]
     similarity: the overlaps of pairs of rows; they are asked for in bulk, the earlier row first, and
                 some that the verdicts turn out not to need
+    num_given:  so many of the first documents are not judged and stay: another corpus, say
     """
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
@@ -156,13 +178,27 @@ def judge_duplicates(
     similarity.expect(places)
     sweep = new_sweep(buckets, equal_sets(set_hash, places, similarity))
     limit, ratio = settings.max_bucket_comparisons, threshold_ratio(settings.threshold)
+    given, contained = int(np.searchsorted(places, num_given)), settings.rule == CONTAINED
     others, ends = np.empty(max(PAIRS, len(places)), np.int64), np.zeros(BLOCK + 1, np.int64)
     start = 0
     while start < len(places):
-        end = gather(buckets, sweep, start, limit, others, ends)
+        end = gather(buckets, sweep, start, given, limit, others, ends)
         later = np.repeat(places[start:end], np.diff(ends[: end - start + 1]))
         overlaps = similarity.overlaps(places[others[: len(later)]], later)
-        settle(buckets, sweep, start, end, limit, others, ends, overlaps, ratio.numerator, ratio.denominator)
+        settle(
+            buckets,
+            sweep,
+            start,
+            end,
+            given,
+            limit,
+            others,
+            ends,
+            overlaps,
+            ratio.numerator,
+            ratio.denominator,
+            contained,
+        )
         start = end
     return _verdicts(len(set_hash), places, sweep)
 
@@ -170,10 +206,11 @@ def judge_duplicates(
 def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
     """The result of a finished sweep, in the places of the total order."""
     removed = np.flatnonzero(sweep.survivor != KEPT)
-    common, union = sweep.common[removed], sweep.union[removed]
+    common, union, own = sweep.common[removed], sweep.union[removed], sweep.own[removed]
     verdicts = _all_kept(num_documents)
     verdicts.survivor[places[removed]] = places[sweep.survivor[removed]]
     verdicts.similarity[places[removed]] = common / union
+    verdicts.missing[places[removed]] = np.where(common == union, 0, own - common) / own
     verdicts.exact[places[removed]] = common == union
     return verdicts._replace(num_compared=int(sweep.counts[COMPARED]), num_cut=int(sweep.counts[CUT]))
 
@@ -181,6 +218,7 @@ def _verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
 def _all_kept(num_documents: int) -> Verdicts:
     return Verdicts(
         np.full(num_documents, KEPT, np.int64),
+        np.zeros(num_documents, np.float32),
         np.zeros(num_documents, np.float32),
         np.zeros(num_documents, np.bool_),
         0,

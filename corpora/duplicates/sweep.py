@@ -62,6 +62,7 @@ class Sweep(NamedTuple):
     first:         int64 [m], the first document with an equal shingle set: of these it alone may be kept
     survivor:      int64 [m], KEPT until found to be a copy
     common, union: int64 [m], the similarity to the survivor
+    own:           int64 [m], the shingles of a document that was compared with others; 1 of any other
     kept:          int64, laid out as `members`: the kept documents of each bucket
     num_kept:      int64, the number kept so far of each bucket
     seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
@@ -72,6 +73,7 @@ class Sweep(NamedTuple):
     survivor: Int64s
     common: Int64s
     union: Int64s
+    own: Int64s
     kept: Int64s
     num_kept: Int64s
     seen: Int64s
@@ -86,6 +88,7 @@ def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
         survivor=np.full(size, KEPT, np.int64),
         common=np.zeros(size, np.int64),
         union=np.ones(size, np.int64),
+        own=np.ones(size, np.int64),
         kept=np.empty(len(buckets.members), np.int64),
         num_kept=np.zeros(len(buckets.offsets) - 1, np.int64),
         seen=np.zeros(size, np.int64),
@@ -151,7 +154,7 @@ def equal_sets(set_hash: UInt64s, documents: Int64s, similarity: Similarity) -> 
 
 
 @kernel
-def gather(buckets: Buckets, sweep: Sweep, start: int, limit: int, others: Int64s, ends: Int64s) -> int:
+def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, others: Int64s, ends: Int64s) -> int:
     """Gather what documents from `start` on may have to be compared with, and return where the block ends.
 
     The pairs of document start + i are others[ends[i]:ends[i + 1]]; a block ends when one of these is full.
@@ -159,7 +162,7 @@ def gather(buckets: Buckets, sweep: Sweep, start: int, limit: int, others: Int64
     document, num_pairs = start, 0
     while document < len(buckets.documents) and document - start < len(ends) - 1:
         first = sweep.first[document]
-        if first == document or first >= start or sweep.survivor[first] != KEPT:
+        if document >= given and (first == document or first >= start or sweep.survivor[first] != KEPT):
             if num_pairs + most_candidates(buckets, sweep, document, start, limit) > len(others):
                 break
             num_pairs = add_candidates(buckets, sweep, document, start, limit, others, num_pairs)
@@ -214,16 +217,22 @@ def settle(
     sweep: Sweep,
     start: int,
     end: int,
+    given: int,
     limit: int,
     others: Int64s,
     ends: Int64s,
     overlaps: Overlaps,
     numerator: int,
     denominator: int,
+    contained: bool,
 ) -> None:
     """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
     for document in range(start, end):
         first = sweep.first[document]
+        if document < given:
+            if first == document:
+                keep(buckets, sweep, document)
+            continue
         if first != document and sweep.survivor[first] == KEPT:
             sweep.survivor[document], sweep.common[document] = first, 1
             continue
@@ -233,13 +242,21 @@ def settle(
             if sweep.seen[other] != ticket:
                 continue
             sweep.counts[COMPARED] += 1
-            if common * denominator >= numerator * union and union > 0:
+            sweep.own[document] = overlaps.own[pair]
+            whole = common == sweep.own[document] or not contained
+            if whole and common * denominator >= numerator * union and union > 0:
                 choose(sweep, document, other, common, union)
         if sweep.survivor[document] == KEPT:
-            for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
-                bucket = buckets.bucket_of[entry]
-                sweep.kept[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
-                sweep.num_kept[bucket] += 1
+            keep(buckets, sweep, document)
+
+
+@kernel
+def keep(buckets: Buckets, sweep: Sweep, document: int) -> None:
+    """Note a document that is kept in all its buckets, where later ones are compared with it."""
+    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
+        bucket = buckets.bucket_of[entry]
+        sweep.kept[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
+        sweep.num_kept[bucket] += 1
 
 
 @kernel

@@ -31,10 +31,11 @@ DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay fa
 
 
 class Overlaps(NamedTuple):
-    """Similarities of pairs, as ratios: int64 [n] shingles in common, int64 [n] shingles in either."""
+    """Similarities of pairs: int64 [n] shingles in common, in either, and in the right one of each pair."""
 
     intersection: Int64s
     union: Int64s
+    own: Int64s
 
 
 class ShingleSets(NamedTuple):
@@ -163,8 +164,8 @@ def jaccard_pairs(
     """`jaccard` of many pairs of rows of sorted distinct sets, left[k] with right[k]."""
     common = np.empty(len(left), np.int64)
     count_common(values, offsets, left, right, common)
-    sizes = offsets[left + 1] - offsets[left] + offsets[right + 1] - offsets[right]
-    return Overlaps(common, sizes - common)
+    own = offsets[right + 1] - offsets[right]
+    return Overlaps(common, offsets[left + 1] - offsets[left] + own - common, own)
 
 
 @kernel

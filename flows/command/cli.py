@@ -18,6 +18,7 @@ from corpora.sources.files.endings import KNOWN
 from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.diff import differing_app
+from flows.command.duplicates.cli import duplicates_app
 from flows.command.export import exporting_app
 from flows.command.operations.cli import operations_app
 from flows.command.releases.cli import releases_app
@@ -378,6 +379,7 @@ app.command(vocabulary_app)
 app.command(shards_app)
 app.command(operations_app, name="*")
 app.command(differing_app, name="*")
+app.command(duplicates_app, name="*")
 app.register_install_completion_command(help="Let the shell complete commands, options and recipes.")
 app.command(releases_app, name="*")
 app.command(exporting_app, name="*")

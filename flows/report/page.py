@@ -26,7 +26,7 @@ from flows.report.remarks import remarks_on
 from flows.report.run import RunView
 from flows.report.tasks import task_views
 from flows.report.templates import environment_of_pages
-from flows.report.texts import example_views, pair_views, reason_groups
+from flows.report.texts import duplicate_view, example_views, reason_groups
 from flows.report.vocabularies import vocabulary_views
 from flows.run.faults.skipped_files import described
 from flows.run.inputs.unread_files import looked_from_json, looked_lines
@@ -84,7 +84,7 @@ def build_page(
         passed_over=passed_over,
         shard_sets=shard_views(run),
         reasons=reason_groups(run),
-        pairs=pair_views(run),
+        duplicates=duplicate_view(run),
         lengths=length_views(run),
         vocabularies=vocabulary_views(run),
         examples=example_views(run),

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.kernels.arrays import Int64s
-from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows
+from corpora.duplicates.candidates import documents_at
+from corpora.kernels.arrays import Bools, Float32s, Int64s
+from corpora.schema import DROPPED, Document, Dropped, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
@@ -34,7 +35,7 @@ from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 SAMPLES_OF_A_REASON = 3
-DUPLICATES = 8
+PAIRS, EXACT_PAIRS = 200, 8  # duplicates next to their survivors, at most, and exact ones of these
 EXAMPLES = 2  # of a shard set
 HIDDEN = "▪"  # in place of a token whose text may not be shown
 
@@ -52,10 +53,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicatePair:
-    """A removed document and the one that stays for it. `similarity` is the Jaccard index of their shingles."""
+    """A removed document and the one that stays for it.
+
+    similarity: the Jaccard index of their shingles
+    missing:    the share of the removed one's shingles that the other lacks
+    """
 
     reason: str
     similarity: float
+    missing: float
     removed: Document
     survivor: Document
 
@@ -81,11 +87,14 @@ def _dropped_from(run: RunView, manifest: Manifest) -> str:
     return f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
 
 
-def pair_views(run: RunView) -> list[View]:
-    """Return duplicates next to their survivors, with the words that only one of the two has."""
+def duplicate_view(run: RunView) -> View:
+    """Return what near-duplicates took with them, by source, and pairs with the words that only one of the two has."""
     verdicts = run.newest("verdicts")
-    pairs = duplicate_pairs(run.place, verdicts, DUPLICATES) if verdicts is not None else []
-    return [_pair_view(pair) for pair in pairs]
+    removals = read_removals(run.place, verdicts) if verdicts is not None else None
+    if removals is None:
+        return {"missing": [], "pairs": []}
+    pairs = duplicate_pairs(run.place, removals, PAIRS, EXACT_PAIRS)
+    return {"missing": missing_by_source(removals), "pairs": [_pair_view(pair) for pair in pairs]}
 
 
 def _pair_view(pair: DuplicatePair) -> View:
@@ -93,6 +102,7 @@ def _pair_view(pair: DuplicatePair) -> View:
     return {
         "reason": pair.reason,
         "similarity": f"{pair.similarity:.3f}",
+        "missing": f"{100 * pair.missing:.1f}%",
         "differences": _differences(compared),
         "sides": [
             {"role": "removed", "document": pair.removed, "pieces": compared.left},
@@ -183,32 +193,86 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
     return rows_of_reason
 
 
-def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[DuplicatePair]:
-    """Return removed duplicates with their survivors: pairs of two sources first, and of these the least alike.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removals:
+    """The duplicates that verdicts removed, a row each, and the documents that were judged.
 
-    There a threshold that is too low would show first. Empty where the store no longer has all judged documents.
+    rows, survivors:   the rows of the verdicts that went, and those that stay for them
+    sources, partners: the numbers of their sources, in `names`
     """
+
+    judged: Sequence[Manifest]
+    names: Sequence[str]
+    rows: Int64s
+    survivors: Int64s
+    sources: Int64s
+    partners: Int64s
+    similarity: Float32s
+    missing: Float32s
+    is_exact: Bools
+
+
+def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
+    """Return the removed duplicates; None where the store no longer has all judged documents."""
     parents = [parent for parent in verdicts.parents if parent.role == "documents"]
     manifests = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
     judged = [manifest for manifest in manifests if manifest is not None]
     if len(judged) < len(parents):
-        return []
-    columns = ["id", "reason", "survivor", "similarity"]
+        return None
+    columns = ["id", "reason", "survivor", "similarity", "missing"]
     table = pa.Table.from_batches(read_table(place, verdicts, "verdicts", columns))
-    removed, survivors = _removals(table)
-    similarity = table.column("similarity").to_numpy()[removed]
-    sources = _sources_of_rows(judged)
-    chosen = np.lexsort((removed, similarity, sources[removed] == sources[survivors]))[:number].tolist()
-    pairs = [(int(removed[place]), int(survivors[place]), float(similarity[place])) for place in chosen]
-    documents_at = _judged_documents(place, judged, {row for pair in pairs for row in pair[:2]})
+    rows, survivors = _removals(table)
+    names = list(dict.fromkeys(manifest.name for manifest in judged))
+    numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
+    sources = np.repeat(numbers, [manifest.rows("documents") for manifest in judged])
+    return Removals(
+        judged=judged,
+        names=names,
+        rows=rows,
+        survivors=survivors,
+        sources=sources[rows],
+        partners=sources[survivors],
+        similarity=table.column("similarity").to_numpy()[rows],
+        missing=table.column("missing").to_numpy()[rows],
+        is_exact=pc.equal(pc.fill_null(table.column("reason"), ""), "exact duplicate").to_numpy()[rows],
+    )
+
+
+def missing_by_source(removals: Removals) -> list[View]:
+    """Return how much of the near-duplicates of each source their survivors lack: the median, and the 99th of 100."""
+    views = []
+    for number, name in enumerate(removals.names):
+        missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
+        if len(missing):
+            median, p99 = (f"{100 * share:.1f}%" for share in np.quantile(missing, (0.5, 0.99), method="inverted_cdf"))
+            whole = int(np.count_nonzero(missing == 0))
+            views.append({"source": name, "removed": len(missing), "whole": whole, "median": median, "p99": p99})
+    return views
+
+
+def duplicate_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
+    """Return near-duplicates with their survivors: pairs of two sources first, and of these the least alike.
+
+    There a threshold that is too low would show first. Of more than `number` half are these, and the others are taken
+    at even steps from the rest. At most `exact` exact duplicates follow where there is room.
+    """
+    order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.partners))
+    near = order[~removals.is_exact[order]]
+    if len(near) > number:
+        first, rest = near[: number // 2], near[number // 2 :]
+        near = np.r_[first, rest[np.linspace(0, len(rest) - 1, number - len(first)).astype(np.int64)]]
+    chosen = np.r_[near, order[removals.is_exact[order]][: min(exact, number - len(near))]]
+    both = {int(row) for place in chosen for row in (removals.rows[place], removals.survivors[place])}
+    documents_by_row = documents_at(place, removals.judged, both)
     return [
         DuplicatePair(
-            reason=table.column("reason")[row].as_py(),
-            similarity=alike,
-            removed=documents_at[row],
-            survivor=documents_at[survivor],
+            reason="exact duplicate" if removals.is_exact[place] else "near duplicate",
+            similarity=float(removals.similarity[place]),
+            missing=float(removals.missing[place]),
+            removed=documents_by_row[int(removals.rows[place])],
+            survivor=documents_by_row[int(removals.survivors[place])],
         )
-        for row, survivor, alike in pairs
+        for place in chosen
     ]
 
 
@@ -220,25 +284,3 @@ def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
     homes = pc.index_in(wanted, value_set=table.column("id").take(pa.array(kept)).combine_chunks())
     assert not homes.null_count, "every survivor is kept"
     return removed, kept[homes.to_numpy()]
-
-
-def _sources_of_rows(judged: Sequence[Manifest]) -> Int64s:
-    """Return the number of each judged document's source: one number a name, over all generations."""
-    names = list(dict.fromkeys(manifest.name for manifest in judged))
-    numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
-    return np.repeat(numbers, [manifest.rows("documents") for manifest in judged])
-
-
-def _judged_documents(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Return the documents of rows of verdicts, which are in the order of the judged documents' parts."""
-    documents_by_row: dict[int, Document] = {}
-    first = 0
-    for manifest in judged:
-        for part in manifest.parts:
-            here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
-            for row in here:
-                rows_there = range(row - first, row - first + 1)
-                batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                [documents_by_row[row]] = documents(batches)
-            first += part.rows("documents")
-    return documents_by_row

@@ -14,7 +14,7 @@ from tiers import examples
 from corpora.duplicates import survivors, sweep
 from corpora.duplicates.bands import band_keys
 from corpora.duplicates.signatures import signatures
-from corpora.duplicates.survivors import DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
+from corpora.duplicates.survivors import CONTAINED, RULES, DuplicateSettings, Verdicts, judge_duplicates, judge_plainly
 from corpora.duplicates.sweep import BLOCK, KEPT
 from corpora.duplicates.verify import Overlaps, ShingleSets, ShingleStore, jaccard
 from corpora.kernels.arrays import Int64s, UInt64s
@@ -25,6 +25,7 @@ CHOICES = st.builds(
     DuplicateSettings,
     threshold=st.sampled_from([0.2, 0.4, 0.5, 0.8, 1.0]),
     max_bucket_comparisons=st.sampled_from([1, 2, 3, 1000]),
+    rule=st.sampled_from(RULES),
 )
 # Four bands: the first element of a set under each of four fixed orders of the universe, as in MinHash.
 ORDERS = np.random.default_rng(11).permuted(np.tile(np.arange(1, UNIVERSE + 1), (4, 1)), axis=1)
@@ -45,22 +46,29 @@ def crowded_hashes(sets: Sequence[frozenset[int]]) -> UInt64s:
     return np.array([1 + sum(one) % 3 if one else 0 for one in sets], np.uint64)
 
 
-def judge(sets: Sequence[frozenset[int]], chosen: DuplicateSettings) -> Verdicts:
-    return judge_duplicates(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen)
+def judge(sets: Sequence[frozenset[int]], chosen: DuplicateSettings, num_given: int = 0) -> Verdicts:
+    return judge_duplicates(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen, num_given)
 
 
-@given(sets=SETS, chosen=CHOICES, block=st.sampled_from([1, 2, 5, BLOCK]), pairs=st.sampled_from([1, 4, 100]))
+@given(
+    sets=SETS,
+    chosen=CHOICES,
+    block=st.sampled_from([1, 2, 5, BLOCK]),
+    pairs=st.sampled_from([1, 4, 100]),
+    given=st.integers(0, 9),
+)
 @examples(500)
 def test_bulk_form_equals_the_rule(
-    sets: list[frozenset[int]], chosen: DuplicateSettings, block: int, pairs: int
+    sets: list[frozenset[int]], chosen: DuplicateSettings, block: int, pairs: int, given: int
 ) -> None:
-    """Whatever the blocks, with hashes that collide and buckets that overflow."""
+    """Whatever the blocks, with hashes that collide, buckets that overflow and documents that are given."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(survivors, "BLOCK", block)
         patch.setattr(survivors, "PAIRS", pairs)
         patch.setattr(sweep, "PAIRS", pairs)
-        bulk = judge(sets, chosen)
-    assert_equal(bulk, judge_plainly(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen))
+        bulk = judge(sets, chosen, given)
+    assert_equal(bulk, judge_plainly(crowded_hashes(sets), min_keys(sets), as_sets(sets), chosen, given))
+    assert (bulk.survivor[:given] == KEPT).all()
 
 
 @given(sets=SETS, chosen=CHOICES)
@@ -74,11 +82,11 @@ def test_rule_equals_its_definition_where_all_share_a_band(
         similar = [
             (Fraction(len(own & sets[other]), len(own | sets[other])), -other)
             for other in range(document)
-            if survivor[other] == KEPT and own | sets[other]
+            if survivor[other] == KEPT and own | sets[other] and (chosen.rule != CONTAINED or own <= sets[other])
         ]
         best = max((pair for pair in similar if pair[0] >= Fraction(str(chosen.threshold))), default=(0, -KEPT))
         survivor.append(-best[1])
-    unlimited = DuplicateSettings(threshold=chosen.threshold)
+    unlimited = DuplicateSettings(threshold=chosen.threshold, rule=chosen.rule)
     one_bucket = np.zeros((len(sets), 1), np.uint64)
     verdicts = judge_duplicates(crowded_hashes(sets), one_bucket, as_sets(sets), unlimited)
     assert verdicts.survivor.tolist() == survivor
@@ -90,7 +98,7 @@ def test_what_comes_later_changes_nothing_before_it(
     sets: list[frozenset[int]], chosen: DuplicateSettings, num_first: int
 ) -> None:
     first, all_of_them = judge(sets[:num_first], chosen), judge(sets, chosen)
-    for part, whole in zip(first[:3], all_of_them[:3], strict=True):
+    for part, whole in zip(first[:4], all_of_them[:4], strict=True):
         assert np.array_equal(part, whole[:num_first])
 
 
@@ -106,6 +114,7 @@ def test_removed_documents_have_no_say(sets: list[frozenset[int]], chosen: Dupli
         moved = np.delete(before.survivor, gone)
         assert after.survivor.tolist() == (moved - (moved > gone)).tolist()
         assert np.array_equal(after.similarity, np.delete(before.similarity, gone))
+        assert np.array_equal(after.missing, np.delete(before.missing, gone))
 
 
 @given(sets=SETS, chosen=CHOICES)
@@ -124,6 +133,9 @@ def test_every_removal_names_a_kept_survivor_that_is_similar_enough(
         assert Fraction(common, union) >= Fraction(str(chosen.threshold))
         assert verdicts.similarity[document] == np.float32(common / union)
         assert verdicts.exact[document] == (sets[document] == sets[survivor])
+        lost = sets[document] - sets[survivor]
+        assert verdicts.missing[document] == np.float32(len(lost) / len(sets[document]))
+        assert not lost or chosen.rule != CONTAINED
 
 
 def in_one_bucket(sets: Sequence[frozenset[int]], **chosen: float) -> Verdicts:

@@ -36,6 +36,8 @@ COMMANDS = {
     "rollback": "rollback prod --to 1",
     "gc": "gc",
     "export": "export store out --kind shards",
+    "dedup": "dedup raw/pages clean --text body",
+    "similar": "similar store nothing",
     "shards materialise": "shards materialise store --epoch 0 --to epoch",
     "vocabulary show": "vocabulary show small",
     "vocabulary compare": "vocabulary compare small small",

@@ -22,7 +22,7 @@ from corpora.store.places.place import Place
 from flows.report.drawing.examples import example_masks, shown_tokens, stored_masks
 from flows.report.drawing.plot import bin_edges, histogram
 from flows.report.page import build_page
-from flows.report.texts import duplicate_pairs, reasons_of
+from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
 from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
 from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
@@ -116,19 +116,26 @@ def test_samples_of_a_reason_are_as_many_as_asked(store: Run) -> None:
 
 
 def test_a_duplicate_stands_beside_its_survivor(store: Run, html: str) -> None:
-    near, exact = duplicate_pairs(store.place, store.manifest("verdicts"), 5)
+    removals = read_removals(store.place, store.manifest("verdicts"))
+    assert removals is not None
+    near, exact = duplicate_pairs(store.place, removals, 5, 5)
     assert (near.reason, exact.reason) == ("near duplicate", "exact duplicate")
     left, right = (shingles(document.text) for document in (near.removed, near.survivor))
     assert near.similarity == pytest.approx(len(left & right) / len(left | right), abs=1e-6)
+    assert near.missing == pytest.approx(len(left - right) / len(left), abs=1e-6)
+    [row] = missing_by_source(removals)
+    assert (row["source"], row["removed"], row["whole"]) == ("letters", 1, 0)
+    assert row["median"] == row["p99"] == f"{100 * near.missing:.1f}%"
     assert (near.removed.source, near.survivor.title) == ("letters", "The first telling")
     assert exact.removed.text == exact.survivor.text and exact.removed.id != exact.survivor.id
     text = Page(html).text
     more = len(near.removed.text.split()) - len(near.survivor.text.split())  # a sentence at the end
     assert more == 14
-    assert f"near duplicate , similarity {near.similarity:.3f}; 14 words only in the one that was removed, 0" in text
+    figures = f"similarity {near.similarity:.3f}, missing {row['median']}"
+    assert f"near duplicate , {figures}; 14 words only in the one that was removed, 0" in text
     marked = re.findall(r'<mark class="(gone|stays)">([^<]*)</mark>', html)
     assert marked == [("gone", " ".join(near.removed.text.split()[-more:]))]
-    assert "exact duplicate , similarity 1.000; word for word the same" in text
+    assert "exact duplicate , similarity 1.000, missing 0.0%; word for word the same" in text
     assert "removed, of letters …" in text
     assert "stays, of notes The first telling" in text
 

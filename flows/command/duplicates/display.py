@@ -1,0 +1,54 @@
+"""What `cloze dedup` and `cloze similar` say."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from corpora.schema import excerpt
+from flows.dedup.run import DedupOutcome
+from flows.dedup.similar import Similar
+from flows.run.record.counts_text import counted
+from flows.run.record.ledger_balance import readable_bytes
+
+
+def summary(outcome: DedupOutcome, output: str) -> Iterator[str]:
+    """The lines for people."""
+    read = f"{counted(outcome.rows, 'row')} of {counted(outcome.files, 'file')}, {readable_bytes(outcome.text_bytes)}"
+    removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
+    yield f"{read}: {outcome.kept:,} kept, {outcome.rows - outcome.kept:,} removed{f' ({removed})' if removed else ''}"
+    if outcome.without_text:
+        yield f"{counted(outcome.without_text, 'row')} without text: kept, and compared with nothing"
+    if outcome.missing is not None:
+        median, most = (f"{100 * share:.1f}%" for share in outcome.missing)
+        yield f"near-duplicates: their survivors lack {median} of their shingles (median), {most} (99 of 100 below)"
+    if outcome.comparisons_cut_off:
+        yield f"{counted(outcome.comparisons_cut_off, 'comparison')} cut off in crowded buckets"
+    if outcome.recall is not None and outcome.recall.pairs:
+        found, theory = (f"{100 * share:.1f}%" for share in (outcome.recall.found, outcome.recall.theory))
+        yield f"recall on {counted(outcome.recall.pairs, 'planted pair')}: {found}; the curve promises {theory}"
+    yield f"{output} has the rows that stay, and the removed ones next to them"
+
+
+def similar_facts(found: Similar) -> dict[str, Any]:
+    """A similar document for scripts."""
+    document = found.document
+    return {
+        "id": document.id.hex(),
+        "source": document.source,
+        "title": document.title,
+        "place": str(document.locator),
+        "similarity": found.similarity,
+        "missing": found.missing,
+        "is_exact": found.is_exact,
+        "excerpt": excerpt(document.text),
+    }
+
+
+def similar_lines(found: Sequence[Similar], threshold: float) -> Iterator[str]:
+    """Similar documents for people."""
+    if not found:
+        yield f"No document is as similar as {threshold}."
+    for each in found:
+        document = each.document
+        alike = "the same text" if each.is_exact else f"similarity {each.similarity:.3f}, missing {each.missing:.1%}"
+        yield f"{document.id.hex()}  {alike}; {document.source}, {document.locator}"
+        yield f"  {document.title or excerpt(document.text)}"

@@ -1,0 +1,101 @@
+"""The columns of rows that come from many files: one type for each name, and the values as that type.
+
+Promise: a value is written as it came wherever all rows have values of one type in that column; whole numbers next to
+decimals become decimals. Where types differ the column becomes text: texts as they are, anything else as JSON.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from corpora.sources.files.parquet import row_json
+
+Kinds = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
+LARGEST = 2**63
+
+
+def kinds_of(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None]) -> Kinds:
+    """The type of each column of some rows."""
+    if isinstance(fields, pa.RecordBatch):
+        return {field.name: field.type for field in fields.schema}
+    names = dict.fromkeys(name for row in fields if row is not None for name in row)
+    return {name: _kind([row.get(name) for row in fields if row is not None]) for name in names}
+
+
+def _kind(values: Sequence[Any]) -> pa.DataType | None:
+    types = {type(value) for value in values} - {type(None)}
+    if not types:
+        return pa.null()
+    if types == {str}:
+        return pa.large_string()
+    if types == {bool}:
+        return pa.bool_()
+    if types <= {int, float} and all(-LARGEST <= value < LARGEST for value in values if type(value) is int):
+        return pa.int64() if types == {int} else pa.float64()
+    if types in ({list}, {dict}):
+        try:
+            kind = pa.array(values).type
+        except (pa.ArrowException, ValueError, OverflowError):
+            return None
+        return kind if not _has_empty_struct(kind) else None
+    return None
+
+
+def _has_empty_struct(kind: pa.DataType) -> bool:
+    """Return True for a type that Parquet cannot hold: an object without fields, in it or itself."""
+    if pa.types.is_struct(kind):
+        return kind.num_fields == 0 or any(_has_empty_struct(field.type) for field in kind)
+    return bool(pa.types.is_list(kind)) and _has_empty_struct(kind.value_type)
+
+
+def merged(many: Iterable[Kinds]) -> Kinds:
+    """The types of columns that are in several files."""
+    kinds: dict[str, pa.DataType | None] = {}
+    for each in many:
+        for name, kind in each.items():
+            kinds[name] = _common(kinds[name], kind) if name in kinds else kind
+    return kinds
+
+
+def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
+    if one is None or other is None or one == other:
+        return one if other is not None else None
+    schemas = [pa.schema([("a", kind)]) for kind in (one, other)]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("a").type
+    except pa.ArrowException:
+        return None
+
+
+def schema_of(kinds: Kinds) -> pa.Schema:
+    """The columns as they are written."""
+    return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in kinds.items()])
+
+
+def column(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None], name: str, kinds: Kinds) -> pa.Array:
+    """The values of some rows in one column, as the type that it has in all files; null where a row has none."""
+    kind = kinds[name]
+    if isinstance(fields, pa.RecordBatch):
+        if name not in fields.schema.names:
+            return pa.nulls(fields.num_rows, kind if kind is not None else pa.large_string())
+        values = fields.column(name)
+        if kind is not None:
+            return values if values.type == kind else values.cast(kind)
+        values = values.to_pylist()
+    else:
+        values = [row.get(name) if row is not None else None for row in fields]
+    if kind is None:
+        return pa.array([_as_text(value) for value in values], pa.large_string())
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # half a character
+        return pa.array([_as_text(value) for value in values], pa.large_string()).cast(kind)
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(json.loads(row_json({"": value}))[""], ensure_ascii=False)
+    return text.encode(errors="backslashreplace").decode()

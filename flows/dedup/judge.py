@@ -1,0 +1,142 @@
+"""Who stays, of all rows, by the kernels of `corpora.duplicates`.
+
+The rows of another corpus lead the order and stay unjudged; then come the rows in the order of their files, or the
+longest first. Rows whose texts are equal, byte for byte, leave by hash; the first of each goes on to the rule of
+`survivors`, which compares whole shingle sets. A row that is equal to a removed one has that one's survivor.
+
+Memory: the sketches; the shingle sets of rows that share a band, from HELD_BYTES on in a file of a scratch folder.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
+from corpora.duplicates.sweep import KEPT
+from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
+from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
+from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
+
+HELD_BYTES = 1 << 30
+EXACT, NEAR, UNREAD, HAS_COPIES = "exact duplicate", "near duplicate", "unreadable", "has duplicates"
+REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVerdicts:
+    """The outcome for each row, those of another corpus first.
+
+    reason: places in REASONS; survivor: the row that stays for it, KEPT where there is none
+    """
+
+    reason: Int64s
+    survivor: Int64s
+    similarity: Float32s
+    missing: Float32s
+    num_compared: int
+    num_cut: int
+
+
+class SetsOnDisk:
+    """The shingle sets of rows that will be compared, read at once. fill: reads those of some rows, which ascend."""
+
+    def __init__(self, sizes: Int64s, order: Int64s, fill: Callable[[Int64s, UInt64s], None], scratch: Path) -> None:
+        self._sizes, self._order, self._fill, self._scratch = sizes, order, fill, scratch
+        self._places = np.empty(0, np.int64)
+        self._sets = ShingleSets(np.empty(0, np.uint64), np.zeros(1, np.int64))
+
+    def expect(self, documents: Int64s) -> None:
+        """Read the sets of these places in the order, once."""
+        rows = np.sort(self._order[documents])
+        offsets = np.concatenate([[0], np.cumsum(self._sizes[rows])])
+        values = self._room(int(offsets[-1]))
+        self._fill(rows, values)
+        self._sets = ShingleSets(values, offsets)
+        self._places = rows
+
+    def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
+        """The similarities of pairs of places in the order."""
+        one, other = (np.searchsorted(self._places, self._order[each]) for each in (left, right))
+        return jaccard_pairs(self._sets.values, self._sets.offsets, one, other)
+
+    def _room(self, size: int) -> UInt64s:
+        if 8 * size < HELD_BYTES:
+            return np.empty(size, np.uint64)
+        path = self._scratch / "shingles"
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 8 * size)  # a disk that is full is said here, and not by a fault
+        return np.memmap(path, np.uint64, "r+", shape=(size,))
+
+
+def judge(
+    sketch: Sketch,
+    num_given: int,
+    settings: DuplicateSettings,
+    keep: str,
+    fill: Callable[[Int64s, UInt64s], None],
+    scratch: Path,
+) -> RowVerdicts:
+    """Judge all rows. keep: "first", "longest" or "none". fill: as for `SetsOnDisk`."""
+    total = len(sketch.state)
+    order = np.arange(total)
+    if keep == "longest":
+        order = np.r_[order[:num_given], num_given + np.argsort(-sketch.num_shingles[num_given:], kind="stable")]
+    reason, survivor = np.zeros(total, np.int64), np.full(total, KEPT, np.int64)
+    similarity, missing = np.zeros(total, np.float32), np.zeros(total, np.float32)
+    judged = order[sketch.state[order] == HAS_TEXT]
+    leaders = _first_of_equal(sketch.text_hash[judged])
+    copies = judged[leaders != np.arange(len(judged))]
+    survivor[copies] = judged[leaders[leaders != np.arange(len(judged))]]
+    copies = copies[copies >= num_given]
+    single = judged[leaders == np.arange(len(judged))]
+    num_compared = num_cut = 0
+    if sketch.keys.shape[1]:
+        sets = SetsOnDisk(sketch.num_shingles.astype(np.int64), single, fill, scratch)
+        given = int(np.count_nonzero(single < num_given))
+        verdicts = judge_duplicates(sketch.set_hash[single], sketch.keys[single], sets, settings, given)
+        gone = np.flatnonzero(verdicts.survivor != KEPT)
+        survivor[single[gone]] = single[verdicts.survivor[gone]]
+        similarity[single[gone]], missing[single[gone]] = verdicts.similarity[gone], verdicts.missing[gone]
+        reason[single[gone]] = REASONS.index(NEAR)
+        num_compared, num_cut = verdicts.num_compared, verdicts.num_cut
+    reason[copies], similarity[copies] = REASONS.index(EXACT), 1
+    removed_leader = reason[survivor[copies]] == REASONS.index(NEAR)
+    moved, leader = copies[removed_leader], survivor[copies[removed_leader]]
+    for values in (reason, survivor, similarity, missing):
+        values[moved] = values[leader]
+    survivor[:num_given] = KEPT
+    if keep == "none":
+        with_copies = np.unique(survivor[survivor >= num_given])
+        first = np.flatnonzero(survivor != KEPT)[::-1]
+        survivor[survivor[first]] = first  # the first of its copies, where it has several
+        survivor[:num_given] = KEPT
+        reason[with_copies] = REASONS.index(HAS_COPIES)
+        similarity[with_copies] = similarity[survivor[with_copies]]
+    reason[sketch.state == UNREADABLE] = REASONS.index(UNREAD)
+    return RowVerdicts(
+        reason=reason,
+        survivor=survivor,
+        similarity=similarity,
+        missing=missing,
+        num_compared=num_compared,
+        num_cut=num_cut,
+    )
+
+
+def _first_of_equal(hashes: UInt64s) -> Int64s:
+    """For each of some rows the first that has an equal hash of two numbers."""
+    by_hash = np.lexsort((hashes[:, 1], hashes[:, 0]))  # equal ones stay in their order
+    ordered = hashes[by_hash]
+    begins = np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)][: len(ordered)]
+    leaders = np.empty(len(hashes), np.int64)
+    leaders[by_hash] = by_hash[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+    return leaders
+
+
+def kept_rows(judged: RowVerdicts) -> Bools:
+    """Which rows stay."""
+    stays: Bools = judged.reason == 0
+    return stays

@@ -1,0 +1,116 @@
+"""The rows that stay, and the removed ones with the reason: Parquet or JSON lines, with all columns as they came.
+
+Promises: rows keep their order. JSON lines from JSON lines are the very lines. Of a removed row is written whose copy
+it is, how similar the two are and which share of its shingles the survivor lacks.
+Cost: reading, and compressing what stays. Memory: a chunk.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpora.kernels.arrays import Bools
+from corpora.sources.files.parquet import row_json
+from flows.dedup.columns import Kinds, column, schema_of
+from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines
+
+ADDED = {
+    "file": pa.string(),
+    "row": pa.int64(),
+    "reason": pa.string(),
+    "survivor": pa.string(),
+    "similarity": pa.float32(),
+    "missing": pa.float32(),
+}  # columns of removed rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What was decided about the rows of one piece. added: the columns of `ADDED`, of the removed rows alone."""
+
+    kept: Bools
+    added: pa.RecordBatch
+
+
+def added_names(kinds: Kinds) -> list[str]:
+    """The names of the added columns; one that the rows have already gets an underscore.
+
+    >>> added_names({"reason": pa.string(), "text": pa.string()})[1:3]
+    ['row', 'reason_']
+    """
+    names = []
+    for name in ADDED:
+        while name in kinds:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
+    """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
+    schema = schema_of(kinds)
+    added = pa.schema(list(zip(added_names(kinds), ADDED.values(), strict=True)))
+    with ExitStack() as files:
+        stay = files.enter_context(_Writer(kept, schema))
+        gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
+        for piece, fate in pieces:
+            before = 0
+            wanted = ~fate.kept if kept.suffix == ".jsonl" and is_lines(piece) else None
+            for chunk in chunks(piece, wanted, with_fields=True):
+                rows = fate.kept[chunk.first : chunk.first + len(chunk.texts)]
+                others = len(rows) - int(np.count_nonzero(rows))
+                if others < len(rows):
+                    stay.write(chunk, np.flatnonzero(rows), kinds)
+                if others:
+                    told = fate.added.slice(before, others).rename_columns(added.names)
+                    gone.write(chunk, np.flatnonzero(~rows), kinds, told)
+                    before += others
+
+
+class _Writer:
+    """One file of rows, which is there from the beginning, with no rows where none are written."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._lines = path.suffix == ".jsonl"
+        path.parent.mkdir(exist_ok=True)
+        self._file: Any = path.open("wb") if self._lines else pq.ParquetWriter(path, schema, compression="zstd")
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, chunk: RowChunk, rows: Any, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
+        """Write some rows of a chunk. told: more columns of these rows."""
+        if self._lines:
+            self._file.writelines(_lines(chunk, rows.tolist(), told))
+            return
+        fields: Any = chunk.fields
+        if isinstance(fields, pa.RecordBatch):
+            fields = fields if len(rows) == fields.num_rows else fields.take(pa.array(rows))
+        else:
+            fields = [fields[row] for row in rows.tolist()]
+        columns = [column(fields, name, kinds) for name in kinds]
+        self._file.write_batch(
+            pa.RecordBatch.from_arrays([*columns, *(told.columns if told is not None else ())], schema=self._schema)
+        )
+
+
+def _lines(chunk: RowChunk, rows: Sequence[int], told: pa.RecordBatch | None) -> Iterator[bytes]:
+    if told is None and chunk.raw:
+        yield from (chunk.raw[row] + b"\n" for row in rows)
+        return
+    batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
+    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows]
+    more: Sequence[Mapping[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
+    for row, own, reasons in zip(rows, fields, more, strict=True):
+        unread = {"raw": chunk.raw[row].decode(errors="backslashreplace")} if own is None and chunk.raw else {}
+        yield row_json({**(own or unread), **reasons}) + b"\n"

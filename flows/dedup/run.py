@@ -1,0 +1,295 @@
+"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more.
+
+Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
+the number of workers.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.duplicates.bands import probability
+from corpora.duplicates.survivors import DuplicateSettings
+from corpora.errors import InputError
+from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.store.settings import check_choice
+from corpora.store.workers.pool import Limits, WorkerPool
+from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
+from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
+from flows.dedup.output import ADDED, Fate, write_rows
+from flows.dedup.planted import Recall, planted_recall
+from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
+from flows.export.folder import new_folder, refused
+from flows.signals import scratch_folder
+
+KEEPS = ("first", "longest", "none")
+ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
+SAMPLES = 300  # texts of which copies are planted
+FOUND_AT_THRESHOLD = 0.985  # of the pairs just as similar as the threshold
+FILE_BYTES = 256_000_000  # of input that go to one file of a folder
+WORKER_BYTES = 16_000_000_000
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DedupSettings:
+    """What `cloze dedup` does.
+
+    against:       a corpus in a store, or files: what it has is dropped
+    text, id, within: columns: of the text, of a name of each row, of the group in which copies are looked for
+    keep:          of several the "first", the "longest" or "none"
+    exact_only:    only texts that are equal, byte for byte
+    """
+
+    threshold: float = 0.8
+    shingle_words: int = 5
+    rule: str = "similar"
+    text: str = ""
+    id: str = ""
+    within: str = ""
+    against: str = ""
+    keep: str = "first"
+    exact_only: bool = False
+
+    def duplicates(self) -> DuplicateSettings:
+        """The settings of the kernels: bands that find all but 1.5 in 100 pairs at the threshold. Raises InputError."""
+        check_choice("--keep", self.keep, KEEPS)
+        DuplicateSettings(threshold=self.threshold, shingle_words=self.shingle_words)
+        rows = 1
+        while rows < 16 and probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
+            rows += 1
+        return DuplicateSettings(
+            threshold=self.threshold, shingle_words=self.shingle_words, rows=rows, bands=128 // rows, rule=self.rule
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DedupOutcome:
+    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None where there are none."""
+
+    files: int
+    rows: int
+    text_bytes: int
+    kept: int
+    removed: dict[str, int]
+    without_text: int
+    pairs_compared: int
+    comparisons_cut_off: int
+    missing: tuple[float, float] | None
+    recall: Recall | None
+
+
+def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
+    """Write the rows of some files without duplicates. Raises InputError; OSError where a disk refuses to read."""
+    duplicates = settings.duplicates()
+    _refuse_existing(output)
+    given = pieces_of_corpus(settings.against, settings.text) if settings.against else []
+    own = pieces_of(inputs, settings.text, settings.within, settings.id)
+    pieces = [*given, *own]
+    many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
+    with _crew(workers if many else 1) as call, refused(output), scratch_folder(_parent(output), ".dedup-") as scratch:
+        num_samples = -(-SAMPLES // len(own))
+        near = not settings.exact_only
+        found = call(sketch_piece, [(piece, duplicates, near, num_samples) for piece in pieces])
+        sketch = joined(found, duplicates, SAMPLES)
+        starts = np.cumsum([0, *(len(each.state) for each in found)])
+        num_given = int(starts[len(given)])
+        _refuse_textless(sketch, num_given, settings.text)
+
+        def fill(rows: Int64s, values: UInt64s) -> None:
+            _fill_sets(call, pieces, starts, rows, values, duplicates)
+
+        judged = judge(sketch, num_given, duplicates, settings.keep, fill, scratch)
+        names = _names(pieces, starts, sketch.ids)
+        fates = [_fate(judged, names, starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
+        kinds = joined(found[len(given) :], duplicates, 0).kinds
+        _write(call, list(zip(own, fates, strict=True)), kinds, output, scratch, workers if many else 1)
+    return _outcome(sketch, judged, num_given, len({piece.name for piece in own}), settings, duplicates)
+
+
+@contextmanager
+def _crew(workers: int) -> Iterator[Callable[..., list[Any]]]:
+    """Calls a function with many arguments, here or on worker processes; gives the results in order."""
+    if workers == 1:
+        yield lambda function, calls: [function(*each) for each in calls]
+        return
+    limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
+    with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
+        stop = threading.Event()
+
+        def one(function: Callable[..., Result], each: tuple[Any, ...]) -> Result:
+            if stop.is_set():
+                raise InputError("Another part of the input could not be read.")
+            try:
+                return pool.run(function, *each)
+            except BaseException:
+                stop.set()
+                raise
+
+        yield lambda function, calls: list(threads.map(lambda each: one(function, each), calls))
+
+
+def _refuse_existing(output: Path) -> None:
+    for path in _targets(output) if _is_file(output) else ():
+        if path.exists():
+            raise InputError(f"{path} exists already, and nothing is replaced: name another, or remove it first.")
+
+
+def _is_file(output: Path) -> bool:
+    return output.suffix in (".parquet", ".jsonl")
+
+
+def _targets(output: Path) -> tuple[Path, Path]:
+    return output, output.with_name(f"{output.stem}.removed{output.suffix}")
+
+
+def _parent(output: Path) -> Path:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    return output.parent
+
+
+def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
+    state = sketch.state[num_given:]
+    if len(state) and not (state == HAS_TEXT).any():
+        what = f"under {text!r}" if text else "that could be found"
+        raise InputError(f"None of {len(state):,} rows has a text {what}: name the column of the text with --text.")
+
+
+def _fill_sets(
+    call: Callable[..., list[Any]],
+    pieces: Sequence[InputPiece],
+    starts: Int64s,
+    rows: Int64s,
+    values: UInt64s,
+    settings: DuplicateSettings,
+) -> None:
+    """Read the shingle sets of ascending rows. Raises InputError where a file changed meanwhile."""
+    calls = []
+    for at, piece in enumerate(pieces):
+        wanted = np.zeros(starts[at + 1] - starts[at], np.bool_)
+        here = rows[np.searchsorted(rows, starts[at]) : np.searchsorted(rows, starts[at + 1])]
+        wanted[here - starts[at]] = True
+        if len(here):
+            calls.append((piece, wanted, settings))
+    at = 0
+    for sets in call(sets_of, calls):
+        if at + len(sets.values) <= len(values):
+            values[at : at + len(sets.values)] = sets.values
+        at += len(sets.values)
+    if at != len(values):
+        raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
+
+
+def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> Callable[[int], tuple[str, int, str]]:
+    """Gives a row's file, its number there from 1 on, and what names it."""
+    before: dict[str, int] = {}
+    firsts = []
+    for at, piece in enumerate(pieces):
+        firsts.append(before.get(piece.name, 0))
+        before[piece.name] = firsts[at] + int(starts[at + 1] - starts[at])
+    without = int(starts[-1]) - len(ids)  # the rows of another corpus have no ids
+
+    def name(row: int) -> tuple[str, int, str]:
+        at = int(np.searchsorted(starts, row, side="right")) - 1
+        number = firsts[at] + row - int(starts[at]) + 1
+        id = ids[row - without] if ids and row >= without else ""
+        return pieces[at].name, number, id or f"{pieces[at].name}:{number}"
+
+    return name
+
+
+def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
+    kept = kept_rows(judged)[start:stop]
+    rows = (start + np.flatnonzero(~kept)).tolist()
+    reasons = [REASONS[judged.reason[row]] for row in rows]
+    paired = [judged.survivor[row] >= 0 for row in rows]
+    columns = {
+        "file": [names(row)[0] for row in rows],
+        "row": [names(row)[1] for row in rows],
+        "reason": reasons,
+        "survivor": [
+            names(int(judged.survivor[row]))[2] if pair else None for row, pair in zip(rows, paired, strict=True)
+        ],
+        "similarity": [float(judged.similarity[row]) if pair else None for row, pair in zip(rows, paired, strict=True)],
+        "missing": [
+            float(judged.missing[row]) if reason in (EXACT, NEAR) else None
+            for row, reason in zip(rows, reasons, strict=True)
+        ],
+    }
+    return Fate(kept=kept, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
+
+
+def _write(
+    call: Callable[..., list[Any]],
+    pieces: Sequence[tuple[InputPiece, Fate]],
+    kinds: Any,
+    output: Path,
+    scratch: Path,
+    workers: int,
+) -> None:
+    if _is_file(output):
+        kept, removed = (scratch / target.name for target in _targets(output))
+        call(write_rows, [(pieces, kinds, kept, removed)])
+        _refuse_existing(output)
+        removed.replace(_targets(output)[1])
+        kept.replace(output)
+        return
+    with new_folder(output) as folder:
+        (folder / "kept").mkdir()
+        (folder / "removed").mkdir()
+        groups = _groups(pieces, workers)
+        call(
+            write_rows,
+            [
+                (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
+                for number, group in enumerate(groups)
+            ],
+        )
+
+
+def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[list[tuple[InputPiece, Fate]]]:
+    """Pieces put together to files of about as many bytes of input."""
+    most = min(FILE_BYTES, sum(piece.size for piece, _ in pieces) // workers + 1)
+    groups: list[list[tuple[InputPiece, Fate]]] = [[]]
+    size = 0
+    for each in pieces:
+        if size >= most:
+            groups.append([])
+            size = 0
+        groups[-1].append(each)
+        size += each[0].size
+    return groups
+
+
+def _outcome(
+    sketch: Sketch,
+    judged: RowVerdicts,
+    num_given: int,
+    files: int,
+    settings: DedupSettings,
+    duplicates: DuplicateSettings,
+) -> DedupOutcome:
+    reasons = Counter(REASONS[reason] for reason in judged.reason[num_given:].tolist())
+    near = judged.missing[judged.reason == REASONS.index(NEAR)]
+    shares = np.quantile(near, (0.5, 0.99), method="inverted_cdf") if len(near) else None
+    return DedupOutcome(
+        files=files,
+        rows=len(sketch.state) - num_given,
+        text_bytes=sketch.text_bytes,
+        kept=reasons.pop("", 0),
+        removed={reason: reasons[reason] for reason in (EXACT, NEAR, HAS_COPIES, UNREAD) if reasons[reason]},
+        without_text=int(np.count_nonzero(sketch.state[num_given:] == NO_TEXT)),
+        pairs_compared=judged.num_compared,
+        comparisons_cut_off=judged.num_cut,
+        missing=(float(shares[0]), float(shares[1])) if shares is not None else None,
+        recall=planted_recall(sketch.samples, duplicates) if sketch.samples and not settings.exact_only else None,
+    )

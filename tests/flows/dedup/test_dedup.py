@@ -1,0 +1,246 @@
+"""`cloze dedup`: the right rows stay, with all that they had; bad input costs one row or one paragraph."""
+
+import errno
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_recipe import prose
+
+from corpora.errors import InputError
+from corpora.text.shingles import shingle_hashes
+from flows.dedup import judge, output, run
+from flows.dedup.run import DedupOutcome, DedupSettings, dedup
+
+LONG = prose(1, 12)
+LONGER = f"{LONG} The lamp was lit again before the storm."
+
+
+def put(path: Path, rows: Sequence[Any]) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def run_on(folder: Path, rows: Sequence[Any], **chosen: Any) -> tuple[list[Any], list[Any], DedupOutcome]:
+    """(what stays, what goes, the outcome) of rows of JSON lines."""
+    given = put(folder / "in.jsonl", rows)
+    outcome = dedup([str(given)], folder / "out.jsonl", DedupSettings(**chosen), 1)
+    kept, removed = (read(folder / name) for name in ("out.jsonl", "out.removed.jsonl"))
+    assert outcome.kept == len(kept) and outcome.rows == len(kept) + len(removed)
+    return kept, removed, outcome
+
+
+def read(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def texts(*all_of_them: str | None) -> list[Mapping[str, Any]]:
+    return [{"id": number, "text": text} for number, text in enumerate(all_of_them)]
+
+
+def ids(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
+    """Fails where a line changes on its way, or a removal is not explained by the two texts."""
+    lines = [f'{{ "text":{json.dumps(text)},"n":1e2}}' for text in (prose(2), LONG, LONG, LONGER)]
+    kept, removed, outcome = run_on(tmp_path, lines)
+    assert (tmp_path / "out.jsonl").read_text().splitlines() == lines[:2] and len(kept) == 2
+    given = str(tmp_path / "in.jsonl")
+    exact, near = removed
+    told = {key: exact[key] for key in output.ADDED}
+    expected = ["exact duplicate", f"{given}:2", 1.0, 0.0]
+    assert told == dict(zip(output.ADDED, [given, 3, *expected], strict=True))
+    one, other = shingle_hashes(LONGER), shingle_hashes(LONG)
+    assert (near["row"], near["reason"], near["survivor"]) == (4, "near duplicate", f"{given}:2")
+    assert near["similarity"] == pytest.approx(len(one & other) / len(one | other))
+    assert near["missing"] == pytest.approx(len(one - other) / len(one))
+    assert outcome.missing == (pytest.approx(near["missing"]),) * 2
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stay"),
+    [
+        ({}, [0, 3]),
+        ({"keep": "longest"}, [2, 3]),
+        ({"keep": "none"}, [3]),
+        ({"exact_only": True}, [0, 2, 3]),
+        ({"exact_only": True, "keep": "none"}, [2, 3]),
+        ({"rule": "contained"}, [0, 2, 3]),
+        ({"rule": "contained", "keep": "longest"}, [2, 3]),
+        ({"threshold": 0.99}, [0, 2, 3]),
+    ],
+)
+def test_who_stays(tmp_path: Path, chosen: dict[str, Any], stay: list[int]) -> None:
+    """Two copies, a longer telling of them, and a stranger."""
+    kept, removed, _ = run_on(tmp_path, texts(LONG, LONG, LONGER, prose(3)), **chosen)
+    assert sorted(ids(kept)) == stay
+    survivors = {row["survivor"] for row in removed if row["reason"] != "has duplicates"}
+    places = {f"{tmp_path / 'in.jsonl'}:{id + 1}" for id in stay}
+    assert survivors <= places or chosen.get("keep") == "none"
+
+
+def test_a_copy_of_what_is_removed_has_its_survivor(tmp_path: Path) -> None:
+    """Fails where a survivor is a row that is not kept."""
+    _, removed, _ = run_on(tmp_path, texts(LONG, LONGER, LONGER), id="id")
+    assert [(row["reason"], row["survivor"]) for row in removed] == [("near duplicate", "0")] * 2
+
+
+def test_copies_in_other_groups_stay(tmp_path: Path) -> None:
+    rows = [{"id": n, "text": text, "shop": shop} for n, (text, shop) in enumerate([(LONG, 1), (LONG, 2), (LONGER, 1)])]
+    kept, _, _ = run_on(tmp_path, rows, within="shop")
+    assert ids(kept) == [0, 1]
+
+
+@pytest.mark.parametrize("copy", [LONG, LONGER])
+def test_what_another_corpus_has_goes(tmp_path: Path, copy: str) -> None:
+    """Fails where the other corpus is judged itself: of its near copies each must count."""
+    other = put(tmp_path / "other.jsonl", texts(prose(4), LONG, LONG, LONGER))
+    kept, removed, outcome = run_on(tmp_path, texts(copy, prose(5)), against=str(other))
+    assert ids(kept) == [1] and outcome.rows == 2
+    assert removed[0]["survivor"] == f"{other}:{2 if copy == LONG else 4}"
+
+
+def test_rows_without_words_are_compared_by_their_bytes(tmp_path: Path) -> None:
+    """Empty, shorter than a shingle, without a letter, null, absent, no text, no JSON, half a character."""
+    rows = [*texts("", "", "Hm", "Hm", "?!", "!?", None, None), {"id": 8}, {"id": 9, "text": 5}, "{broken", ""]
+    rows += ['{"id": 10, "text": "\\ud800 half"}']
+    kept, removed, outcome = run_on(tmp_path, rows)
+    assert ids(kept) == [0, 2, 4, 5, 6, 7, 8, 9, 10]
+    assert [row["reason"] for row in removed] == ["exact duplicate"] * 2 + ["unreadable"]
+    assert removed[2]["raw"] == "{broken" and outcome.without_text == 4
+
+
+def test_columns_of_all_files_are_kept(tmp_path: Path) -> None:
+    """JSON, gzip, CSV and Parquet in one folder: values as they came, text where types differ."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    put(folder / "a.jsonl", [{"text": LONG, "n": 1, "mixed": 7, "meta": {"k": [1]}, "reason": "mine"}])
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(json.dumps({"text": prose(7), "n": 0.5, "mixed": "x"}).encode()))
+    (folder / "c.csv").write_text(f'text,mixed\n"{LONG}",8\n"{prose(8)}",9\n')
+    table = pa.table({"text": [prose(9), LONGER], "n": [5, 6], "day": pa.array([1, 2], pa.date32())})
+    pq.write_table(table, folder / "d.parquet")
+    dedup([str(folder)], tmp_path / "out", DedupSettings(), 1)
+    kept, removed = (pq.read_table(tmp_path / "out" / side).to_pylist() for side in ("kept", "removed"))
+    assert [row["text"] for row in kept] == [LONG, prose(7), prose(8), prose(9)]
+    assert [row["n"] for row in kept] == [1.0, 0.5, None, 5.0]
+    assert [row["mixed"] for row in kept] == ["7", "x", "9", None]
+    assert kept[0]["meta"] == {"k": [1]} and kept[0]["reason"] == "mine"
+    assert [row["day"] for row in kept][3] == table.column("day")[0].as_py()
+    assert [row["reason_"] for row in removed] == ["exact duplicate", "near duplicate"]
+
+
+def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ALONE_BYTES", 0)
+    rows = texts(*(text for number in range(40) for text in (prose(number), f"{prose(number)} More of it.")))
+    for part in (0, 1):
+        put(tmp_path / f"{part}.jsonl", rows[part::2])
+    made = []
+    for workers in (1, 2):
+        outcome = dedup([str(tmp_path / "*.jsonl")], tmp_path / f"out {workers}", DedupSettings(), workers)
+        sides = (pq.read_table(tmp_path / f"out {workers}" / side) for side in ("kept", "removed"))
+        made.append((outcome, *(side.to_pylist() for side in sides)))
+    assert made[0] == made[1] and made[0][0].removed == {"near duplicate": 40}
+
+
+def test_equal_rows_are_one_lookup(tmp_path: Path) -> None:
+    """A hundred thousand equal rows: none is compared with another."""
+    table = pa.table({"text": pa.array([LONG] * 100_000).dictionary_encode()})
+    pq.write_table(table, tmp_path / "in.parquet")
+    outcome = dedup([str(tmp_path / "in.parquet")], tmp_path / "out.parquet", DedupSettings(), 1)
+    assert (outcome.kept, outcome.pairs_compared) == (1, 0)
+    assert pq.read_metadata(tmp_path / "out.removed.parquet").num_rows == 99_999
+
+
+def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one key and one set hash for all rows, what is removed is what the texts say."""
+    whole = judge.judge_duplicates
+    monkeypatch.setattr(
+        judge, "judge_duplicates", lambda sets, keys, *more: whole(np.ones_like(sets), np.zeros_like(keys), *more)
+    )
+    kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
+    assert ids(kept) == [0, 1, 3]
+
+
+def test_sets_may_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "HELD_BYTES", 0)
+    kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER))
+    assert ids(kept) == [0, 1] and not list(tmp_path.glob(".*"))
+
+
+def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
+    """Fails where sketches or bands miss what they promise to find; in a script without spaces, too."""
+    chance = np.random.default_rng(1)
+    chinese = ["".join(map(chr, page)) for page in chance.integers(0x4E00, 0x5200, (40, 300)).tolist()]
+    for rows in (texts(*(prose(number, 20) for number in range(60))), texts(*chinese)):
+        _, _, outcome = run_on(tmp_path, rows)
+        assert outcome.recall is not None and outcome.recall.pairs > 50
+        assert outcome.recall.theory > 0.985
+        assert outcome.recall.found == pytest.approx(outcome.recall.theory, abs=0.03)
+        for name in ("out.jsonl", "out.removed.jsonl"):
+            (tmp_path / name).unlink()
+
+
+def lies(path: Path) -> None:
+    """A Parquet file whose footer names rows that its pages do not have."""
+    pq.write_table(pa.table({"text": [LONG] * 7}), path, compression="none", use_dictionary=False)
+    data = path.read_bytes()
+    cut = data.index(b"PAR1", 8) - 4
+    size = int.from_bytes(data[cut : cut + 4], "little")
+    footer = data[cut - size : cut].replace(bytes([0x16, 14]), bytes([0x16, 18]))
+    path.write_bytes(data[: cut - size] + footer + data[cut:])
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "chosen", "message"),
+    [
+        ("in.parquet", lies, {}, "row group 0"),
+        ("in.parquet", lambda p: p.write_bytes(b"PAR1 nothing"), {}, "no Parquet file"),
+        ("in.parquet", lambda p: pq.write_table(pa.table({"n": [1]}), p), {}, "no column 'text'"),
+        ("in.parquet", lambda p: pq.write_table(pa.table({"text": [1]}), p), {}, "holds no text"),
+        ("in.jsonl", lambda p: put(p, [{"n": 1}]), {}, "None of 1 rows has a text"),
+        ("in.jsonl", lambda p: put(p, texts(LONG)), {"text": "body"}, "None of 1 rows has a text under 'body'"),
+        ("in.csv", lambda p: p.write_text("a,b\n1,2\n"), {"text": "c"}, "'c'"),
+        ("in.jsonl", lambda p: put(p, texts(LONG)), {"keep": "all"}, "--keep = 'all' is not known"),
+        ("in.jsonl", lambda p: put(p, texts(LONG)), {"threshold": 1.5}, "no similarity to compare with"),
+        ("none.jsonl", lambda p: None, {}, "there is no"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tmp_path: Path, name: str, make: Any, chosen: dict[str, Any], message: str
+) -> None:
+    """And nothing is left where the output would be."""
+    (tmp_path / "raw").mkdir()
+    make(tmp_path / "raw" / name)
+    with pytest.raises(InputError, match=message):
+        dedup([str(tmp_path / "raw" / name)], tmp_path / "out", DedupSettings(**chosen), 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+@pytest.mark.parametrize("name", ["out", "out.jsonl", "out.removed.jsonl"])
+def test_nothing_is_replaced(tmp_path: Path, name: str) -> None:
+    given = put(tmp_path / "in.jsonl", texts(LONG))
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=r"exists already|is not a folder"):
+        dedup([str(given)], tmp_path / name.replace(".removed", ""), DedupSettings(), 1)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_full_disk_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, *_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(output._Writer, "write", full)
+    given = put(tmp_path / "in.jsonl", texts(LONG))
+    with pytest.raises(InputError, match="the disk is full: free some space, or give another folder"):
+        dedup([str(given)], tmp_path / "out", DedupSettings(), 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
