@@ -2,9 +2,22 @@
 
 from pathlib import Path
 
+import pycld2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from text_columns import column
 
-from corpora.judging.steps.language import KNOWN, LanguageSettings, detect, language_reasons
+from corpora.judging.steps.language import (
+    KNOWN,
+    PIECE_BYTES,
+    PIECES,
+    LanguageSettings,
+    _boundary,
+    _spread,
+    detect,
+    language_reasons,
+)
 
 ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
 GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
@@ -30,6 +43,29 @@ def test_only_the_sample_is_read_and_it_is_cut_between_characters() -> None:
     assert detect(text, LanguageSettings()) == ["de"]
     for size in range(len(ENGLISH), len(ENGLISH) + 12):  # some of these fall inside a two-byte letter
         assert detect(text, LanguageSettings(sample_bytes=size)) == ["en"]
+
+
+def test_a_long_text_is_read_whole_only_where_its_pieces_do_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a long text costs its length, or where a language in its middle or in a tenth of it goes unseen."""
+    read: list[int] = []
+    detected = pycld2.detect
+    monkeypatch.setattr(pycld2, "detect", lambda text, **how: (read.append(len(text)), detected(text, **how))[1])
+    long, part = " ".join([ENGLISH] * 60), " ".join([GERMAN] * 12)
+    assert detect(column([long]), LanguageSettings()) == ["en"] and sum(read) < 600
+    for mixed in (f"{part} {long}", f"{long} {part}", f"{long[:3000]} {part} {long[3000:]}"):
+        read.clear()
+        assert detect(column([mixed]), LanguageSettings(min_confidence=0.9)) == ["un"]
+        assert read[-1] == len(mixed.encode())
+
+
+@given(st.text(alphabet="aü€\U0001f600", min_size=300), st.integers(1, 1200))
+def test_pieces_are_of_whole_characters(text: str, size: int) -> None:
+    data = text.encode()
+    end = _boundary(memoryview(data), min(size, len(data)))
+    assert min(size, len(data)) - 4 < end <= size
+    data[:end].decode()
+    if end > 2 * PIECES * PIECE_BYTES:
+        assert all(piece in text for piece in _spread(memoryview(data), end).decode().split(" "))
 
 
 def test_reasons_name_what_is_dropped() -> None:
