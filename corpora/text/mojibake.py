@@ -18,6 +18,7 @@ from ftfy.chardata import CONTROL_CHARS, LIGATURES, WIDTH_MAP
 
 from corpora.kernels.arrays import Bools, Bytes, Int64s
 from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import LOW_SEVEN, ONES, TOP_BITS, first_flagged, from_byte, load8
 from corpora.kernels.utf8 import decode
 from corpora.text.whitespace import INVISIBLE, break_width
 
@@ -28,6 +29,8 @@ _BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
 _FLAGS_SIZE = 0x30000  # above, nothing is flagged: no letter there decomposes, joins or occurs in mojibake
 _ELEMENT = re.compile(r"\[\^?(?:\\.|[^\]\\])*\]|\\.|[^\s|]|\|")  # of a verbose pattern: a class, an escape, a character
 _PLAIN = re.compile(r"\[(?!\^)(?:\\.|[^\]\\])*\]|[^\x00-\x7f]")  # an element that lists its characters
+_FROM_SPACE, _FROM_DELETE = from_byte(32), from_byte(0x7F)
+_AMPERSANDS, _TAGS = ONES * np.uint64(ord("&")), ONES * np.uint64(ord("<"))
 
 
 class Signs(NamedTuple):
@@ -131,6 +134,14 @@ def lines_to_mend(
 
 
 @kernel
+def _not_plain(word: np.uint64) -> np.uint64:
+    """0x80 in each byte that is not printable ASCII, or one of & and <."""
+    seven = word & LOW_SEVEN
+    marks = ~((seven ^ _AMPERSANDS) + LOW_SEVEN) | ~((seven ^ _TAGS) + LOW_SEVEN)
+    return (word | ~(seven + _FROM_SPACE) | (seven + _FROM_DELETE) | marks) & TOP_BITS
+
+
+@kernel
 def _look_at_line(
     data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[int, bool, bool]:
@@ -138,6 +149,12 @@ def _look_at_line(
     suspect, tagged = False, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:
+        if before == 0 and at + 8 <= stop:
+            plain = first_flagged(_not_plain(load8(data, at)))
+            if plain > 0:
+                kind = 0
+                at += plain
+                continue
         byte = data[at]
         if 32 < byte < 0x7F and byte != 38 and byte != 60 and before == 0:  # most text
             kind = 0
