@@ -6,7 +6,7 @@ beginning of a larger one, and so are the pieces and merges of a byte-level BPE 
 encoder serves all sizes (`Encoder.beginning`); `beginning` makes the vocabulary that it stands for.
 Unigram begins with too many pieces and prunes them, so its vocabularies are not nested: for it there is no curve.
 
-Cost: one training to the largest size, one encoder, and for each size `measure.cut_words`.
+Cost: one training to the largest size, one encoder, and for each size the words that it cuts into more.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tokenizers_train.build import train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.measures.measure import Measures, cut_words, measure, unknown_id
+from tokenizers_train.measures.measure import Measures, cut_again, cut_words, measure, unknown_id
 from tokenizers_train.vocabularies.settings import BYTE_BPE, WORDPIECE, VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary, roberta_vocabulary
 from tokenizers_train.words.table import WordCounts
@@ -70,8 +70,9 @@ def measure_sizes(
     if settings.algorithm not in NESTED:
         return []
     largest = train_vocabulary(training, replace(settings, size=max(*sizes, settings.size)))
-    encoder, unknown = Encoder(largest), unknown_id(largest)
-    return [
-        (size, measure(cut_words(encoder.beginning(size), measured), unknown, size))
-        for size in nested_sizes(largest, settings, sizes)
-    ]
+    encoder, figures = Encoder(largest), []
+    pieces = cut_words(encoder, measured)
+    for size in reversed(nested_sizes(largest, settings, sizes)):
+        pieces = cut_again(encoder.beginning(size), pieces, size)
+        figures.append((size, measure(pieces, unknown_id(largest), size)))
+    return figures[::-1]

@@ -13,10 +13,13 @@ their pieces (Russian with foreign names, a sign that CLD2 refuses), one of Croa
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pycld2
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
 
@@ -70,33 +73,61 @@ def detect(texts: pa.Array, settings: LanguageSettings) -> list[str]:
     Raises InputError for another type of column or for nulls.
     """
     data, offsets = text_buffers(texts)
-    spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    return [_detect(data.data[start:end], settings) for start, end in spans]
+    heads, pieces, bounds = spread(data, offsets, settings.sample_bytes)
+    least, codes = max(SURE, 100 * settings.min_confidence), []
+    for row, (start, head) in enumerate(zip(offsets.tolist(), heads.tolist(), strict=False)):
+        language, percent = UNKNOWN, 0
+        if bounds[row] < bounds[row + 1]:
+            language, percent = _read(pieces[bounds[row] : bounds[row + 1]])
+        if language == UNKNOWN or percent < least:
+            language, percent = _read(bytes(data.data[start : start + head]))
+        codes.append(language if percent >= 100 * settings.min_confidence else UNKNOWN)
+    return codes
 
 
-def _detect(text: memoryview, settings: LanguageSettings) -> str:
-    """The language of one text."""
-    end = _boundary(text, settings.sample_bytes)
-    if end > 2 * PIECES * PIECE_BYTES:
-        language, percent = _read(_spread(text, end))
-        if language != UNKNOWN and percent >= max(SURE, 100 * settings.min_confidence):
-            return language
-    language, percent = _read(bytes(text[:end]))
-    return language if percent >= 100 * settings.min_confidence else UNKNOWN
+def spread(data: Bytes, offsets: Int64s, most: int) -> tuple[Int64s, bytes, list[int]]:
+    """The bytes of each row that may be read, and the pieces of all rows with the bounds of each row's."""
+    heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
+    out = np.empty((len(offsets) - 1) * PIECES * (PIECE_BYTES + 4), np.uint8)
+    write_pieces(data, offsets, most, heads, out, bounds)
+    return heads, out[: bounds[-1]].tobytes(), bounds.tolist()
 
 
-def _boundary(text: memoryview, at: int) -> int:
-    """The last place where a character begins or the text ends, up to `at`."""
-    at = min(at, len(text))
-    while 0 < at < len(text) and text[at] & 0xC0 == 0x80:
+@kernel
+def boundary(data: Bytes, start: int, stop: int, at: int) -> int:
+    """The last place of a text where a character begins or the text ends, up to `at`."""
+    at = min(at, stop)
+    while start < at < stop and data[at] & 0xC0 == 0x80:
         at -= 1
     return at
 
 
-def _spread(text: memoryview, end: int) -> bytes:
-    """Pieces of the first bytes of a text, from its beginning to its end, whole characters with a space between."""
-    starts = (number * (end - PIECE_BYTES) // (PIECES - 1) for number in range(PIECES))
-    return b" ".join([text[_boundary(text, at) : _boundary(text, at + PIECE_BYTES)] for at in starts])
+@kernel
+def write_pieces(data: Bytes, offsets: Int64s, most: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
+    """Do what `pieces_of` does for every row."""
+    size = 0
+    for row in range(len(heads)):
+        start, stop = offsets[row], offsets[row + 1]
+        heads[row] = boundary(data, start, stop, start + most) - start
+        for number in range(PIECES if heads[row] > 2 * PIECES * PIECE_BYTES else 0):
+            at = start + number * (heads[row] - PIECE_BYTES) // (PIECES - 1)
+            for place in range(boundary(data, start, stop, at), boundary(data, start, stop, at + PIECE_BYTES)):
+                out[size] = data[place]
+                size += 1
+            out[size] = 32
+            size += 1
+        bounds[row + 1] = size
+
+
+def pieces_of(text: str, most: int) -> tuple[int, str]:
+    """How much of a text may be read, in bytes, and its pieces: each is whole characters, and a space after it."""
+    data = text.encode()
+    head = len(data[:most].decode(errors="ignore").encode())
+    if head <= 2 * PIECES * PIECE_BYTES:
+        return head, ""
+    starts = [number * (head - PIECE_BYTES) // (PIECES - 1) for number in range(PIECES)]
+    cuts = [[len(data[:at].decode(errors="ignore")) for at in (start, start + PIECE_BYTES)] for start in starts]
+    return head, "".join(f"{text[first:last]} " for first, last in cuts)
 
 
 def _read(text: bytes) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 """The language filter: codes, doubt, and what is kept."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pycld2
@@ -10,14 +11,13 @@ from text_columns import column
 
 from corpora.judging.steps.language import (
     KNOWN,
-    PIECE_BYTES,
-    PIECES,
     LanguageSettings,
-    _boundary,
-    _spread,
     detect,
     language_reasons,
+    pieces_of,
+    spread,
 )
+from corpora.text.buffers import text_buffers
 
 ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
 GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
@@ -58,14 +58,13 @@ def test_a_long_text_is_read_whole_only_where_its_pieces_do_not_agree(monkeypatc
         assert read[-1] == len(mixed.encode())
 
 
-@given(st.text(alphabet="aü€\U0001f600", min_size=300), st.integers(1, 1200))
-def test_pieces_are_of_whole_characters(text: str, size: int) -> None:
-    data = text.encode()
-    end = _boundary(memoryview(data), min(size, len(data)))
-    assert min(size, len(data)) - 4 < end <= size
-    data[:end].decode()
-    if end > 2 * PIECES * PIECE_BYTES:
-        assert all(piece in text for piece in _spread(memoryview(data), end).decode().split(" "))
+@given(st.lists(st.text(alphabet="aü€\U0001f600", max_size=9), max_size=3), st.integers(60, 3000), st.integers(1, 300))
+def test_pieces_are_those_of_the_definition(texts: list[str], most: int, times: int) -> None:
+    """Fails where a piece is of another place, or cuts a character."""
+    rows = [text * times for text in texts]
+    heads, pieces, bounds = spread(*text_buffers(column(rows)), most)
+    cut = [pieces[first:last].decode() for first, last in pairwise(bounds)]
+    assert list(zip(heads.tolist(), cut, strict=True)) == [pieces_of(text, most) for text in rows]
 
 
 def test_reasons_name_what_is_dropped() -> None:
