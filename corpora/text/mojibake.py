@@ -3,12 +3,13 @@
 Promise: every line that ftfy, or the normalization after it, would change is found, and now and then one that
 they would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad
 sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
-300 MB a second on English books; tables of 400 kB, made in 0.15 s, once a process.
+1 GB a second on English books; tables of 400 kB, made in 0.15 s and kept on disk.
 """
 
 import re
 import unicodedata
 from functools import cache
+from importlib.metadata import version
 from itertools import chain, pairwise, product
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from ftfy.badness import BADNESS_RE
 from ftfy.chardata import CONTROL_CHARS, LIGATURES, WIDTH_MAP
 
+from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bools, Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import LOW_SEVEN, ONES, TOP_BITS, first_flagged, from_byte, load8
@@ -53,6 +55,11 @@ def line_signs(narrow: bool = False) -> Signs:
     ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
     control, one of the two special cases above, or two certain neighbors beyond ASCII (`bad_pairs`).
     """
+    name = f"line signs {narrow}, ftfy {version('ftfy')}, Unicode {unicodedata.unidata_version}"
+    return Signs(**kept_arrays(name, __file__, lambda: _line_signs(narrow)._asdict()))
+
+
+def _line_signs(narrow: bool) -> Signs:
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
     flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
     flags[[ord("Œ"), ord("œ")]] |= _BEFORE_OTHER
