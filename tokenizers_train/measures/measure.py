@@ -113,8 +113,10 @@ def cut_words(encoder: Encoder, counts: WordCounts) -> WordPieces:
     _, offsets = text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
     spaced = pc.replace_substring(words, SPACES[1], " ")
-    lengths = (measured(spaced).to_numpy().astype(np.int64) for measured in (pc.utf8_length, pc.binary_length))
-    return WordPieces(words, counts["count"].to_numpy(), *lengths, encoded.ids, encoded.offsets)
+    characters, size_bytes = (
+        counted(spaced).to_numpy().astype(np.int64) for counted in (pc.utf8_length, pc.binary_length)
+    )
+    return WordPieces(words, counts["count"].to_numpy(), characters, size_bytes, encoded.ids, encoded.offsets)
 
 
 def cut_again(encoder: Encoder, pieces: WordPieces, size: int) -> WordPieces:
