@@ -28,7 +28,7 @@ from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.table import WordCounts
+from tokenizers_train.words.table import COUNTS, WordCounts
 
 CONTINUES, SPACES = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
 
@@ -125,12 +125,11 @@ def cut_again(encoder: Encoder, pieces: WordPieces, size: int) -> WordPieces:
     Words whose tokens it has are cut as before, by longest pieces and by merges alike; the others are encoded again.
     """
     changed = _tokens_that(pieces, pieces.ids >= size) > 0
-    words = pieces.words.filter(pa.array(changed))
-    _, offsets = text_buffers(words)
-    again = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
+    words = pa.table([pieces.words, pieces.counts], schema=COUNTS).filter(pa.array(changed))
+    again = cut_words(encoder, words)
     lengths = pieces.lengths
     stays = np.repeat(~changed, lengths)
-    lengths[changed] = np.diff(again.offsets)
+    lengths[changed] = again.lengths
     kept = np.repeat(~changed, lengths)
     ids = np.empty(len(kept), pieces.ids.dtype)
     ids[kept], ids[~kept] = pieces.ids[stays], again.ids
