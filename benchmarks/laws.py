@@ -3,7 +3,7 @@
     python -m benchmarks.laws run shards parts trace planning
     python -m benchmarks.laws shards --megabytes 30 100 --folder laws        keeps the stores for the next call
 
-run:      every stage against the size of the text
+run:      every stage against the size of the text, and work that never changes, by which two calls are compared
 shards:   the shards stage against the number of shards
 parts:    the stages after deduplication against the number of parts, which are merged from 257 on
 trace:    from an example to its documents, and from a document to its examples, against the size of the text
@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.measuring import figure
-from benchmarks.sized_stores import Cost, SizedStore, metered, run_metered, sized_store
+from benchmarks.sized_stores import FIXED, Cost, SizedStore, metered, run_metered, sized_store
 from corpora.store.damage import digest_in
 from corpora.store.ledger import Ledger
 from corpora.store.manifest import Manifest, Part, PartRecord, RecordAddress, read_record, record_path
@@ -83,14 +83,15 @@ def _cell(value: float | str) -> str:
 class Home:
     """The folder of the stores; each is built when a law first asks for it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, books: Path | None = None) -> None:
         self.folder = folder
+        self._books = books
         self._stores: dict[float, SizedStore] = {}
 
     def store(self, megabytes: float) -> SizedStore:
         """Return the store of one size."""
         if megabytes not in self._stores:
-            self._stores[megabytes] = sized_store(self.folder, megabytes)
+            self._stores[megabytes] = sized_store(self.folder, megabytes, self._books)
         return self._stores[megabytes]
 
 
@@ -100,14 +101,15 @@ class Home:
 def run_law(home: Home, sizes: Sizes) -> Law:
     """Measure every stage against the size of the text."""
     stores = [home.store(size) for size in sizes.megabytes]
-    rows: list[tuple[float | str, ...]] = []
-    for kind in stores[0].run.costs:
-        costs = [store.run.costs[kind] for store in stores]
-        rows.append((kind, *(cost.seconds for cost in costs), *(cost.rows for cost in costs)))
-    totals = [sum(cost.seconds for cost in store.run.costs.values()) for store in stores]
-    rows.append(("the run", *totals, *(sum(c.rows for c in store.run.costs.values()) for store in stores)))
-    per_size = [total / size for total, size in zip(totals, sizes.megabytes, strict=True)]
-    rows.append(("the run, CPU s/MB", *per_size, *("" for _ in stores)))
+    stages = [kind for kind in stores[0].run.costs if kind != FIXED]
+    costs = {kind: [store.run.costs[kind] for store in stores] for kind in stages}
+    costs["the run"] = [reduce(Cost.plus, column) for column in zip(*costs.values(), strict=True)]
+    rows: list[tuple[float | str, ...]] = [
+        (kind, *(cost.seconds for cost in some), *(cost.rows for cost in some)) for kind, some in costs.items()
+    ]
+    speeds = [size / cost.seconds for size, cost in zip(sizes.megabytes, costs["the run"], strict=True)]
+    rows.append(("the run, MB/CPU s", *speeds, *("" for _ in stores)))
+    rows.append((FIXED, *(store.run.costs[FIXED].seconds for store in stores), *("" for _ in stores)))
     names = [f"{size:g} MB" for size in sizes.megabytes]
     heads = ("stage", *(f"CPU s, {name}" for name in names), *(f"rows read, {name}" for name in names))
     return Law(title="the run: every stage against the size of the text", heads=heads, rows=tuple(rows))
@@ -289,11 +291,11 @@ LAWS: Mapping[str, Callable[[Home, Sizes], Law]] = {
 }
 
 
-def measure(names: Sequence[str], sizes: Sizes, folder: Path) -> Iterator[Law]:
+def measure(names: Sequence[str], sizes: Sizes, folder: Path, books: Path | None = None) -> Iterator[Law]:
     """Yield the laws one after another; missing stores are built in the folder."""
     with tempfile.TemporaryDirectory() as unused:
-        sized_store(Path(unused), WARM_MEGABYTES)  # loads the kernels
-    home = Home(folder)
+        sized_store(Path(unused), WARM_MEGABYTES, books)  # loads the kernels
+    home = Home(folder, books)
     yield from (LAWS[name](home, sizes) for name in names)
 
 
@@ -306,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cuts", nargs="+", type=int, default=Sizes().cuts, help="numbers of parts of a corpus")
     parser.add_argument("--parts", nargs="+", type=int, default=Sizes().parts, help="numbers of parts of a manifest")
     parser.add_argument("--folder", type=Path, help="where stores are kept (default: they are not)")
+    parser.add_argument("--books", type=Path, help="novels in .txt files, of which three documents in four are made")
     parsed = parser.parse_args(arguments)
     sizes = Sizes(
         megabytes=tuple(parsed.megabytes),
@@ -314,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts=tuple(parsed.parts),
     )
     with tempfile.TemporaryDirectory() as unused:
-        for law in measure(parsed.laws, sizes, parsed.folder or Path(unused)):
+        for law in measure(parsed.laws, sizes, parsed.folder or Path(unused), parsed.books):
             print("\n".join(law.lines()), end="\n\n", flush=True)
 
 

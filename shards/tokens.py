@@ -7,7 +7,6 @@ generation. Lengths, inputs, masks and copies come later and tokenise nothing ag
 
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +28,7 @@ from corpora.store.stage import PartPlan, Stage, library_versions, manifest_at
 from corpora.store.tables import open_table
 from corpora.text.buffers import text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
+from shards.documents import lists_of_rows
 from shards.schema import id_type, token_schema
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
@@ -84,18 +84,27 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     schema = token_schema(id_type(encoder.vocabulary.size))
     batches = each_batch(open_table(writer.place, job.folder, job.part, "documents", TOKENISED))
     tables = [tokenise(batch, encoder, schema, job.seed) for batch in batches if batch.num_rows]
-    table = pa.concat_tables(tables) if tables else schema.empty_table()
-    table = table.sort_by([("shuffle", "ascending"), ("id", "ascending")])
-    lengths = pc.list_value_length(table.column("ids"))
-    full = table.filter(pc.greater(lengths, 0)).combine_chunks()
+    full = sorted_rows(pa.concat_tables(tables) if tables else schema.empty_table())
     with writer.table("tokens", schema, sorted_by="shuffle") as sink:
-        for rows in batch_rows(lengths.filter(pc.greater(lengths, 0)).to_numpy()):
+        for rows in batch_rows(np.diff(full.column("ids").offsets.to_numpy())):
             sink.write(full.slice(rows.start, len(rows)))
     total = job.part.rows("documents")
-    outcomes = {"tokenised": full.num_rows, "without tokens": table.num_rows - full.num_rows}
+    outcomes = {"tokenised": full.num_rows, "without tokens": sum(map(len, tables)) - full.num_rows}
     account = Account(unit="documents", total=total, outcomes=outcomes)
     unknown = encoder.vocabulary.special_ids.get("unk", -1)
     return Ledger(accounts=(account,), figures=_figures(full, unknown))
+
+
+def sorted_rows(table: pa.Table) -> pa.RecordBatch:
+    """The documents that have tokens, by (shuffle, id); kernels copy the lists, for Arrow takes bits one by one."""
+    lengths = pc.list_value_length(table.column("ids")).to_numpy()
+    order = pc.sort_indices(table.select(["shuffle", "id"]), [("shuffle", "ascending"), ("id", "ascending")]).to_numpy()
+    rows = order[lengths[order] > 0].astype(np.int64)
+    columns = []
+    for column, field in zip(table.combine_chunks().columns, table.schema, strict=True):
+        whole = column.combine_chunks()
+        columns.append(lists_of_rows(whole, rows) if pa.types.is_large_list(field.type) else whole.take(pa.array(rows)))
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def batch_rows(lengths: Int64s) -> Iterator[range]:
@@ -124,23 +133,27 @@ def encoder_of(place: Place, vocabulary: ManifestAddress) -> Encoder:
     return encoder
 
 
-def _figures(table: pa.Table, unknown: int) -> dict[str, int]:
+def _figures(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
     """Return the figures of each split. unknown: id of the unknown token, -1 where there is none."""
-    figures = Counter[str]()
-    for split, held_out in (("train", False), ("held-out", True)):
-        rows = table.filter(pc.equal(table.column("held_out"), held_out))
-        figures[f"{split} documents"] = rows.num_rows
-        figures[f"{split} tokens"] = _sum(pc.list_value_length(rows.column("ids")))
-        figures[f"{split} words"] = _sum(pc.list_flatten(rows.column("word_starts")).cast(pa.int64()))
-        figures[f"{split} unknown tokens"] = _sum(
-            pc.equal(pc.list_flatten(rows.column("ids")), unknown).cast(pa.int64())
-        )
-        figures[f"{split} sentences"] = _sum(pc.list_value_length(rows.column("sentence_lengths")))
-    return figures
+    every, held_out = _counts(rows, unknown), _counts(rows.filter(rows.column("held_out")), unknown)
+    train = {name: count - held_out[name] for name, count in every.items()}
+    return {
+        f"{split} {name}": count
+        for split, some in (("train", train), ("held-out", held_out))
+        for name, count in some.items()
+    }
 
 
-def _sum(values: pa.ChunkedArray) -> int:
-    return int(pc.sum(values).as_py() or 0)
+def _counts(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
+    """Count what some rows hold."""
+    ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
+    return {
+        "documents": rows.num_rows,
+        "tokens": len(ids),
+        "words": word_starts.true_count,
+        "unknown tokens": int(np.count_nonzero(ids.to_numpy() == unknown)),
+        "sentences": len(sentences),
+    }
 
 
 def tokenise(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:

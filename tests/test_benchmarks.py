@@ -27,7 +27,6 @@ from benchmarks import (
     pairs,
     record,
     rules,
-    run,
     sentences,
     signatures,
     unigram,
@@ -210,29 +209,6 @@ def test_the_masks_of_transformers_are_measured_where_it_is_installed() -> None:
 def test_the_masks_say_that_transformers_is_not_installed() -> None:
     [report] = masks.benchmark(TEXTS, 1)
     assert "not installed" in report.notes[-1]
-
-
-@pytest.mark.long
-def test_the_runs_are_timed_stage_by_stage() -> None:
-    texts = [prose(seed, 20) for seed in range(5)]
-    for report, documents in zip(run.benchmark(texts, 1), (30, 4), strict=True):
-        assert [row.name for row in report.rows] == [run.WHOLE, *run.BUILT]
-        assert all(row.median > 0 for row in report.rows)
-        assert sum(row.median for row in report.rows[1:]) <= report.rows[0].median
-        assert report.amounts["documents"] >= documents
-
-
-def test_a_run_that_ends_in_other_shards_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers, once = count(), run.run_once
-
-    def wavering(*arguments: Any) -> run.Timed:
-        timed = once(*arguments)
-        shards = replace(timed.outcome.shards, name=f"shards {next(numbers)}")
-        return replace(timed, outcome=replace(timed.outcome, shard_sets={"": shards}))
-
-    monkeypatch.setattr(run, "run_once", wavering)
-    with pytest.raises(AssertionError, match="other shards"):
-        run.benchmark([prose(seed, 20) for seed in range(3)], 1)
 
 
 def test_sides_take_turns_and_no_number_comes_twice() -> None:

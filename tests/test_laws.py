@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import laws
 from benchmarks.laws import LAWS, Home, Law, Sizes
-from benchmarks.sized_stores import Cost, metered, sized_store, write_texts
+from benchmarks.sized_stores import FIXED, Cost, metered, sized_store, write_texts
 from flows.run.pipeline import stages_without
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def texts_of(folder: Path) -> list[str]:
 def test_the_run_is_told_stage_by_stage(folder: Path) -> None:
     """Fails where a stage is missing, or the rows that it reads are not counted."""
     found = law(folder, "run")
-    assert column(found, "stage") == [*stages_without("fits", "models"), "the run", "the run, CPU s/MB"]
+    assert column(found, "stage") == [*stages_without("fits", "models"), "the run", "the run, MB/CPU s", FIXED]
     tokens = found.rows[column(found, "stage").index("tokens")]
     documents = [sized_store(folder, size).run.manifests["corpora"].rows("documents") for size in SMALL.megabytes]
     assert tokens[-2:] == tuple(documents) and documents[1] > 3 * documents[0] > 100
@@ -101,7 +101,7 @@ def test_the_same_size_is_the_same_text(tmp_path: Path) -> None:
     one, again, more = (texts_of(tmp_path / name) for name in ("one", "again", "more"))
     assert one == again == more[: len(one)]
     assert 0.3e6 <= sum(map(len, one)) < 0.31e6
-    assert len(set(more)) == len(more) > len(one)
+    assert len(more) > len(one) and 0.9 < len(set(more)) / len(more) < 1
 
 
 def test_rows_and_memory_are_counted_where_batches_are_taken(tmp_path: Path) -> None:
@@ -128,4 +128,4 @@ def test_the_command_prints_its_table(folder: Path, capsys: pytest.CaptureFixtur
     laws.main(["run", "--megabytes", "0.4", "--folder", str(folder)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["stage", "CPU", "s,", "0.4", "MB", "rows", "read,", "0.4", "MB"]
-    assert lines[2].split()[0] == "documents" and lines[-2].split()[:2] == ["the", "run,"]
+    assert lines[2].split()[0] == "documents" and lines[-2].split()[:2] == ["fixed", "work"]

@@ -5,7 +5,7 @@ Promise: `class_at` reads valid UTF-8, looks at no byte outside the character it
 The classes are Unicode's general categories but for the marks named here, so they follow the version of the
 Unicode tables that Python carries (`unicodedata.unidata_version`).
 
-Cost: a few nanoseconds a character; the table of classes is 128 kB, made in 0.04 s, once a process.
+Cost: a few nanoseconds a character; the table of classes is 128 kB, made in 0.04 s and kept on disk.
 """
 # ruff: noqa: RUF001 - typographic marks are the subject here
 
@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from corpora.kernels.array_cache import kept_arrays
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode
@@ -45,6 +46,11 @@ def character_class(character: str) -> int:
 @cache
 def character_classes() -> Bytes:
     """The kind of every code point below 0x20000, by Unicode category but for the marks named above."""
+    name = f"character classes, Unicode {unicodedata.unidata_version}"
+    return kept_arrays(name, __file__, lambda: {"classes": _character_classes()})["classes"]
+
+
+def _character_classes() -> Bytes:
     categories = {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER, "Lo": LETTER, "Lm": LETTER, "Nd": DIGIT, "Nl": DIGIT}
     categories |= {"Sc": SYMBOL, "So": SYMBOL, "Sm": SYMBOL, "Sk": SYMBOL}
     classes = np.full(_TABLE_SIZE, OTHER, np.uint8)
@@ -54,7 +60,6 @@ def character_classes() -> Bytes:
         classes[code] = SPACE if character.isspace() else kind
     for kind, characters in _SPECIAL.items():
         classes[[ord(character) for character in characters]] = kind
-    classes.flags.writeable = False
     return classes
 
 

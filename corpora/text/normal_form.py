@@ -12,6 +12,7 @@ from functools import cache
 from itertools import chain
 
 STREAM_SAFE = 30  # more non-starters in a row are in no text that means something: UAX #15, section 13
+_PERHAPS_LONG = re.compile("[\u0300-\U0001ffff]{31}")  # the pattern of marks takes 0.1 s to make
 _LAST = 0x20000  # from here on nothing is a mark, or decomposes into one first
 
 
@@ -21,7 +22,7 @@ def nfc(text: str) -> str:
     >>> nfc("e\\u0316\\u0301") == "é\\u0316"
     True
     """
-    return unicodedata.normalize("NFC", text if text.isascii() else _long_runs().sub(_sorted, text))
+    return unicodedata.normalize("NFC", _long_runs().sub(_sorted, text) if _PERHAPS_LONG.search(text) else text)
 
 
 def is_non_starter(character: str) -> bool:

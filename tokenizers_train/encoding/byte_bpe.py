@@ -18,6 +18,7 @@ remembered, and 3 to 6 bytes for each token given.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -70,7 +71,18 @@ class ByteBpeEngine:
         self._words = words
         self._dtype = id_dtype(max(ids.values(), default=0) + 1)
         self._bpe = _byte_bpe(ids, merges, unknown)
+        self._merges = len(merges)
         self._cache = new_piece_cache(remembered)
+
+    def without_last(self, number: int) -> "ByteBpeEngine":
+        """Return the engine of the same vocabulary without its last merges, whose ids are otherwise the same."""
+        smaller, first = copy(self), np.uint64((self._merges - number) << 32)
+        pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
+        for values in (pairs[1::2], byte_pairs):
+            values[values >= first] = NONE
+        smaller._bpe = self._bpe._replace(pairs=pairs, byte_pairs=byte_pairs)
+        smaller._merges, smaller._cache = self._merges - number, new_piece_cache()
+        return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.

@@ -17,6 +17,7 @@ for any other tokenizer, and the log says so. What each costs, it says itself. A
 
 import json
 import logging
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,16 @@ class Encoder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._engine = engine_of(vocabulary)
+
+    def beginning(self, size: int) -> "Encoder":
+        """Return an encoder whose ids are those of a vocabulary that stopped growing at `size` tokens.
+
+        Of byte-level BPE the tokens after its pieces keep their ids. For a vocabulary that was trained here to merge.
+        """
+        assert isinstance(self._engine, (WordPieceEngine, ByteBpeEngine)), "only what grows by merges has beginnings"
+        smaller = copy(self)
+        smaller._engine = self._engine.without_last(self.vocabulary.size - size)
+        return smaller
 
     def encode_sentences(self, texts: pa.Array, starts: Int64s, ends: Int64s) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]] of the column's data (`text_buffers(texts).data`).

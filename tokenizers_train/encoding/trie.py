@@ -12,14 +12,16 @@ and 0.55 MB: 19 of 20 cells are used.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
+from corpora.text.buffers import read_only
 
 MAX_VALUE = (1 << 27) - 2
 
@@ -49,18 +51,23 @@ def make_trie(
     An empty piece is the value of its root. Raises InputError where a root has the same piece twice, and where an
     id lies outside of 0 to MAX_VALUE.
     """
-    belongs = [0] * len(pieces) if roots is None else roots
+    belongs = np.zeros(len(pieces), np.int64) if roots is None else np.array(roots, np.int64)
     assert len(ids) == len(pieces) == len(belongs), "each piece has one id and one root"
-    order = sorted(range(len(pieces)), key=lambda p: (belongs[p], pieces[p]))
-    for one, other in pairwise(order):
-        if pieces[one] == pieces[other] and belongs[one] == belongs[other]:
-            raise InputError(f"The piece {pieces[one]!r} occurs twice in the vocabulary: each piece has one id.")
-    values = np.array([ids[p] for p in order], np.int64)
+    table = pa.table({"root": belongs, "piece": pa.array(pieces, pa.large_binary()), "id": np.array(ids, np.int64)})
+    table = table.sort_by([("root", "ascending"), ("piece", "ascending")]).combine_chunks()
+    order, sorted_roots = table["piece"].combine_chunks(), table["root"].to_numpy()
+    twice = pc.equal(order[1:], order[:-1]).to_numpy(zero_copy_only=False) & (np.diff(sorted_roots) == 0)
+    if twice.any():
+        piece = order[int(twice.argmax())].as_py()
+        raise InputError(f"The piece {piece!r} occurs twice in the vocabulary: each piece has one id.")
+    values = table["id"].to_numpy()
     if len(values) and not 0 <= values.min() <= values.max() <= MAX_VALUE:
         raise InputError(f"Ids run from 0 to {MAX_VALUE} at most, and here from {values.min()} to {values.max()}.")
-    data = np.frombuffer(b"".join([pieces[p] for p in order]), np.uint8)
-    offsets = np.cumsum([0, *(len(pieces[p]) for p in order)], dtype=np.int64)
-    first_of_root = np.searchsorted(np.array([belongs[p] for p in order]), np.arange(num_roots + 1)).astype(np.int64)
+    _, offsets, data = (
+        np.frombuffer(each or b"", kind)
+        for each, kind in zip(order.buffers(), (np.uint8, np.int64, np.uint8), strict=True)
+    )
+    first_of_root = np.searchsorted(sorted_roots, np.arange(num_roots + 1)).astype(np.int64)
     assert first_of_root[-1] == len(pieces), "roots are numbered from 0 to num_roots - 1"
     return _build(data, offsets, values, first_of_root)
 
@@ -84,6 +91,17 @@ def _build(
                 array.flags.writeable = False
             return trie
         num_cells *= 2
+
+
+def values_below(trie: Trie, limit: int) -> Trie:
+    """Return a trie of the pieces whose ids are below a limit, with the ways to the others, which end without a value.
+
+    It costs a copy, whatever the number of pieces.
+    """
+    arrays = (
+        np.where(nodes >> _LABEL_BITS & _VALUES > limit, nodes & ~(_VALUES << _LABEL_BITS), nodes) for nodes in trie
+    )
+    return Trie(*map(read_only, arrays))
 
 
 @kernel

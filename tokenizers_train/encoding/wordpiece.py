@@ -14,6 +14,7 @@ made in 0.1 s, and a process keeps the last four. Memory: 4 MiB of cache, and th
 """
 
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +24,7 @@ from corpora.kernels.arrays import Bytes, Int64s
 from corpora.text.buffers import check_texts
 from tokenizers_train.encoding.encoded import Encoded, id_dtype
 from tokenizers_train.encoding.piece_cache import new_piece_cache
-from tokenizers_train.encoding.trie import Trie, make_trie
+from tokenizers_train.encoding.trie import Trie, make_trie, values_below
 from tokenizers_train.encoding.wordpiece_kernels import (
     BEGINNING,
     CONTINUING,
@@ -72,9 +73,19 @@ class WordPieceEngine:
         self._model = WordPieceModel(
             _trie(tuple(ids.items()), prefix), own_ids, ids[unknown], min(max_word_length, _ENDLESS)
         )
-        self._dtype = id_dtype(max(ids.values()) + 1)
+        self._size = max(ids.values()) + 1
+        self._dtype = id_dtype(self._size)
         self._cache = new_piece_cache()
         self._written = room_for_words()
+
+    def without_last(self, number: int) -> "WordPieceEngine":
+        """Return the engine of the same vocabulary without its last tokens. The unknown token stays."""
+        model, smaller = self._model, copy(self)
+        size = self._size - number
+        own_ids = np.where(model.own_ids < size, model.own_ids, model.unknown)
+        smaller._model = model._replace(trie=values_below(model.trie, size), own_ids=own_ids)
+        smaller._size, smaller._cache = size, new_piece_cache()
+        return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data.

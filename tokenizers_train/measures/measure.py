@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.kernels.arrays import Ids, Int64s
+from corpora.kernels.arrays import Bools, Ids, Int64s
 from corpora.text.buffers import text_buffers
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from tokenizers_train.words.table import WordCounts
+from tokenizers_train.words.table import COUNTS, WordCounts
 
 CONTINUES, SPACES = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
 
@@ -36,14 +36,18 @@ CONTINUES, SPACES = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks
 class WordPieces(NamedTuple):
     """Distinct words and their tokens: those of word w are ids[offsets[w]:offsets[w + 1]].
 
-    words:   large_string, in the order of the counts
-    counts:  int64, how often each occurs
-    ids:     uint16 or uint32
-    offsets: int64, one more than words
+    words:      large_string, in the order of the counts
+    counts:     int64, how often each occurs
+    characters: int64, of each word; U+2581, sentencepiece's sign for a space, has the length of a space
+    bytes:      int64, of each word
+    ids:        uint16 or uint32
+    offsets:    int64, one more than words
     """
 
     words: pa.Array
     counts: Int64s
+    characters: Int64s
+    bytes: Int64s
     ids: Ids
     offsets: Int64s
 
@@ -108,24 +112,45 @@ def cut_words(encoder: Encoder, counts: WordCounts) -> WordPieces:
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
     _, offsets = text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
-    return WordPieces(words, counts["count"].to_numpy(), encoded.ids, encoded.offsets)
+    spaced = pc.replace_substring(words, SPACES[1], " ")
+    characters, size_bytes = (
+        counted(spaced).to_numpy().astype(np.int64) for counted in (pc.utf8_length, pc.binary_length)
+    )
+    return WordPieces(words, counts["count"].to_numpy(), characters, size_bytes, encoded.ids, encoded.offsets)
+
+
+def cut_again(encoder: Encoder, pieces: WordPieces, size: int) -> WordPieces:
+    """Return the words with the tokens of an encoder that has only the ids below `size` (`Encoder.beginning`).
+
+    Words whose tokens it has are cut as before, by longest pieces and by merges alike; the others are encoded again.
+    """
+    changed = _tokens_that(pieces, pieces.ids >= size) > 0
+    words = pa.table([pieces.words, pieces.counts], schema=COUNTS).filter(pa.array(changed))
+    again = cut_words(encoder, words)
+    lengths = pieces.lengths
+    stays = np.repeat(~changed, lengths)
+    lengths[changed] = again.lengths
+    kept = np.repeat(~changed, lengths)
+    ids = np.empty(len(kept), pieces.ids.dtype)
+    ids[kept], ids[~kept] = pieces.ids[stays], again.ids
+    return pieces._replace(ids=ids, offsets=np.concatenate([[0], np.cumsum(lengths)]))
 
 
 def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None = None) -> Measures:
-    """The figures of words. U+2581, sentencepiece's sign for a space, has the length of a space.
+    """The figures of words.
 
     unknown: id of the token that stands for what is unknown
     size:    of the vocabulary
     counts:  of the same words in another text, 0 for one that does not occur; default: those of the pieces
     """
-    weights, texts = pieces.counts if counts is None else counts, pc.replace_substring(pieces.words, SPACES[1], " ")
+    weights = pieces.counts if counts is None else counts
     lengths, strange = pieces.lengths, unknown_tokens(pieces, unknown)
     return Measures(
         words=int(weights.sum()),
         distinct_words=int(np.count_nonzero(weights)),
         tokens=int(weights @ lengths),
-        characters=int(weights @ pc.utf8_length(texts).to_numpy()),
-        bytes=int(weights @ pc.binary_length(texts).to_numpy()),
+        characters=int(weights @ pieces.characters),
+        bytes=int(weights @ pieces.bytes),
         whole_words=int(weights[(lengths == 1) & (strange == 0)].sum()),
         unknown_words=int(weights[strange > 0].sum()),
         unknown_tokens=int(weights @ strange),
@@ -135,7 +160,12 @@ def measure(pieces: WordPieces, unknown: int, size: int, counts: Int64s | None =
 
 def unknown_tokens(pieces: WordPieces, unknown: int) -> Int64s:
     """Count the tokens of each word that are the unknown one."""
-    before = np.concatenate([[0], np.cumsum(pieces.ids == unknown, dtype=np.int64)])
+    return _tokens_that(pieces, pieces.ids == unknown)
+
+
+def _tokens_that(pieces: WordPieces, holds: Bools) -> Int64s:
+    """Count the tokens of each word for which something holds."""
+    before = np.concatenate([[0], np.cumsum(holds, dtype=np.int64)])
     return np.diff(before[pieces.offsets])
 
 

@@ -1,21 +1,31 @@
 """Language of a document, by CLD2: no model to download, the same answer on every machine.
 
 Promise: a language is an ISO 639 code, or "un" where the text is too short, too mixed or not certain enough;
-the answer depends on the text and the settings alone. Cost: CLD2 reads about 30 MB a second, and no more than
-`sample_bytes` of a document.
+the answer depends on the text and the settings alone. Eight pieces of a text, spread evenly over it, are read first.
+Only where CLD2 is not sure that all of them are in one language does it read the text, `sample_bytes` of it at most.
+Cost: CLD2 reads about 25 MB a second; with the pieces, novels and documentation in documents of 3.7 KB come to 106.
+
+Read so and read whole, 11 of 13,336 texts differ (2026-11-27): 9 that are "un" as a whole have a language by
+their pieces (Russian with foreign names, a sign that CLD2 refuses), one of Croatian is so only by its pieces, 1 of
+2,500 made of two languages has the other one of Spanish and Portuguese; none of 3,357 documents of the benchmark.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pycld2
 
 from corpora.errors import InputError
+from corpora.kernels.arrays import Bytes, Int64s
+from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
 
 UNKNOWN = "un"
+PIECES, PIECE_BYTES = 8, 64  # of a text of more than twice as many bytes
+SURE = 99  # per cent of the pieces' bytes in one language
 SHORTEST = 60  # bytes: below, CLD2 takes names and headings for languages they are not
 # CLD2 still uses three codes that ISO 639 has withdrawn.
 _CURRENT = {"iw": "he", "jw": "jv", "mo": "ro"}
@@ -37,7 +47,7 @@ class LanguageSettings:
     keep: ISO 639 codes; empty keeps every language
     min_confidence: share of a text's bytes that must be in its first language, 0 to 1; below, it is "un"
     keep_unknown: whether documents of language "un" stay
-    sample_bytes: how much of a document, from its beginning, is looked at
+    sample_bytes: how much of a document, from its beginning, is looked at; of a long one pieces first
     """
 
     keep: tuple[str, ...] = ("en",)
@@ -63,31 +73,73 @@ def detect(texts: pa.Array, settings: LanguageSettings) -> list[str]:
     Raises InputError for another type of column or for nulls.
     """
     data, offsets = text_buffers(texts)
-    raw, limit = data.data, settings.sample_bytes
-    spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    heads = (bytes(raw[start : min(end, start + limit + 1)]) for start, end in spans)
-    return [_detect(_sample(head, limit), settings) for head in heads]
+    heads, pieces, bounds = spread(data, offsets, settings.sample_bytes)
+    least, codes = max(SURE, 100 * settings.min_confidence), []
+    for row, (start, head) in enumerate(zip(offsets.tolist(), heads.tolist(), strict=False)):
+        language, percent = UNKNOWN, 0
+        if bounds[row] < bounds[row + 1]:
+            language, percent = _read(pieces[bounds[row] : bounds[row + 1]])
+        if language == UNKNOWN or percent < least:
+            language, percent = _read(bytes(data.data[start : start + head]))
+        codes.append(language if percent >= 100 * settings.min_confidence else UNKNOWN)
+    return codes
 
 
-def _sample(text: bytes, limit: int) -> bytes:
-    """At most `limit` bytes of UTF-8, cut where a character begins."""
-    if len(text) <= limit:
-        return text
-    while text[limit] & 0xC0 == 0x80:
-        limit -= 1
-    return text[:limit]
+def spread(data: Bytes, offsets: Int64s, most: int) -> tuple[Int64s, bytes, list[int]]:
+    """The bytes of each row that may be read, and the pieces of all rows with the bounds of each row's."""
+    heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
+    out = np.empty((len(offsets) - 1) * PIECES * (PIECE_BYTES + 4), np.uint8)
+    write_pieces(data, offsets, most, heads, out, bounds)
+    return heads, out[: bounds[-1]].tobytes(), bounds.tolist()
 
 
-def _detect(text: bytes, settings: LanguageSettings) -> str:
-    """The language of one text."""
+@kernel
+def boundary(data: Bytes, start: int, stop: int, at: int) -> int:
+    """The last place of a text where a character begins or the text ends, up to `at`."""
+    at = min(at, stop)
+    while start < at < stop and data[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+@kernel
+def write_pieces(data: Bytes, offsets: Int64s, most: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
+    """Do what `pieces_of` does for every row."""
+    size = 0
+    for row in range(len(heads)):
+        start, stop = offsets[row], offsets[row + 1]
+        heads[row] = boundary(data, start, stop, start + most) - start
+        for number in range(PIECES if heads[row] > 2 * PIECES * PIECE_BYTES else 0):
+            at = start + number * (heads[row] - PIECE_BYTES) // (PIECES - 1)
+            for place in range(boundary(data, start, stop, at), boundary(data, start, stop, at + PIECE_BYTES)):
+                out[size] = data[place]
+                size += 1
+            out[size] = 32
+            size += 1
+        bounds[row + 1] = size
+
+
+def pieces_of(text: str, most: int) -> tuple[int, str]:
+    """How much of a text may be read, in bytes, and its pieces: each is whole characters, and a space after it."""
+    data = text.encode()
+    head = len(data[:most].decode(errors="ignore").encode())
+    if head <= 2 * PIECES * PIECE_BYTES:
+        return head, ""
+    starts = [number * (head - PIECE_BYTES) // (PIECES - 1) for number in range(PIECES)]
+    cuts = [[len(data[:at].decode(errors="ignore")) for at in (start, start + PIECE_BYTES)] for start in starts]
+    return head, "".join(f"{text[first:last]} " for first, last in cuts)
+
+
+def _read(text: bytes) -> tuple[str, int]:
+    """The language that most of a text is in, and what per cent of its bytes are."""
     if len(text) < SHORTEST:
-        return UNKNOWN
+        return UNKNOWN, 0
     try:
         reliable, _, languages = pycld2.detect(text, isPlainText=True)
     except pycld2.error:  # it refuses control characters and code points without a meaning
-        return UNKNOWN
+        return UNKNOWN, 0
     _, code, percent, _ = languages[0]
-    return _iso(code) if reliable and percent >= 100 * settings.min_confidence else UNKNOWN
+    return _iso(code) if reliable else UNKNOWN, percent
 
 
 def language_reasons(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Array, list[str | None]]:

@@ -1,10 +1,23 @@
 """The language filter: codes, doubt, and what is kept."""
 
+from itertools import pairwise
 from pathlib import Path
 
+import pycld2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from text_columns import column
 
-from corpora.judging.steps.language import KNOWN, LanguageSettings, detect, language_reasons
+from corpora.judging.steps.language import (
+    KNOWN,
+    LanguageSettings,
+    detect,
+    language_reasons,
+    pieces_of,
+    spread,
+)
+from corpora.text.buffers import text_buffers
 
 ENGLISH = "The committee will meet again on Thursday to discuss what the new bridge across the river may cost."
 GERMAN = "Der Ausschuss trifft sich am Donnerstag wieder, um zu besprechen, was die neue Brücke kosten darf."
@@ -30,6 +43,28 @@ def test_only_the_sample_is_read_and_it_is_cut_between_characters() -> None:
     assert detect(text, LanguageSettings()) == ["de"]
     for size in range(len(ENGLISH), len(ENGLISH) + 12):  # some of these fall inside a two-byte letter
         assert detect(text, LanguageSettings(sample_bytes=size)) == ["en"]
+
+
+def test_a_long_text_is_read_whole_only_where_its_pieces_do_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a long text costs its length, or where a language in its middle or in a tenth of it goes unseen."""
+    read: list[int] = []
+    detected = pycld2.detect
+    monkeypatch.setattr(pycld2, "detect", lambda text, **how: (read.append(len(text)), detected(text, **how))[1])
+    long, part = " ".join([ENGLISH] * 60), " ".join([GERMAN] * 12)
+    assert detect(column([long]), LanguageSettings()) == ["en"] and sum(read) < 600
+    for mixed in (f"{part} {long}", f"{long} {part}", f"{long[:3000]} {part} {long[3000:]}"):
+        read.clear()
+        assert detect(column([mixed]), LanguageSettings(min_confidence=0.9)) == ["un"]
+        assert read[-1] == len(mixed.encode())
+
+
+@given(st.lists(st.text(alphabet="aü€\U0001f600", max_size=9), max_size=3), st.integers(60, 3000), st.integers(1, 300))
+def test_pieces_are_those_of_the_definition(texts: list[str], most: int, times: int) -> None:
+    """Fails where a piece is of another place, or cuts a character."""
+    rows = [text * times for text in texts]
+    heads, pieces, bounds = spread(*text_buffers(column(rows)), most)
+    cut = [pieces[first:last].decode() for first, last in pairwise(bounds)]
+    assert list(zip(heads.tolist(), cut, strict=True)) == [pieces_of(text, most) for text in rows]
 
 
 def test_reasons_name_what_is_dropped() -> None:

@@ -30,7 +30,7 @@ path = "sample:wikipedia/samplewiki-20260101-pages-articles-multistream.xml.bz2"
 
 # By kind, the build version and the content of each table.
 GOLDEN: dict[str, tuple[int, dict[str, str]]] = {
-    "documents": (5, {"documents": "40.7eea1e7f7433ae11da436c88c95be5f7",
+    "documents": (6, {"documents": "40.7eea1e7f7433ae11da436c88c95be5f7",
                       "dropped": "12.5ea121bd1e818aea532955e86fe94699"}),
     "signatures": (2, {"revisions": "12.0e5081198e96d1b893b6dd73bc6d95bf",
                        "signatures": "40.391e4b4e3b730beef247461fad92eb1d"}),

@@ -32,7 +32,7 @@ from tokenizers_train.measures.measure import (
     piece_key,
     unused_pieces,
 )
-from tokenizers_train.measures.sizes import beginning, first_piece, measure_sizes, nested
+from tokenizers_train.measures.sizes import beginning, first_piece, measure_sizes, nested_sizes
 from tokenizers_train.measures.texts import boundaries, cut_apart, cut_text, disagreement, measure_lines
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, bert_vocabulary
@@ -144,15 +144,17 @@ def test_sources_are_measured_apart_and_add_up() -> None:
 
 @pytest.mark.parametrize("settings", [PIECES, BYTES])
 def test_a_smaller_vocabulary_is_the_beginning_of_a_larger_one(settings: VocabularySettings) -> None:
-    """Fails where the curve shows vocabularies that no training would give."""
-    sizes = (60, 80, 100, 270, 300, 2_000)
-    found = list(nested(counted(PROSE, settings), settings, sizes))
-    assert len(found) >= 3
-    least = first_piece(found[-1], settings)
-    wanted = [size for size in sizes if least < size < found[-1].size]
-    assert [vocabulary.size for vocabulary in found[:-1]] == wanted
-    for vocabulary in found:
-        assert vocabulary == trained(settings, size=vocabulary.size)
+    """Fails where the curve shows vocabularies that no training would give, or encodes words as none of them does."""
+    counts, largest = counted(PROSE, settings), trained(settings, size=2_000)
+    encoder, words = Encoder(largest), counted([*PROSE, "xyz É caps"], settings)
+    sizes = nested_sizes(largest, settings, (60, 80, 100, 270, 300, 2_000))
+    assert len(sizes) >= 3
+    for size in sizes:
+        vocabulary = trained(settings, size=size)
+        assert beginning(largest, settings, size) == vocabulary
+        ours, theirs = cut_words(encoder.beginning(size), words), cut_words(Encoder(vocabulary), words)
+        assert (ours.ids == theirs.ids).all() and (ours.offsets == theirs.offsets).all()
+    assert [size for size, _ in measure_sizes(counts, counts, settings, (60, 80, 100, 270, 300, 2_000))] == sizes
 
 
 def test_sizes_without_room_for_a_piece_are_left_out() -> None:
@@ -161,7 +163,7 @@ def test_sizes_without_room_for_a_piece_are_left_out() -> None:
     largest = train_vocabulary(counts, VocabularySettings(size=2_000, min_frequency=1, unused=20))
     least = first_piece(largest, unused)
     assert len(largest.tokens[least].strip("#")) == 2 and len(largest.tokens[least - 1].strip("#")) == 1
-    assert [v.size for v in nested(counts, unused, (10, least, least + 1, 9_000))] == [least + 1, largest.size]
+    assert nested_sizes(largest, unused, (10, least, least + 1, 9_000)) == [least + 1, largest.size]
     assert beginning(largest, unused, 9_000) == largest
 
 
