@@ -16,7 +16,6 @@ from corpora.kernels.arrays import Int64s
 from corpora.schema import DOCUMENTS, DROPPED, Document, Dropped, documents, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table, read_table
 from flows.report.drawing.differences import TextDifferences, compare
 from flows.report.drawing.examples import (
@@ -29,6 +28,7 @@ from flows.report.drawing.examples import (
 )
 from flows.report.run import RunView
 from flows.run.record import ledger_balance as accounts
+from flows.run.settled import judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -188,10 +188,8 @@ def duplicate_pairs(place: Place, verdicts: Manifest, number: int) -> list[Dupli
 
     There a threshold that is too low would show first. Empty where the store no longer has all judged documents.
     """
-    parents = [parent for parent in verdicts.parents if parent.role == "documents"]
-    manifests = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
-    judged = [manifest for manifest in manifests if manifest is not None]
-    if len(judged) < len(parents):
+    judged = judged_documents(place, verdicts)
+    if len(judged) < sum(parent.role == "documents" for parent in verdicts.parents):
         return []
     columns = ["id", "reason", "survivor", "similarity"]
     table = pa.Table.from_batches(read_table(place, verdicts, "verdicts", columns))

@@ -188,7 +188,7 @@ def show_run(run: RunState) -> None:
 def run_and_judge(performer: "Performer") -> Outcome:
     """Run a recipe, compare its results with the bounds, and report what crosses one. Raises what a stage raised."""
     outcome, run = run_with_quarantine(performer), performer.run
-    run.judge()
+    run.judge(outcome)
     for crossed in run.crossed:
         run.warn(f"A bound is crossed: {crossed}.")
     return outcome
@@ -203,7 +203,7 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
     quarantined = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn)
+            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn, not run.mending.distrusted)
         except PoolClosed:
             raise
         except WorkerDied as error:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from prefect import task
@@ -56,7 +55,7 @@ def state_of(
 
 def build_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
     """Build a range of parts on a worker; what is finished already is not built again."""
-    bare = replace(stage, parts=())  # a worker on another machine gets no more than it needs
+    bare = stage.bare  # a worker on another machine gets no more than it needs
     return state_of(lambda: len(run.call(build_parts, run.place, bare, plans, distrusted)), parts_built)
 
 

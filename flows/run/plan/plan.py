@@ -61,7 +61,7 @@ def plan_run(
     while True:
         planned: list[Planned] = []
         try:
-            run_recipe(place, recipe, lock, partial(_look, place, damage, planned))
+            run_recipe(place, recipe, lock, partial(_look, place, damage, planned), settle=not damage.distrusted)
         except _Unbuilt:
             return planned + _following(recipe, planned)
         except FileFault as fault:
@@ -146,6 +146,8 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
     faults: the damage that keeps it from being whole
     """
+    if survey.manifest is not None and stage.kind == "corpora" and not stage.parts:
+        return f"generations up to {survey.manifest.facts['generations']} are settled"
     if survey.manifest is not None:
         return "nothing it depends on has changed"
     named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])

@@ -288,15 +288,24 @@ def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Return the artifacts of a run in its order, each once, as far as the store has them."""
-    folders = dict.fromkeys(stage.folder for stage in record.stages)
-    return [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+    """Return the artifacts of a run in its order, each once, as far as the store has them.
+
+    Of settled generations these are all documents and the last verdicts: what the counts of the whole corpus are of.
+    """
+    return [manifest for folder in _counted(record) if (manifest := read_manifest(place, folder)) is not None]
+
+
+def _counted(record: RunRecord) -> list[str]:
+    """Return the folders of the artifacts that the figures of a run are of, each once."""
+    of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
+    own = (stage.folder for stage in record.stages)
+    return list(dict.fromkeys([*of_kind["documents"], *of_kind["verdicts"][-1:], *own]))
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
     """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
     manifests = stored_manifests(place, record)
-    return figures_of(place, manifests) if len(manifests) == len(record.folders) else None
+    return figures_of(place, manifests) if len(manifests) == len(_counted(record)) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
