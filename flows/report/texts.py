@@ -27,7 +27,6 @@ from flows.report.drawing.examples import (
     shown_tokens,
 )
 from flows.report.run import RunView
-from flows.run.record import ledger_balance as accounts
 from flows.run.settled import judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
@@ -64,7 +63,7 @@ def reason_groups(run: RunView) -> list[View]:
     """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
     parsed = [
         (_dropped_from(run, manifest), reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON))
-        for manifest in accounts.of_kind(run.manifests, "documents")
+        for manifest in run.parsed
     ]
     corpus = run.newest("corpora")
     removed = reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON) if corpus is not None else []

@@ -150,13 +150,11 @@ def run_recipe(
     parsed = make_documents(place, recipe, lock, perform, settle)
     refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)
     vocabularies: dict[str, Manifest] = {}
-    before: Manifest | None = None
     for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
-        before = corpus if not last and number == parsed.settled.number else before
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
-    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, before)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
@@ -225,8 +223,6 @@ def make_corpora(
             break
     if corpus is not None:
         yield settled.number, corpus
-    if settled.number == len(lock.generations):
-        return
     inputs, generations = generations_of(place, settled, parsed.sources, parsed.documents)
     new, documents = parsed.sources[len(inputs) :], parsed.documents[len(inputs) :]
     signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents]) if new else []

@@ -1,8 +1,8 @@
-"""Earlier generations are settled: where the store holds a corpus whole, what it was made from is not looked at again.
+"""Earlier generations are settled: where the store holds their corpus whole, what it was made from is not looked at.
 
 What is asked of every generation is known without the store: each fingerprint is made of settings and of the
-fingerprints before it. So the newest corpus that is there is found by one listing, and a run plans only the generations
-after it. The manifests of the settled ones are read where later stages need their counts, nothing of their rows.
+fingerprints before it. So the newest earlier corpus that is there is found by one listing, and a run plans only the
+generations after it. The manifests of the settled ones are read where later stages need their counts, and no rows.
 
 Whatever is not in order (a file that is gone or damaged, another setting, another file of an old generation) is not
 settled: a run then goes through all stages, as the first one did, and finds and mends it.
@@ -54,20 +54,22 @@ def find_settled(
     place: Place,
     recipe: Recipe,
     sources: NumberedSources,
-    generations: int,
+    before: int,
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> Settled:
     """Return the generations whose corpus the store holds whole, as many as there are.
 
+    before:       the newest generation, which is not settled
     documents_of: the documents stage of a source in a generation, without its parts
     """
+    sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
     promised = [stage.promised() for stage in documents]
     signatures = [plan_signatures(manifest, recipe.duplicates) for manifest in promised]
     inputs = inputs_of(sources, promised, [stage.promised() for stage in signatures])
     verdicts, corpora = list[Stage](), list[Stage]()
-    for number in range(1, generations + 1):
+    for number in range(1, before):
         until_now = [item for item in inputs if item.generation <= number]
         until = tombstones.until(number)
         verdicts.append(plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, until))

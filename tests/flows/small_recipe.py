@@ -280,7 +280,10 @@ def run_lock(
                 done[stage.folder] = run
         return [done[stage.folder].manifest for stage in stages]
 
-    outcome = run_past_damage(lambda: run_recipe(place, recipe, lock, perform, tell), mending)
+    def attempt() -> Outcome:
+        return run_recipe(place, recipe, lock, perform, tell, settle=not mending.distrusted)
+
+    outcome = run_past_damage(attempt, mending)
     return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)
 
 

@@ -146,10 +146,10 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
     faults: the damage that keeps it from being whole
     """
-    if survey.manifest is not None and stage.kind == "corpora" and not stage.parts:
-        return f"generations up to {survey.manifest.facts['generations']} are settled"
     if survey.manifest is not None:
-        return "nothing it depends on has changed"
+        generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
+        settled = f": {generations} generations are settled" if generations > 1 else ""
+        return f"nothing it depends on has changed{settled}"
     named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])
     if survey.damaged:
         parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"

@@ -91,7 +91,7 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
     if not parsed:
         return
-    yield from _each("raw files", "files", _num_files, by_source)
+    yield from _each("raw files", "files", num_files, by_source)
     yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
     yield from _each("raw records", "records", lambda parsed_of: records_account(parsed_of).total, by_source)
     yield from _each("documents", "documents", _num_documents, by_source)
@@ -130,7 +130,8 @@ def _detailed(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def _num_files(parsed: Iterable[Manifest]) -> int:
+def num_files(parsed: Iterable[Manifest]) -> int:
+    """Count the raw files of documents."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
