@@ -331,10 +331,11 @@ def _find_parts_of_others(finished: _Finished, paths: Sequence[str]) -> None:
         finished.add_manifest(path)
 
 
-def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
+def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, promised: bool = True) -> Part:
     """Build one part, check its ledger, and write its record last.
 
-    out: a store of its own for a part that is built again only to be compared
+    out:      a store of its own for a part that is built again only to be compared
+    promised: the stage may have a manifest already
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
@@ -348,7 +349,7 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
         ledger=ledger,
         labels=plan.labels,
     )
-    if out is place:
+    if out is place and promised:
         _refuse_other_rows(place, stage, part)
     address = record_path(stage.fingerprint, plan.name)
     data = PartRecord(part=part, checks=writer.checks).to_bytes()
@@ -356,36 +357,37 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     return replace(part, record=RecordAddress(path=address, digest=digest_in(data)))
 
 
-def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
+def build_parts(place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
     """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
 
+    Lists the files of the artifact once.
     distrusted: paths of files that are known to be damaged; a part that has one is not finished
     Raises FileFault for all raw files that cannot be read, once the other parts are built.
     """
-
-    def size(path: str) -> int | None:
-        return None if path in distrusted else place.size(path)
-
+    listed = place.sizes(stage.folder) if plans else {}
+    sizes = {path: size for path, size in listed.items() if path not in distrusted}
+    promised = f"{stage.folder}/{MANIFEST}" in sizes
     parts: list[Part] = []
     faults: list[FileFault] = []
     for plan in plans:
         try:
-            parts.append(_finished_part(place, stage, plan, size) or build_part(place, stage, plan))
+            finished = _finished_part(place, stage, plan, sizes)
+            parts.append(finished or build_part(place, stage, plan, promised=promised))
         except FileFault as fault:
             faults.append(fault)
     raise_all(faults)
     return parts
 
 
-def _finished_part(place: Place, stage: Stage, plan: PartPlan, size: Callable[[str], int | None]) -> Part | None:
-    """The part, where this artifact has its record and every file of it. size: of a file of the store"""
+def _finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
+    """The part, where this artifact has its record and every file of it. sizes: of the artifact's files"""
     address = record_path(stage.fingerprint, plan.name)
+    if f"{stage.stage_folder}/{address}" not in sizes:
+        return None
     try:
         part = read_part(place, stage.stage_folder, address)
     except (FileNotFoundError, Damaged):
         return None
-    paths = [f"{stage.stage_folder}/{path}" for path in part.paths]
-    sizes = {path: num_bytes for path in paths if (num_bytes := size(path)) is not None}
     whole = not missing_files(sizes, stage.stage_folder, part)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 
@@ -417,24 +419,26 @@ def _rows_of(part: Part) -> list[tuple[str, str]]:
     return [(file.table, str(file.content)) for file in part.files]
 
 
-def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
+def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
     """Make the artifact appear, in one step, once every part is finished.
 
     survey: of before the missing parts were built; those it found done are taken from it
+    parts:  those of the missing ones that `build_parts` returned; the records of others are read
     Raises ValueError where parts are missing. Two runs that publish one fingerprint both end right: they wrote
     the same bytes.
     """
     if survey.manifest is not None:
         return survey.manifest
-    sizes = place.sizes(stage.folder) if survey.missing else {}
+    done = {**survey.done, **{part.name: part for part in parts}}
+    unread = [plan for plan in survey.missing if plan.name not in done]
+    sizes = place.sizes(stage.folder) if unread else {}
     with uncollected():
-        built = {plan.name: _finished_part(place, stage, plan, sizes.get) for plan in survey.missing}
-    planned = {plan.name for plan in stage.parts}
-    lacking = [name for name, part in built.items() if part is None]
-    lacking += [name for name in survey.damaged if name not in planned]
+        read = (_finished_part(place, stage, plan, sizes) for plan in unread)
+        done |= {part.name: part for part in read if part is not None}
+    planned = [plan.name for plan in stage.parts]
+    lacking = [name for name in dict.fromkeys([*planned, *survey.damaged]) if name not in done]
     if lacking:
         raise ValueError(f"{stage.folder} lacks {len(lacking)} parts: {', '.join(lacking[:5])}")
-    parts = {**survey.done, **{name: part for name, part in built.items() if part is not None}}
     manifest = Manifest(
         kind=stage.kind,
         name=stage.name,
@@ -443,7 +447,7 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
         settings=stage.settings,
         parents=stage.parents,
         libraries=stage.libraries,
-        parts=tuple(parts[plan.name] for plan in stage.parts),
+        parts=tuple(done[name] for name in planned),
         facts=stage.facts,
     )
     data = manifest.to_bytes()
@@ -454,5 +458,4 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Everything that is missing of a stage, built here in this process, and published."""
     survey = survey_stage(place, stage)
-    build_parts(place, stage, survey.missing)
-    return publish(place, stage, survey)
+    return publish(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -22,7 +22,7 @@ from typing import Any
 
 from corpora.build import Corpus
 from corpora.sources.contract import StatCache
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from flows.engines.contract import RunEngine
@@ -235,12 +235,12 @@ class Run:
         return [(m.stage_folder, table, str(content)) for m in self.manifests for table, content in m.tables.items()]
 
 
-Build = Callable[[Place, Stage, Sequence[PartPlan]], None]
+Build = Callable[[Place, Stage, Sequence[PartPlan]], Sequence[Part] | None]
 
 
-def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
+def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> Sequence[Part]:
     """One part after another, in this process."""
-    build_parts(place, stage, plans)
+    return build_parts(place, stage, plans)
 
 
 def build_on(pool: RunEngine, range_size: int | None = None) -> Build:
@@ -269,10 +269,10 @@ def run_lock(
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             mending.refuse_changed_inputs(stage, survey)
             if mending.distrusted:
-                build_parts(place, stage, survey.missing, mending.distrusted)
+                built = build_parts(place, stage, survey.missing, mending.distrusted)
             else:
-                build(place, stage, survey.missing)
-            manifest = publish(place, stage, survey)
+                built = build(place, stage, survey.missing) or []
+            manifest = publish(place, stage, survey, built)
             mending.trust_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)

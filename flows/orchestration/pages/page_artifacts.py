@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from corpora.schema import DROPPED, dropped_rows
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -180,9 +180,9 @@ def conclusion(outcome: Outcome) -> str:
     return f"{counted(examples, 'example')}{trained}{learnt}"
 
 
-def parts_built(number: int) -> str:
+def parts_built(parts: Sequence[Part]) -> str:
     """Describe the work of a range task in a few words."""
-    return f"{counted(number, 'part')} built"
+    return f"{counted(len(parts), 'part')} built"
 
 
 def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
