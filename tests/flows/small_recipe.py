@@ -220,6 +220,7 @@ class Run:
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
             versions={"python": "3.11"},
             overrides=self.recipe.overrides,
+            settled=self.outcome.settled,
         )
 
     def built(self, kind: str) -> list[str]:

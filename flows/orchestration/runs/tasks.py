@@ -57,7 +57,7 @@ def build_range(
     run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
 ) -> State[list[Part]]:
     """Build a range of parts on a worker; what is finished already is not built again."""
-    bare = stage.bare  # a worker on another machine gets no more than it needs
+    bare = stage.bare
     return state_of(lambda: run.call(build_parts, run.place, bare, plans, distrusted), parts_built)
 
 
