@@ -47,7 +47,15 @@ from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
 from flows.run.record.releases import answered_until
-from flows.run.settled import NOTHING, NumberedSources, Settled, find_settled, generations_of, inputs_of, published
+from flows.run.settled import (
+    NOTHING,
+    NumberedSources,
+    SettledGenerations,
+    find_settled,
+    generations_of,
+    inputs_of,
+    published,
+)
 from shards.build import plan_shards
 from shards.tokens import plan_tokens
 from tokenizers_train.build import plan_brought, plan_counts, plan_vocabulary, read_vocabulary
@@ -179,7 +187,7 @@ class Parsed:
     sources: NumberedSources
     documents: Sequence[Manifest]
     tombstones: Tombstones
-    settled: Settled = NOTHING
+    settled: SettledGenerations = NOTHING
     corpus: Manifest | None = None
 
 

@@ -27,11 +27,11 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled:
+class SettledGenerations:
     """The generations that are settled: the first `number` ones.
 
-    documents, signatures: a stage for each of their sources; verdicts, corpora: one for each of them
-    corpus:                of all of them, without planned parts
+    documents, signatures: a stage for each of their sources, without parts
+    verdicts, corpora:     one for each of them, likewise
     """
 
     number: int = 0
@@ -47,7 +47,7 @@ class Settled:
         return tuple(stage.folder for stage in stages)
 
 
-NOTHING = Settled()
+NOTHING = SettledGenerations()
 
 
 def find_settled(
@@ -57,7 +57,7 @@ def find_settled(
     before: int,
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
-) -> Settled:
+) -> SettledGenerations:
     """Return the generations whose corpus the store holds whole, as many as there are.
 
     before:       the newest generation, which is not settled
@@ -80,7 +80,7 @@ def find_settled(
         return NOTHING
     number = corpora.index(found[0]) + 1
     inside = sum(n <= number for n, _ in sources)
-    return Settled(
+    return SettledGenerations(
         number=number,
         documents=documents[:inside],
         signatures=signatures[:inside],
@@ -90,7 +90,7 @@ def find_settled(
 
 
 def generations_of(
-    place: Place, settled: Settled, sources: NumberedSources, documents: Sequence[Manifest]
+    place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
     """Return what settled generations give the verdicts and the corpus of later ones. Raises Damaged."""
     signatures = published(place, settled.signatures)
