@@ -270,7 +270,7 @@ def run_lock(
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             mending.refuse_changed_inputs(stage, survey)
             if mending.distrusted:
-                built = build_parts(place, stage, survey.missing, mending.distrusted)
+                built: Sequence[Part] = build_parts(place, stage, survey.missing, mending.distrusted)
             else:
                 built = build(place, stage, survey.missing) or []
             manifest = publish(place, stage, survey, built)
