@@ -33,9 +33,9 @@ from corpora.store.settings import unknown_key
 from corpora.store.tables import read_table
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
-from flows.recipes.recipe import SourceEntry, name_of_folder
+from flows.recipes.recipe import name_of_folder
 from flows.recipes.settings.privacy import visible
-from flows.run.pipeline import make_corpora, make_documents
+from flows.run.pipeline import Parsed, make_corpora, make_documents
 
 NOTHING_JUDGED: Tables = {
     "language": {"keep": []},
@@ -157,20 +157,20 @@ class Documents:
             for records in in_batches(read_slices(source, slices, Tally())):
                 yield judge_records(records, source.name, entry.documents, steps=steps)
 
-    def _made(self) -> tuple[list[tuple[int, SourceEntry]], list[Manifest]]:
+    def _made(self) -> Parsed:
         """Have the documents made, by the stages of a run."""
         workspace = self._workspace
         return make_documents(workspace.place, self._recipe, self._lock, workspace.perform)
 
     def _made_corpus(self) -> Manifest:
         """Have the corpus of the documents made."""
-        workspace, (sources, documents) = self._workspace, self._made()
-        corpora = make_corpora(workspace.place, self._recipe, self._lock, sources, documents, workspace.perform)
+        workspace, parsed = self._workspace, self._made()
+        corpora = make_corpora(workspace.place, self._recipe, self._lock, parsed, workspace.perform)
         return [corpus for _, corpus in corpora][-1]
 
     @cached_property
-    def _documents(self) -> list[Manifest]:
-        return self._workspace.past_damage(self._made)[1]
+    def _documents(self) -> Sequence[Manifest]:
+        return self._workspace.past_damage(self._made).documents
 
     @cached_property
     def _corpus(self) -> Manifest:

@@ -107,7 +107,7 @@ class Workspace:
     def _build_on_workers(
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
-        bare = replace(stage, parts=())  # a worker gets no more than it needs
+        bare = stage.bare  # a worker gets no more than it needs
         from flows.command.machine.compile_kernels import compiled_meanwhile  # which imports numba
 
         groups, done = ranges(plans, self._workers), 0

@@ -102,10 +102,18 @@ class ChangesJob:
     older: tuple[OlderDocuments, ...]
 
 
-def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> Stage:
-    """The stage that writes the corpus of all generations so far. Reads the verdicts, no text."""
-    parts: list[PartPlan] = []
-    for index, generation in enumerate(generations):
+def plan_corpus(
+    place: Place, name: str, generations: Sequence[Generation], before: Manifest | None = None, cut: bool = True
+) -> Stage:
+    """The stage that writes the corpus of all generations so far. Reads the verdicts, no text.
+
+    before: the corpus of earlier ones of them, whose parts this one has too; nothing is read of their verdicts
+    With `cut=False` the stage has its identity and no parts, and nothing is read at all.
+    """
+    settled = before.parts if before is not None else ()
+    parts = [PartPlan(name=part.name, key=None, labels=part.labels, known=part.fingerprint) for part in settled]
+    first = int(before.facts["generations"]) if before is not None else 0
+    for index, generation in enumerate(generations[first:] if cut else (), first):
         parts += _apply_parts(place, generation)
         if index:
             job = _changes_job(generations[:index], generation)
@@ -123,6 +131,7 @@ def plan_corpus(place: Place, name: str, generations: Sequence[Generation]) -> S
         parts=tuple(parts),
         build=build_corpus_part,
         facts={"generations": len(generations), "inputs": sources},
+        before=before,
     )
 
 

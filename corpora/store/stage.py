@@ -14,7 +14,7 @@ interrupted build resumes where it stopped. A part that another artifact of the 
 same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -58,12 +58,14 @@ class PartPlan:
 
     key: what determines its bytes, next to the stage's settings and build version (its slice of the input)
     job: what the build function needs to find that input here; determines nothing, enters no identity
+    known: its fingerprint, where the artifact that the stage continues has it; then nothing but its name is needed
     """
 
     name: str
     key: Json
     job: Any = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    known: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,8 @@ class Stage:
 
     part_settings are those settings that decide a part's bytes; None means all. A setting that only decides
     which parts there are may be left out, so that parts survive its change.
+
+    before: the artifact that this one continues. Its parts are looked up there, and in no other of this kind and name
     """
 
     kind: str
@@ -84,6 +88,7 @@ class Stage:
     build: "Callable[[PartWriter, PartPlan], Ledger]"
     facts: Mapping[str, Json] = field(default_factory=dict)
     part_settings: Mapping[str, Json] | None = None
+    before: Manifest | None = None
 
     def __post_init__(self) -> None:
         names = {part.name for part in self.parts}
@@ -102,7 +107,9 @@ class Stage:
 
     def part_fingerprint(self, part: PartPlan) -> str:
         """The name of one part, the same in every artifact that holds it."""
-        return fingerprint_of({**self._shared_facts, "key": canonical(part.key), "labels": canonical(part.labels)})
+        return part.known or fingerprint_of(
+            {**self._shared_facts, "key": canonical(part.key), "labels": canonical(part.labels)}
+        )
 
     @cached_property
     def _shared_facts(self) -> dict[str, str]:
@@ -125,6 +132,25 @@ class Stage:
     def folder(self) -> str:
         """The artifact's own folder in a store."""
         return f"{self.stage_folder}/{self.fingerprint}"
+
+    @property
+    def bare(self) -> "Stage":
+        """The stage without its parts: all that a worker needs to build one, and what its fingerprint is made of."""
+        return replace(self, parts=(), before=None)
+
+    def promised(self) -> Manifest:
+        """The artifact without parts, as far as what is made from it is called by it. Nothing can be read from it."""
+        return Manifest(
+            kind=self.kind,
+            name=self.name,
+            build_version=self.build_version,
+            fingerprint=self.fingerprint,
+            settings=self.settings,
+            parents=self.parents,
+            libraries=self.libraries,
+            parts=(),
+            digest="promised",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,8 +215,9 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
 
     It lists the files of the stage's kind and name once and reads the stage's manifest. Only where that is not whole it
     reads more: the manifests of the other artifacts of this name, and the records of its own parts and of those of
-    artifacts that were never published.
+    artifacts that were never published. A stage that continues another artifact takes that one's parts instead.
     distrusted: paths of files that are known to be damaged; they count as gone
+    Raises Damaged where a part that cannot be planned again is not whole in the artifact that the stage continues.
     """
     sizes = {path: size for path, size in place.sizes(stage.stage_folder).items() if path not in distrusted}
     faults: list[Damaged] = []
@@ -202,18 +229,32 @@ def survey_stage(place: Place, stage: Stage, distrusted: Collection[str] = ()) -
     prints = {plan.name: stage.part_fingerprint(plan) for plan in stage.parts}
     whole = _Finished(place=place, folder=stage.stage_folder, sizes=sizes, wanted=frozenset(prints.values()))
     with uncollected():
-        _find_parts(whole, stage.folder, promised)
+        _find_parts(whole, stage, promised)
     done = {name: replace(whole.parts[called], name=name) for name, called in prints.items() if called in whole.parts}
     own = f"{stage.fingerprint}/"
+    missing = tuple(plan for plan in stage.parts if plan.name not in done)
+    for part in stage.before.parts if stage.before is not None and any(plan.known for plan in missing) else ():
+        for path in missing_files(sizes, stage.stage_folder, part):
+            raise Damaged(f"{stage.stage_folder}/{path}", "it is gone, or of another size")
     return Survey(
         manifest=None,
         done=done,
-        missing=tuple(plan for plan in stage.parts if plan.name not in done),
+        missing=missing,
         damaged=damaged,
         pointed=sum(not file.path.startswith(own) for part in done.values() for file in part.files[:1]),
         others=tuple(whole.others),
         faults=(*faults, *whole.faults),
     )
+
+
+def find_whole(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
+    """The first of some stages of one kind and name that the store holds whole. Lists their files once."""
+    sizes = place.sizes(stages[0].stage_folder) if stages else {}
+    for stage in stages:
+        manifest = _sound_manifest(place, f"{stage.folder}/{MANIFEST}", sizes, [])
+        if manifest is not None and not any(missing_files(sizes, stage.stage_folder, part) for part in manifest.parts):
+            return stage, manifest
+    return None
 
 
 def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
@@ -261,31 +302,40 @@ class _Finished:
             self.others.append(other.with_parts(()))
 
 
-def _find_parts(finished: _Finished, own: str, promised: Iterable[Part]) -> None:
-    """Find finished parts: an artifact's own, in the folder `own`, before those of others.
+def _find_parts(finished: _Finished, stage: Stage, promised: Iterable[Part]) -> None:
+    """Find finished parts: an artifact's own, in its folder, before those of others.
 
     Those of others: what a manifest names, and what an artifact that was never published has finished.
     promised: by the manifest of the artifact
     """
     paths = sorted(finished.sizes)
-    others = [path for path in paths if path.endswith(f"/{MANIFEST}") and not path.startswith(f"{own}/")]
+    own = [path for path in paths if is_record(path) and path.startswith(f"{stage.folder}/")]
+    if stage.before is not None:
+        finished.add(stage.before.parts)
+        finished.others.append(stage.before.with_parts(()))
+    else:
+        _find_parts_of_others(finished, [path for path in paths if not path.startswith(f"{stage.folder}/")])
+    finished.add(promised)
+    for path in own:
+        finished.add_record(path)
+
+
+def _find_parts_of_others(finished: _Finished, paths: Sequence[str]) -> None:
+    """Find the finished parts of all other artifacts. paths: their files"""
+    others = [path for path in paths if path.endswith(f"/{MANIFEST}")]
     published = {path.removesuffix(MANIFEST) for path in others}
-    records = [path for path in paths if is_record(path)]
-    for path in records:
-        if not path.startswith(f"{own}/") and path.rpartition("parts/")[0] not in published:
+    for path in paths:
+        if is_record(path) and path.rpartition("parts/")[0] not in published:
             finished.add_record(path)
     for path in others:
         finished.add_manifest(path)
-    finished.add(promised)
-    for path in records:
-        if path.startswith(f"{own}/"):
-            finished.add_record(path)
 
 
-def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None) -> Part:
+def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, promised: bool = True) -> Part:
     """Build one part, check its ledger, and write its record last.
 
-    out: a store of its own for a part that is built again only to be compared
+    out:      a store of its own for a part that is built again only to be compared
+    promised: the stage may have a manifest already
     Raises NotReproducible where a manifest promises this part with other rows: its files are removed again.
     """
     out = out or place
@@ -299,7 +349,7 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
         ledger=ledger,
         labels=plan.labels,
     )
-    if out is place:
+    if out is place and promised:
         _refuse_other_rows(place, stage, part)
     address = record_path(stage.fingerprint, plan.name)
     data = PartRecord(part=part, checks=writer.checks).to_bytes()
@@ -307,36 +357,37 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
     return replace(part, record=RecordAddress(path=address, digest=digest_in(data)))
 
 
-def build_parts(place: Place, stage: Stage, plans: Iterable[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
+def build_parts(place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: Collection[str] = ()) -> list[Part]:
     """Build those of a range of parts that are not finished yet, one after another; returns all of the range.
 
+    Lists the files of the artifact once.
     distrusted: paths of files that are known to be damaged; a part that has one is not finished
     Raises FileFault for all raw files that cannot be read, once the other parts are built.
     """
-
-    def size(path: str) -> int | None:
-        return None if path in distrusted else place.size(path)
-
+    listed = place.sizes(stage.folder) if plans else {}
+    sizes = {path: size for path, size in listed.items() if path not in distrusted}
+    promised = f"{stage.folder}/{MANIFEST}" in sizes
     parts: list[Part] = []
     faults: list[FileFault] = []
     for plan in plans:
         try:
-            parts.append(_finished_part(place, stage, plan, size) or build_part(place, stage, plan))
+            finished = _finished_part(place, stage, plan, sizes)
+            parts.append(finished or build_part(place, stage, plan, promised=promised))
         except FileFault as fault:
             faults.append(fault)
     raise_all(faults)
     return parts
 
 
-def _finished_part(place: Place, stage: Stage, plan: PartPlan, size: Callable[[str], int | None]) -> Part | None:
-    """The part, where this artifact has its record and every file of it. size: of a file of the store"""
+def _finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
+    """The part, where this artifact has its record and every file of it. sizes: of the artifact's files"""
     address = record_path(stage.fingerprint, plan.name)
+    if f"{stage.stage_folder}/{address}" not in sizes:
+        return None
     try:
         part = read_part(place, stage.stage_folder, address)
     except (FileNotFoundError, Damaged):
         return None
-    paths = [f"{stage.stage_folder}/{path}" for path in part.paths]
-    sizes = {path: num_bytes for path in paths if (num_bytes := size(path)) is not None}
     whole = not missing_files(sizes, stage.stage_folder, part)
     return part if whole and part.fingerprint == stage.part_fingerprint(plan) else None
 
@@ -368,24 +419,26 @@ def _rows_of(part: Part) -> list[tuple[str, str]]:
     return [(file.table, str(file.content)) for file in part.files]
 
 
-def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
+def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
     """Make the artifact appear, in one step, once every part is finished.
 
     survey: of before the missing parts were built; those it found done are taken from it
+    parts:  those of the missing ones that `build_parts` returned; the records of others are read
     Raises ValueError where parts are missing. Two runs that publish one fingerprint both end right: they wrote
     the same bytes.
     """
     if survey.manifest is not None:
         return survey.manifest
-    sizes = place.sizes(stage.folder) if survey.missing else {}
+    done = {**survey.done, **{part.name: part for part in parts}}
+    unread = [plan for plan in survey.missing if plan.name not in done]
+    sizes = place.sizes(stage.folder) if unread else {}
     with uncollected():
-        built = {plan.name: _finished_part(place, stage, plan, sizes.get) for plan in survey.missing}
-    planned = {plan.name for plan in stage.parts}
-    lacking = [name for name, part in built.items() if part is None]
-    lacking += [name for name in survey.damaged if name not in planned]
+        read = (_finished_part(place, stage, plan, sizes) for plan in unread)
+        done |= {part.name: part for part in read if part is not None}
+    planned = [plan.name for plan in stage.parts]
+    lacking = [name for name in dict.fromkeys([*planned, *survey.damaged]) if name not in done]
     if lacking:
         raise ValueError(f"{stage.folder} lacks {len(lacking)} parts: {', '.join(lacking[:5])}")
-    parts = {**survey.done, **{name: part for name, part in built.items() if part is not None}}
     manifest = Manifest(
         kind=stage.kind,
         name=stage.name,
@@ -394,7 +447,7 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
         settings=stage.settings,
         parents=stage.parents,
         libraries=stage.libraries,
-        parts=tuple(parts[plan.name] for plan in stage.parts),
+        parts=tuple(done[name] for name in planned),
         facts=stage.facts,
     )
     data = manifest.to_bytes()
@@ -405,5 +458,4 @@ def publish(place: Place, stage: Stage, survey: Survey) -> Manifest:
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Everything that is missing of a stage, built here in this process, and published."""
     survey = survey_stage(place, stage)
-    build_parts(place, stage, survey.missing)
-    return publish(place, stage, survey)
+    return publish(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -175,7 +175,7 @@ def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy,
     claimed, unended, recorded_names, unclear = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
         kept = kept_runs(states, policy, now or datetime.now(UTC))
-        roots |= {stage.folder for state in kept if state.record is not None for stage in state.record.stages}
+        roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
             names = _names(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)

@@ -98,7 +98,8 @@ class Lock:
     def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
-        return next((files for files in of_source if files and raw_parent(files) in documents.parents), ())
+        read = (files for files in of_source if files and raw_parent(files) in documents.parents)
+        return tuple(file for files in read for file in files)
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""

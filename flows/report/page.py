@@ -33,10 +33,12 @@ from flows.run.inputs.unread_files import looked_from_json, looked_lines
 from flows.run.record import ledger_balance as accounts
 from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
 from flows.run.record.example_shares import FIGURES_OF_LABELS
+from flows.run.record.figures import num_files
 from flows.run.record.lengths import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
 RECIPE_CHARACTERS = 20_000
+MOST_PARENTS = 8  # of an artifact in the table; a corpus has one more each generation
 
 View = dict[str, Any]  # what the template reads, by name
 
@@ -71,6 +73,7 @@ def build_page(
         not_compared=not_compared,
         by_source=front.source_table(run, compared),
         first_losses=front.FIRST_LOSSES,
+        most_parents=MOST_PARENTS,
         first_sources=front.FIRST_SOURCES,
         losses=front.loss_rows(accounts.losses(summed.steps), compared),
         flow=flow.draw(drawn_flow) if drawn_flow is not None else "",
@@ -78,7 +81,6 @@ def build_page(
         held_out=front.held_out(run),
         learned=front.learned(training),
         growth=front.growth_view(run),
-        parsed=parsed,
         raw_files=accounts.files_account(parsed).total,
         raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.raw_files(manifest)),
         passed_over=passed_over,
@@ -113,6 +115,7 @@ def _template(privacy: Privacy) -> Template:
         "parent_name": parent_name,
         "rows_in_words": rows_in_words,
         "size_bytes": accounts.size_bytes,
+        "num_files": num_files,
     }
     return environment.get_template("template.html")
 

@@ -65,7 +65,7 @@ def _damage(run: RunView) -> Iterator[Remark]:
         if "damaged" in stage.reason:
             said_why = visible(stage.reason, MESSAGE_CHARACTERS)
             yield _look("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
-    for manifest in of_kind(run.manifests, "documents"):
+    for manifest in run.parsed:
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.account("records").total
             share = figure_text(number / total, SHARE, "records") if total else "-"

@@ -1,6 +1,7 @@
 """A run as its report sees it: the record, and the artifacts that it names, as far as the store has them."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from corpora.store.manifest import Manifest
@@ -29,6 +30,20 @@ class RunView:
         """The manifests in the order in which the run made or reused them, each once."""
         return stored_manifests(self.place, self.record)
 
+    @property
+    def made(self) -> list[Manifest]:
+        """The manifests of its own stages, without those of settled generations."""
+        own = {stage.folder for stage in self.record.stages}
+        return [manifest for manifest in self.manifests if manifest.folder in own]
+
+    @cached_property
+    def parsed(self) -> list[Manifest]:
+        """The documents of each source and generation; all settled generations of a source are one."""
+        groups: dict[tuple[str, str], list[Manifest]] = {}
+        for manifest in accounts.of_kind(self.manifests, "documents"):
+            groups.setdefault((manifest.name, self.generation(manifest)), []).append(manifest)
+        return [_together(manifests) for manifests in groups.values()]
+
     def newest(self, kind: str) -> Manifest | None:
         """Return the last artifact of a kind."""
         return accounts.newest(self.manifests, kind)
@@ -52,6 +67,9 @@ class RunView:
             labels[manifest.folder] = labelled[-1].label if labelled else ""
         for manifest in accounts.of_kind(self.manifests, "corpora"):
             labels[manifest.folder] = f"generation {manifest.facts['generations']}"
+        corpora = [folder for folder in self.record.settled if folder.startswith("corpora/")]
+        if len(corpora) > 1:
+            labels |= dict.fromkeys(self.record.settled, f"generations 1 to {len(corpora)}")
         return labels if len({*labels.values()}) > 1 else {}
 
     def generation(self, manifest: Manifest) -> str:
@@ -78,3 +96,10 @@ class RunView:
             for tokens, vocabulary in wanted
             if vocabulary is not None and tokens.rows("tokens")
         }
+
+
+def _together(manifests: Sequence[Manifest]) -> Manifest:
+    """Return documents of one source as if they were of one generation: with the parts and the parents of all."""
+    parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
+    parts = [part for manifest in manifests for part in manifest.parts]
+    return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

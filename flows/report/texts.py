@@ -17,7 +17,6 @@ from corpora.kernels.arrays import Bools, Float32s, Int64s
 from corpora.schema import DROPPED, Document, Dropped, dropped_rows
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import read_manifest
 from corpora.store.tables import open_table, read_table
 from flows.report.drawing.differences import TextDifferences, compare
 from flows.report.drawing.examples import (
@@ -29,7 +28,7 @@ from flows.report.drawing.examples import (
     shown_tokens,
 )
 from flows.report.run import RunView
-from flows.run.record import ledger_balance as accounts
+from flows.run.settled import judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -70,7 +69,7 @@ def reason_groups(run: RunView) -> list[View]:
     """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
     parsed = [
         (_dropped_from(run, manifest), reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON))
-        for manifest in accounts.of_kind(run.manifests, "documents")
+        for manifest in run.parsed
     ]
     corpus = run.newest("corpora")
     removed = reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON) if corpus is not None else []
@@ -214,10 +213,8 @@ class Removals:
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
     """Return the removed duplicates; None where the store no longer has all judged documents."""
-    parents = [parent for parent in verdicts.parents if parent.role == "documents"]
-    manifests = [read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents]
-    judged = [manifest for manifest in manifests if manifest is not None]
-    if len(judged) < len(parents):
+    judged = judged_documents(place, verdicts)
+    if len(judged) < sum(parent.role == "documents" for parent in verdicts.parents):
         return None
     columns = ["id", "reason", "survivor", "similarity", "missing"]
     table = pa.Table.from_batches(read_table(place, verdicts, "verdicts", columns))

@@ -29,7 +29,6 @@ from pathlib import Path
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.duplicates.build import plan_signatures, plan_verdicts
-from corpora.duplicates.candidates import Input
 from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.inputs import read_inputs
@@ -37,8 +36,8 @@ from corpora.judging.statistics_build import needs_statistics, plan_statistics
 from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, survey_stage
-from corpora.tombstones import read_tombstones
+from corpora.store.stage import Stage, read_manifest, survey_stage
+from corpora.tombstones import Tombstones, read_tombstones
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
@@ -48,6 +47,15 @@ from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
 from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
 from flows.run.record.releases import answered_until
+from flows.run.settled import (
+    NOTHING,
+    NumberedSources,
+    SettledGenerations,
+    find_settled,
+    generations_of,
+    inputs_of,
+    published,
+)
 from shards.build import plan_shards
 from shards.merges import plan_merges
 from shards.tokens import plan_tokens
@@ -103,12 +111,16 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names."""
+    """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names.
+
+    settled: folders of the artifacts of earlier generations that were not looked at again
+    """
 
     documents: tuple[Manifest, ...]
     corpus: Manifest
     vocabularies: Mapping[str, Manifest]
     shard_sets: Mapping[str, Manifest]
+    settled: tuple[str, ...] = ()
     model: Manifest | None = None
     tasks: Mapping[str, Manifest] = field(default_factory=dict)
     answers: Mapping[str, Manifest] = field(default_factory=dict)
@@ -132,83 +144,113 @@ class Outcome:
 
 
 def run_recipe(
-    place: Place, recipe: Recipe, lock: Lock, perform: Perform, tell: Callable[[str], None] = lambda line: None
+    place: Place,
+    recipe: Recipe,
+    lock: Lock,
+    perform: Perform,
+    tell: Callable[[str], None] = lambda line: None,
+    settle: bool = False,
 ) -> Outcome:
     """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
 
-    tell: is called with a line about rules that drop much of a source that is too small to stop for
+    tell:   is called with a line about rules that drop much of a source that is too small to stop for
+    settle: earlier generations are taken as they are, where the store holds a corpus of them whole (`settled.py`)
     """
     recipe, start = begun(recipe, lock)
     existing = {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, BroughtVocabulary)}
     start = start and fitting(start, recipe, existing)
-    numbered_sources, documents = make_documents(place, recipe, lock, perform)
-    refuse_bad_sources(place, judged_sources(numbered_sources, documents, lock), recipe.privacy.samples, tell)
+    parsed = make_documents(place, recipe, lock, perform, settle)
+    refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)
     vocabularies: dict[str, Manifest] = {}
-    for number, corpus in make_corpora(place, recipe, lock, numbered_sources, documents, perform):
+    for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
             vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
-    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
-        documents=tuple(documents),
+        documents=tuple(parsed.documents),
         corpus=corpus,
         vocabularies=vocabularies,
         shard_sets=shard_sets,
+        settled=parsed.settled.folders,
         model=model,
         tasks=tasks,
         answers=answer_documents(place, recipe, corpus, tasks, perform),
     )
 
 
-def make_documents(
-    place: Place, recipe: Recipe, lock: Lock, perform: Perform
-) -> tuple[list[tuple[int, SourceEntry]], list[Manifest]]:
-    """The sources of all generations, each with the number of its generation, and the documents of each."""
-    numbered_sources = [
+@dataclass(frozen=True, kw_only=True)
+class Parsed:
+    """The sources of all generations, each with the number of its generation, and the documents of each.
+
+    settled: the generations that are not looked at again; corpus: of these
+    """
+
+    sources: NumberedSources
+    documents: Sequence[Manifest]
+    tombstones: Tombstones
+    settled: SettledGenerations = NOTHING
+    corpus: Manifest | None = None
+
+
+def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> Parsed:
+    """Make the documents of all generations. settle: as for `run_recipe`"""
+    sources = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
         for entry in recipe.sources
         if readable(lock, entry, files)
     ]
-    statistics = source_statistics(place, recipe, lock, perform)
+    statistics, tombstones = source_statistics(place, recipe, lock, perform), read_tombstones(place, recipe.name)
+
+    def plan(number: int, entry: SourceEntry) -> Callable[..., Stage]:
+        return documents_plan(entry, lock, number, statistics.get(entry.source.name))
+
+    settled = NOTHING
+    if settle:
+        asked = partial(find_settled, place, recipe, sources, len(lock.generations))
+        settled = asked(lambda number, entry: plan(number, entry)(cut=False), tombstones)
+    [corpus] = perform(settled.corpora[-1:]) if settled.number else [None]
     stages = [
-        documents_stage(place, entry, lock, number, statistics.get(entry.source.name))
-        for number, entry in numbered_sources
+        from_raw_or_store(
+            place, entry.source.name, readable(lock, entry, lock.generations[number - 1]), plan(number, entry)
+        )
+        for number, entry in sources[len(settled.documents) :]
     ]
-    return numbered_sources, perform(stages)
+    documents = [*published(place, settled.documents), *(perform(stages) if stages else ())]
+    return Parsed(sources=sources, documents=documents, tombstones=tombstones, settled=settled, corpus=corpus)
 
 
 def make_corpora(
-    place: Place,
-    recipe: Recipe,
-    lock: Lock,
-    numbered_sources: Sequence[tuple[int, SourceEntry]],
-    documents: Sequence[Manifest],
-    perform: Perform,
+    place: Place, recipe: Recipe, lock: Lock, parsed: Parsed, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Yield the corpus of each generation with its number, made of what `make_documents` returned."""
-    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents])
-    inputs = tuple(
-        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
-        for (number, entry), parsed, sketched in zip(numbered_sources, documents, signatures, strict=True)
-    )
-    generations: list[Generation] = []
-    tombstones = read_tombstones(place, recipe.name)
-    for number in range(1, len(lock.generations) + 1):
+    """Yield the corpus of each generation with its number; of settled ones the last, and those of the vocabulary."""
+    settled, corpus = parsed.settled, parsed.corpus
+    for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
+        [earlier] = published(place, [stage])
+        yield settled.corpora.index(stage) + 1, earlier
+        if earlier.rows("documents"):
+            break
+    if corpus is not None:
+        yield settled.number, corpus
+    inputs, generations = generations_of(place, settled, parsed.sources, parsed.documents)
+    new, documents = parsed.sources[len(inputs) :], parsed.documents[len(inputs) :]
+    signatures = perform([plan_signatures(manifest, recipe.duplicates) for manifest in documents]) if new else []
+    inputs += inputs_of(new, documents, signatures)
+    for number in range(settled.number + 1, len(lock.generations) + 1):
         until_now = tuple(item for item in inputs if item.generation <= number)
-        forgotten = tombstones.until(number)
+        forgotten = parsed.tombstones.until(number)
         planned = plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, forgotten)
         [verdicts] = perform([planned])
         generations.append(Generation(number=number, inputs=until_now, verdicts=verdicts))
-        [corpus] = perform([plan_corpus(place, recipe.name, generations)])
+        before = corpus if settled.number else None  # else every part is planned, so that any can be built again
+        [corpus] = perform([plan_corpus(place, recipe.name, generations, before)])
         yield number, corpus
 
 
-def judged_sources(
-    numbered_sources: Sequence[tuple[int, SourceEntry]], documents: Sequence[Manifest], lock: Lock
-) -> list[JudgedSource]:
+def judged_sources(parsed: Parsed, lock: Lock) -> list[JudgedSource]:
     """The sources of all generations with what was made of them."""
     return [
         JudgedSource(
@@ -217,7 +259,7 @@ def judged_sources(
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
         )
-        for (number, entry), manifest in zip(numbered_sources, documents, strict=True)
+        for (number, entry), manifest in zip(parsed.sources, parsed.documents, strict=True)
     ]
 
 
@@ -278,26 +320,54 @@ def brought(settings: BroughtVocabulary) -> Vocabulary:
 
 
 def build_shard_sets(
-    recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], perform: Perform
+    recipe: Recipe,
+    corpus: Corpus,
+    vocabularies: Mapping[str, Manifest],
+    perform: Perform,
+    before: Manifest | None = None,
 ) -> dict[str, Manifest]:
-    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary."""
+    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
+
+    before: the corpus of earlier generations, if they are settled; what was made of it is continued
+    """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
-    planned = [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
-    tokens = dict(zip(used, perform(planned), strict=True))
-    fewer = merged(tokens, plan_merges, perform)
-    stages = [
-        plan_shards(
-            corpus,
-            tokens[entry.vocabulary],
-            used[entry.vocabulary],
-            read_vocabulary(corpus.place, used[entry.vocabulary]),
-            entry.settings,
-            recipe.artifact_name(entry.name),
-            fewer.get(entry.vocabulary),
-        )
-        for entry in recipe.shards
-    ]
-    return dict(zip((entry.name for entry in recipe.shards), perform(stages), strict=True))
+    older = Corpus(corpus.place, before) if before is not None else None
+
+    def tokens_of(corpus: Corpus) -> list[Stage]:
+        return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
+
+    def shards_of(corpus: Corpus, tokens: Mapping[str, Manifest], merges: Mapping[str, Manifest]) -> list[Stage]:
+        return [
+            plan_shards(
+                corpus,
+                tokens[entry.vocabulary],
+                used[entry.vocabulary],
+                read_vocabulary(corpus.place, used[entry.vocabulary]),
+                entry.settings,
+                recipe.artifact_name(entry.name),
+                merges.get(entry.vocabulary),
+            )
+            for entry in recipe.shards
+        ]
+
+    stages = continued(corpus.place, tokens_of(corpus), tokens_of(older) if older is not None else [])
+    tokens = dict(zip(used, perform(stages), strict=True))
+    asked = shards_of(corpus, tokens, merged(tokens, plan_merges, perform))
+    made: list[Stage] = []
+    earlier = {name: stage.before for name, stage in zip(used, stages, strict=True) if stage.before is not None}
+    if older is not None and len(earlier) == len(stages):
+        merges = {name: stage for name, manifest in earlier.items() if (stage := plan_merges(manifest)) is not None}
+        found = {name: read_manifest(corpus.place, stage.folder) for name, stage in merges.items()}
+        fewer = {name: manifest for name, manifest in found.items() if manifest is not None}
+        made = shards_of(older, earlier, fewer) if len(fewer) == len(merges) else []
+    shard_sets = perform(continued(corpus.place, asked, made))
+    return dict(zip((entry.name for entry in recipe.shards), shard_sets, strict=True))
+
+
+def continued(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
+    """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
+    found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
+    return [replace(stage, before=manifest) for stage, manifest in zip(stages, found, strict=True)]
 
 
 def train_model(
@@ -376,22 +446,21 @@ def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFil
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
 
-def documents_stage(
-    place: Place, entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
-) -> Stage:
-    """The documents stage of one source and generation."""
-    generation, settings = lock.generations[number - 1], entry.documents
-    plan = partial(
+def documents_plan(
+    entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
+) -> Callable[..., Stage]:
+    """Return what plans the documents stage of one source and generation, with `cut=False` without its parts."""
+    settings = entry.documents
+    return partial(
         plan_documents,
         reading(entry.source, lock.guessed, number),
-        generation[entry.source.name],
+        lock.generations[number - 1][entry.source.name],
         settings,
         quarantine=lock.quarantine,
         inputs=read_inputs(settings),
         statistics=statistics,
         left_out=lock.left_out_of(entry.source),
     )
-    return from_raw_or_store(place, entry.source.name, readable(lock, entry, generation), plan)
 
 
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-RANGES_PER_WORKER = 6  # few enough that a run stays far under 1,000 task runs, many enough to even out the end
+RANGES_PER_WORKER = 6  # many enough to even out the end
+MOST_RANGES = 120  # of stages that are built side by side: of eight kinds, so that a run has about 1,000 task runs
 RETRIES = 2
 RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
@@ -30,11 +31,15 @@ def default_workers() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:
-    """Group parts, in order, into tasks: a handful of tasks a worker, or ranges of a given size.
+def ranges(
+    parts: Sequence[Item], workers: int, size: int | None = None, most: int = MOST_RANGES
+) -> list[Sequence[Item]]:
+    """Group parts, in order, into tasks: a handful of tasks a worker and at most so many, or ranges of a given size.
 
     >>> ranges([1, 2, 3, 4, 5], workers=1, size=2)
     [[1, 2], [3, 4], [5]]
+    >>> [len(group) for group in ranges(range(1_000), workers=200, most=3)]
+    [334, 334, 332]
     """
-    step = size or max(1, ceil(len(parts) / (workers * RANGES_PER_WORKER)))
+    step = size or max(1, ceil(len(parts) / max(1, min(workers * RANGES_PER_WORKER, most))))
     return [parts[first : first + step] for first in range(0, len(parts), step)]

@@ -34,7 +34,7 @@ def record(run: Run, run_id: str) -> None:
         )
         for m in run.manifests
     )
-    made = of_recipe(run_id, run.recipe, stages=stages)
+    made = of_recipe(run_id, run.recipe, stages=stages, settled=run.outcome.settled)
     begin_run(run.place, run_id, run.recipe)
     write_run(run.place, made, run.lock)
     keep_figures(run.place, made, figures_at_end(run.place, made))

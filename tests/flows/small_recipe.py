@@ -22,7 +22,7 @@ from typing import Any
 
 from corpora.build import Corpus
 from corpora.sources.contract import StatCache
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_parts, publish
 from flows.engines.contract import RunEngine
@@ -220,6 +220,7 @@ class Run:
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
             versions={"python": "3.11"},
             overrides=self.recipe.overrides,
+            settled=self.outcome.settled,
         )
 
     def built(self, kind: str) -> list[str]:
@@ -235,12 +236,12 @@ class Run:
         return [(m.stage_folder, table, str(content)) for m in self.manifests for table, content in m.tables.items()]
 
 
-Build = Callable[[Place, Stage, Sequence[PartPlan]], None]
+Build = Callable[[Place, Stage, Sequence[PartPlan]], Sequence[Part] | None]
 
 
-def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
+def build_here(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> Sequence[Part]:
     """One part after another, in this process."""
-    build_parts(place, stage, plans)
+    return build_parts(place, stage, plans)
 
 
 def build_on(pool: RunEngine, range_size: int | None = None) -> Build:
@@ -269,10 +270,10 @@ def run_lock(
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             mending.refuse_changed_inputs(stage, survey)
             if mending.distrusted:
-                build_parts(place, stage, survey.missing, mending.distrusted)
+                built: Sequence[Part] = build_parts(place, stage, survey.missing, mending.distrusted)
             else:
-                build(place, stage, survey.missing)
-            manifest = publish(place, stage, survey)
+                built = build(place, stage, survey.missing) or []
+            manifest = publish(place, stage, survey, built)
             mending.trust_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
@@ -280,7 +281,10 @@ def run_lock(
                 done[stage.folder] = run
         return [done[stage.folder].manifest for stage in stages]
 
-    outcome = run_past_damage(lambda: run_recipe(place, recipe, lock, perform, tell), mending)
+    def attempt() -> Outcome:
+        return run_recipe(place, recipe, lock, perform, tell, settle=not mending.distrusted)
+
+    outcome = run_past_damage(attempt, mending)
     return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)
 
 

@@ -26,6 +26,7 @@ FIRST_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 _CHUNK = 1 << 20
+_AT_ONCE = 1 << 20  # bytes that come in the time of one or two more requests
 
 _GONE = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
 _answered: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
@@ -96,6 +97,7 @@ class ObjectFile:
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
         self._files, self._path, self._file, self._address, self._position = files, path, file, address, 0
+        self._all: bytes | None = None
 
     def __enter__(self) -> "ObjectFile":
         return self
@@ -117,8 +119,12 @@ class ObjectFile:
         return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
-        """So many bytes, or fewer at the end."""
+        """So many bytes, or fewer at the end. A small object is read at once, with the first of them."""
         with readable(self._address):
+            if self._all is None and self.size() <= _AT_ONCE:
+                self._all = self._files.patiently(lambda: self._piece(self.size(), 0))
+            if self._all is not None:
+                return self._all[offset : offset + num_bytes]
             return self._files.patiently(lambda: self._piece(num_bytes, offset))
 
     def _piece(self, num_bytes: int, offset: int) -> bytes:
@@ -157,5 +163,6 @@ def _file_system(address: ObjectAddress) -> pafs.S3FileSystem:
         tls_ca_file_path=options.get("tls_ca_file_path"),
         connect_timeout=CONNECT_SECONDS,
         request_timeout=SILENT_SECONDS,
+        allow_delayed_open=True,  # an object of one piece is one request
         retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=1),
     )

@@ -10,7 +10,6 @@ from typing import Any
 from rich.console import Console
 
 from corpora.build import Corpus
-from corpora.store.stage import read_manifest
 from flows.command.inspect import show_example_trace
 from flows.command.terminal.display import show_ledger
 from flows.command.trainer_process import model_folder, relay
@@ -19,6 +18,7 @@ from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.server.embedded import is_free, server_of_home
 from flows.recipes.demo_contents import SampleComparison, compare_contents, shipped_contents
 from flows.run.record.counts_text import counted
+from flows.run.record.figures import stored_manifests
 from flows.run.record.task_scores import result_in, summaries
 from flows.run.store_address import Artifact
 from shards.reading.files.shard_set import ShardSet
@@ -39,9 +39,8 @@ RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 def show_summary(console: Console, finished: RunState) -> None:
     """Print the ledger, the times, and where the store and the report are."""
     place, record = finished.place, finished.record
-    manifests = [read_manifest(place, stage.folder) for stage in record.stages]
     console.print()
-    console.print(show_ledger([manifest for manifest in manifests if manifest is not None]))
+    console.print(show_ledger(stored_manifests(place, record)))
     times = "  ".join(f"{kind} {seconds:.1f}" for kind, seconds in stage_times(record.stages).items())
     console.print(f"\nSeconds: {times}  (all {record.seconds:.1f}, {counted(record.workers, 'worker')})")
     console.print(f"Store:   {quote(place.at(''))}\nReport:  {quote(finished.report_path)}", markup=False)

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from corpora.schema import DROPPED, dropped_rows
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -28,7 +28,7 @@ from flows.orchestration.server.embedded import is_of_home
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import Privacy
 from flows.report.drawing.lineage import Box, draw_lineage
-from flows.run.pipeline import Outcome
+from flows.run.pipeline import STAGES, Outcome
 from flows.run.policies import SAMPLES, SAMPLES_EACH
 from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
 from flows.run.record.run_record import FlowRun, StageRecord
@@ -180,9 +180,9 @@ def conclusion(outcome: Outcome) -> str:
     return f"{counted(examples, 'example')}{trained}{learnt}"
 
 
-def parts_built(number: int) -> str:
+def parts_built(parts: Sequence[Part]) -> str:
     """Describe the work of a range task in a few words."""
-    return f"{counted(number, 'part')} built"
+    return f"{counted(len(parts), 'part')} built"
 
 
 def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
@@ -203,6 +203,7 @@ def picture(manifests: Sequence[Manifest]) -> str:
 
     All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
     """
+    manifests = sorted(manifests, key=lambda manifest: STAGES.index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
     names: dict[str, list[str]] = {}
     for kind, name in newest:

@@ -180,7 +180,7 @@ def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
 def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
     """Return the report of a run that built nothing; None if a full run has to repair it, or mark it on its pages."""
     try:
-        run.judge()
+        run.judge(outcome)
         return None if run.crossed else end_well(run, outcome)
     except Damaged:
         return None

@@ -50,6 +50,7 @@ class RunState:
     stages:   by the artifact's folder, and so are manifests
     deaths:   of workers, by the record that each was reading
     crossed:  the bounds of the recipe that its figures cross, in words
+    settled:  folders of the artifacts of earlier generations that it does not look at again
     flow_run: in the orchestrator, once it exists
     pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
     """
@@ -69,6 +70,7 @@ class RunState:
     warm: set[str] = field(default_factory=set)
     deaths: Counter[str] = field(default_factory=Counter)
     crossed: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
     pool: RunEngine = field(init=False, repr=False)
     figures: Figures = field(init=False, repr=False)
@@ -145,8 +147,9 @@ class RunState:
         for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
             self.warn(warning)
 
-    def judge(self) -> None:
-        """Count the figures of the run, and compare them with the bounds of its recipe. Raises Damaged."""
+    def judge(self, outcome: Outcome) -> None:
+        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
+        self.settled = outcome.settled
         record, bounds = self.record_now("completed"), self.recipe.bounds
         self.figures = figures_at_end(self.place, record)
         for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
@@ -172,6 +175,7 @@ class RunState:
             inputs=looked_json(self.looked, recipe.privacy.samples),
             names=names_of(recipe),
             crossed=self.crossed,
+            settled=self.settled,
             flow_run=self.flow_run,
             error=error,
         )

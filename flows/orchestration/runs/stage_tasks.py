@@ -26,7 +26,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import FileFault, InputError
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import PartPlan, Stage, Survey
 from corpora.store.workers.pool import PoolClosed, WorkerDied
 from flows.orchestration.pages.markdown import Living, show_once, show_tags
@@ -62,7 +62,7 @@ from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import RECORD_SECONDS, RETRIES, ranges
+from flows.run.policies import MOST_RANGES, RECORD_SECONDS, RETRIES, ranges
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word
@@ -188,7 +188,7 @@ def show_run(run: RunState) -> None:
 def run_and_judge(performer: "Performer") -> Outcome:
     """Run a recipe, compare its results with the bounds, and report what crosses one. Raises what a stage raised."""
     outcome, run = run_with_quarantine(performer), performer.run
-    run.judge()
+    run.judge(outcome)
     for crossed in run.crossed:
         run.warn(f"A bound is crossed: {crossed}.")
     return outcome
@@ -203,7 +203,7 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
     quarantined = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn)
+            return run_recipe(run.place, recipe, run.lock, performer.perform, run.warn, not run.mending.distrusted)
         except PoolClosed:
             raise
         except WorkerDied as error:
@@ -269,8 +269,9 @@ class Performer:
             if build.survey.missing and build.stage.kind not in self.run.warm:
                 self.run.warm.add(build.stage.kind)
                 build.warm_up()
-        for build in builds:
-            build.submit()
+        building = [build for build in builds if build.survey.missing]
+        for build in building:
+            build.submit(len(building))
 
     def _finish(self, build: "Build", started: float) -> Manifest:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
@@ -301,17 +302,18 @@ class Build:
         self._performer, self._run = performer, performer.run
         self._waiting: list[tuple[Doing, int]] = []
         self._left = survey.missing
+        self._parts: list[Part] = []
 
     def warm_up(self) -> None:
         """Build the first part alone, so that kernels are compiled once and not by every worker."""
         self._performer.advance(self, 0)
-        self._submit(self._left[:1]).result()
+        self._parts += self._submit(self._left[:1]).result()
         self._performer.advance(self, 1)
         self._left = self._left[1:]
 
-    def submit(self) -> None:
-        """Give the ranges of what is left to the workers."""
-        groups = ranges(self._left, self._run.pool.workers, self._run.range_size)
+    def submit(self, beside: int) -> None:
+        """Give the ranges of what is left to the workers. beside: stages that do so at the same time"""
+        groups = ranges(self._left, self._run.pool.workers, self._run.range_size, MOST_RANGES // beside)
         if self.stage.kind in WORK:  # its parts take all cores, one after another
             groups = [self._left] if self._left else []
         self._waiting = [(self._submit(group), len(group)) for group in groups]
@@ -324,11 +326,13 @@ class Build:
     def finish(self) -> Manifest:
         """Wait for the ranges, then publish; or report that the stage is reused."""
         for future, number in self._waiting:
-            future.result()
+            self._parts += future.result()
             self._performer.advance(self, number)
         give_way()
         name = self.stage.stage_folder if self.survey.manifest is not None else f"{self.stage.stage_folder}: publish"
-        manifest = self._performer.tasks.do(name, partial(finish_stage, self._run, self.stage, self.survey))
+        manifest = self._performer.tasks.do(
+            name, partial(finish_stage, self._run, self.stage, self.survey, self._parts)
+        )
         assert isinstance(manifest, Manifest)
         return manifest
 

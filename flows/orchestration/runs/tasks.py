@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from prefect import task
@@ -19,7 +18,7 @@ from prefect.states import Completed, Failed
 from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish
 from corpora.store.workers.pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
@@ -54,13 +53,17 @@ def state_of(
 # The work of a run
 
 
-def build_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+def build_range(
+    run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
+) -> State[list[Part]]:
     """Build a range of parts on a worker; what is finished already is not built again."""
-    bare = replace(stage, parts=())  # a worker on another machine gets no more than it needs
-    return state_of(lambda: len(run.call(build_parts, run.place, bare, plans, distrusted)), parts_built)
+    bare = stage.bare
+    return state_of(lambda: run.call(build_parts, run.place, bare, plans, distrusted), parts_built)
 
 
-def train_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+def train_range(
+    run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
+) -> State[list[Part]]:
     """Train a model in a process of its own, then take it into the store; tried again, it resumes from a checkpoint."""
 
     def train_somewhere(job: TrainingJob, hear: Callable[[Event], None], stop: Stop) -> None:
@@ -69,34 +72,41 @@ def train_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrust
             return
         train(job, hear, stop)
 
-    def train_and_keep() -> int:
+    def train_and_keep() -> list[Part]:
         watch_training(stage, plans[0].job, run.advance, train_somewhere)
-        return len(build_parts(run.place, stage, plans, distrusted))
+        return build_parts(run.place, stage, plans, distrusted)
 
     return state_of(train_and_keep, parts_built)
 
 
-def learn_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+def learn_range(
+    run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
+) -> State[list[Part]]:
     """Fine-tune a model on tasks in a process of its own, one after another; tried again, it goes on where it was."""
 
-    def learn_and_keep() -> int:
+    def learn_and_keep() -> list[Part]:
         for plan in plans:
             watch_learning(stage, plan.job, run.advance)
-        return len(build_parts(run.place, stage, plans, distrusted))
+        return build_parts(run.place, stage, plans, distrusted)
 
     return state_of(learn_and_keep, parts_built)
 
 
-def answer_range(run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]) -> State[int]:
+def answer_range(
+    run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
+) -> State[list[Part]]:
     """Answer documents with a fine-tuned model, which is a process of its own for each part."""
-    return state_of(lambda: len(build_parts(run.place, stage, plans, distrusted)), parts_built)
+    return state_of(lambda: build_parts(run.place, stage, plans, distrusted), parts_built)
 
 
-def finish_stage(run: RunState, stage: Stage, survey: Survey) -> State[Manifest]:
-    """Make the artifact appear, unless the store holds it whole, and leave its ledger where people look."""
+def finish_stage(run: RunState, stage: Stage, survey: Survey, parts: Sequence[Part]) -> State[Manifest]:
+    """Make the artifact appear, unless the store holds it whole, and leave its ledger where people look.
+
+    parts: those that were built
+    """
 
     def publish_and_show() -> Manifest:
-        manifest = survey.manifest or publish(run.place, stage, survey)
+        manifest = survey.manifest or publish(run.place, stage, survey, parts)
         leave_artifacts(run.place, manifest, run.recipe.privacy.samples)
         return manifest
 

@@ -47,7 +47,7 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
         return [look(stage) for stage in wanted]
 
     try:
-        outcome = run_recipe(run.place, run.recipe, run.lock, perform)
+        outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=True)
     except (Incomplete, InputError):
         return None  # a full run meets the same, and reports it
     run.stages, run.manifests = stages, manifests

@@ -4,13 +4,15 @@
 already has none, but its contents count for those after it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from corpora.judging.documents import most_dropped, rules_over_limit
 from corpora.sources.contract import RawFile
+from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
+from corpora.store.stage import read_manifest
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
@@ -25,6 +27,7 @@ from flows.run.pipeline import readable
 from flows.run.plan.plan import Planned
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
+from flows.run.settled import judged_documents
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
@@ -35,7 +38,7 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     if all(entry.state == "reuse" for entry in planned):
         return Estimates(stages=(), workers=workers)
     recipe, _ = begun(recipe, lock)
-    older, files = _sources(recipe, lock, planned)
+    older, files = _sources(place, recipe, lock, planned)
     seconds = {
         name: SECONDS * max(0.1, _size(raw_files) / max(1, sum(map(_size, files.values()))))
         for name, raw_files in files.items()
@@ -73,13 +76,13 @@ def _is_new(planned: Sequence[Planned], source: str) -> bool:
 
 
 def _sources(
-    recipe: Recipe, lock: Lock, planned: Sequence[Planned]
+    place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned]
 ) -> tuple[dict[str, Older], dict[str, list[RawFile]]]:
     """Return what the store holds of each source, and the raw files to sample of each: those without documents.
 
     If all files of a source have documents, the sample is taken from them.
     """
-    entries = iter([entry for entry in planned if entry.stage.startswith("documents/")])
+    entries = iter(_documents(place, planned))
     older: dict[str, Older] = {}
     built: dict[str, list[RawFile]] = {}
     unbuilt: dict[str, list[RawFile]] = {}
@@ -87,7 +90,7 @@ def _sources(
         (entry.source.name, readable(lock, entry, files)) for files in lock.generations for entry in recipe.sources
     )
     for name, raw_files in generations:
-        manifest = plan.manifest if raw_files and (plan := next(entries, None)) is not None else None
+        manifest = next(entries, None) if raw_files else None
         here = [file for file in raw_files if file.path]
         (unbuilt if manifest is None else built).setdefault(name, []).extend(here)
         if manifest is not None:
@@ -97,6 +100,16 @@ def _sources(
                 text_bytes=held.text_bytes + manifest.ledger.figures.get("text bytes", 0),
             )
     return older, {name: files for name, files in (built | {n: f for n, f in unbuilt.items() if f}).items() if files}
+
+
+def _documents(place: Place, planned: Sequence[Planned]) -> Iterator[Manifest | None]:
+    """Yield the documents of each source and generation, settled ones first; None for those to be built."""
+    first = next((entry.manifest for entry in planned if entry.stage.startswith(("corpora/", "documents/"))), None)
+    if first is not None and first.kind == "corpora":  # of the settled generations
+        parent = first.parents[-1]
+        verdicts = read_manifest(place, f"{parent.role}/{parent.name}/{parent.fingerprint}")
+        yield from judged_documents(place, verdicts) if verdicts is not None else ()
+    yield from (entry.manifest for entry in planned if entry.stage.startswith("documents/"))
 
 
 def _trained(place: Place, recipe: Recipe, planned: Sequence[Planned]) -> dict[str, Path]:

@@ -61,7 +61,7 @@ def plan_run(
     while True:
         planned: list[Planned] = []
         try:
-            run_recipe(place, recipe, lock, partial(_look, place, damage, planned))
+            run_recipe(place, recipe, lock, partial(_look, place, damage, planned), settle=not damage.distrusted)
         except _Unbuilt:
             return planned + _following(recipe, planned)
         except FileFault as fault:
@@ -147,7 +147,9 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     faults: the damage that keeps it from being whole
     """
     if survey.manifest is not None:
-        return "nothing it depends on has changed"
+        generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
+        settled = f": {generations} generations are settled" if generations > 1 else ""
+        return f"nothing it depends on has changed{settled}"
     named = ", ".join(f"{fault.path.removeprefix(f'{stage.folder}/')}: {fault.what}" for fault in faults[:3])
     if survey.damaged:
         parts = f"files are missing or damaged in parts {', '.join(survey.damaged[:3])}"

@@ -91,7 +91,7 @@ def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
     if not parsed:
         return
-    yield from _each("raw files", "files", _num_files, by_source)
+    yield from _each("raw files", "files", num_files, by_source)
     yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
     yield from _each("raw records", "records", lambda parsed_of: records_account(parsed_of).total, by_source)
     yield from _each("documents", "documents", _num_documents, by_source)
@@ -130,7 +130,8 @@ def _detailed(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def _num_files(parsed: Iterable[Manifest]) -> int:
+def num_files(parsed: Iterable[Manifest]) -> int:
+    """Count the raw files of documents."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
@@ -288,15 +289,24 @@ def _last_events(place: Place, model: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Return the artifacts of a run in its order, each once, as far as the store has them."""
-    folders = dict.fromkeys(stage.folder for stage in record.stages)
-    return [manifest for folder in folders if (manifest := read_manifest(place, folder)) is not None]
+    """Return the artifacts of a run in its order, each once, as far as the store has them.
+
+    Of settled generations these are all documents and the last verdicts: what the counts of the whole corpus are of.
+    """
+    return [manifest for folder in _counted(record) if (manifest := read_manifest(place, folder)) is not None]
+
+
+def _counted(record: RunRecord) -> list[str]:
+    """Return the folders of the artifacts that the figures of a run are of, each once."""
+    of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
+    own = (stage.folder for stage in record.stages)
+    return list(dict.fromkeys([*of_kind["documents"], *of_kind["verdicts"][-1:], *own]))
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
     """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
     manifests = stored_manifests(place, record)
-    return figures_of(place, manifests) if len(manifests) == len(record.folders) else None
+    return figures_of(place, manifests) if len(manifests) == len(_counted(record)) else None
 
 
 def figures_of_run(place: Place, record: RunRecord) -> Figures | None:

@@ -130,6 +130,7 @@ class RunRecord:
     names:  of the artifacts that it may have used or built; none in records of earlier versions
     cost:   None in records of earlier versions
     crossed: the bounds of the recipe that its figures cross, in words
+    settled: folders of the artifacts of earlier generations that it took as they were
     flow_run: in the orchestrator; None in records of earlier versions, and of a run without one
     error:  what ended a run that failed; "" in records of earlier versions
     """
@@ -149,13 +150,14 @@ class RunRecord:
     names: tuple[str, ...] = ()
     cost: Cost | None = None
     crossed: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
     error: str = ""
 
     @property
     def folders(self) -> set[str]:
         """The folders of the artifacts that it built or reused."""
-        return {stage.folder for stage in self.stages}
+        return {*self.settled, *(stage.folder for stage in self.stages)}
 
 
 def sealed(value: Any) -> bytes:

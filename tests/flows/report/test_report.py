@@ -23,6 +23,7 @@ from flows.report.drawing.examples import example_masks, shown_tokens, stored_ma
 from flows.report.drawing.plot import bin_edges, histogram
 from flows.report.page import build_page
 from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
+from flows.run.record.figures import stored_manifests
 from flows.run.record.ledger_balance import Edge, StepAccount, accounts_of
 from flows.run.record.lengths import spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, vocabulary_facts
@@ -222,7 +223,7 @@ def test_two_generations_balance_with_deleted_rows(tmp_path: Path) -> None:
     revised = [*notes[1:-1], keyed_note(0, prose(4000, 9), title="Told anew")]
     second = letters_world(tmp_path, (revised, [*letters[:3], prose(5000, 10)])).run()
     assert 0 in [part.rows("examples") for part in second.outcome.shards.parts]  # too few documents to pair
-    accounts = accounts_of(second.manifests)
+    accounts = accounts_of(stored_manifests(second.place, second.record))
     assert accounts.balances and len(accounts.edges) == 4
     assert second.outcome.corpus.rows("deleted") > 0
     assert accounts.headline["kept"][""] == sum(1 for _ in Corpus(second.place, second.outcome.corpus).documents())

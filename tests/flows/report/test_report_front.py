@@ -18,7 +18,7 @@ from flows.report.front import FIRST_NOT_READ, LINE_CHARACTERS, growth_view, hel
 from flows.report.page import build_page
 from flows.report.remarks import remarks_on
 from flows.report.run import RunView
-from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of
+from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of, stored_manifests
 from flows.run.record.ledger_balance import accounts_of
 from flows.run.record.run_record import RunRecord, write_run
 
@@ -57,7 +57,7 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
     assert f"documents {parsed - 6} {parsed} +6 (+" in text
     assert f"dropped: rules: gopher.min_words {SHORT + 1} +{SHORT}" in text
     assert "raw files 5 7 +2 (+40%)" in text
-    compared = Compared.of(before, *(figures_of(run.place, m) for m in (run.manifests[:0], run.manifests)))
+    compared = Compared.of(before, {}, figures_of(run.place, stored_manifests(run.place, run.record)))
     assert len(compared.differing) == len(compared.changes) == html.count('<td class="figure">')
 
 
@@ -82,11 +82,13 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
     same = Compared.of(before, view.figures or {}, view.figures or {})
-    [found] = remarks_on(view, accounts_of(run.manifests), same)
+    [found] = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), same)
     assert not found.wrong and "could not be read" in found.text
     damaged = tuple(replace(stage, reason="damaged (a.arrow: cut)") for stage in run.record.stages[:1])
     record = replace(run.record, stages=(*damaged, *run.record.stages[1:]))
-    rebuilt = remarks_on(RunView(run.place, record, Privacy("text")), accounts_of(run.manifests), same)
+    rebuilt = remarks_on(
+        RunView(run.place, record, Privacy("text")), accounts_of(stored_manifests(run.place, run.record)), same
+    )
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
 
 
@@ -98,7 +100,7 @@ def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) ->
     older = {name: figure for name, figure in view.figures.items() if not name.endswith(": notes")}
     gone = {f"{what}: old (2024)": Figure(value=7, unit="files", kind="count") for what in ("raw files", "documents")}
     compared = Compared.of(before, {**older, **gone}, view.figures)
-    said = [remark.text for remark in remarks_on(view, accounts_of(run.manifests), compared)]
+    said = [remark.text for remark in remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)]
     assert "1 source is new: notes." in said and "1 source is gone: old (2024)." in said
     rows = {row["name"]: row for row in source_table(view, compared)}
     assert (rows["old (2024)"]["documents"], rows["old (2024)"]["documents_change"]) == ("0", "-7 (-100%)")

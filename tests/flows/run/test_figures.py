@@ -12,7 +12,17 @@ from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.run.record import figures as module
-from flows.run.record.figures import COUNT, FILE, Change, Figure, compare, figures_of, figures_of_run, keep_figures
+from flows.run.record.figures import (
+    COUNT,
+    FILE,
+    Change,
+    Figure,
+    compare,
+    figures_of,
+    figures_of_run,
+    keep_figures,
+    stored_manifests,
+)
 from flows.run.record.run_record import RunRecord, write_run
 from shards.reading.files.shard_set import ShardSet
 
@@ -117,7 +127,7 @@ def test_a_run_of_the_same_artifacts_takes_the_figures_of_the_one_before(finishe
 def test_figures_say_what_a_new_generation_brought(built: World, first: Run) -> None:
     """Fails where the figures of two runs of a store do not differ by what came in between."""
     built.put("notes", "notes-1", [note(number, prose(3000 + number)) for number in range(5)])
-    runs = [figures_of(run.place, run.manifests) for run in (first, built.run())]
+    runs = [figures_of(run.place, stored_manifests(run.place, run.record)) for run in (first, built.run())]
     changes = {change.name: change.change or 0 for change in compare(*runs)}
     assert (changes["raw files: notes"], changes["raw files: pages"], changes["tokens: pages"]) == (1, 0, 0)
     assert changes["documents"] == changes["documents: notes"] == changes["kept"] == 5 and changes["dropped"] == 0

@@ -5,6 +5,7 @@ Bits are flipped in place, so that the file's name, size and times tell nothing 
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from small_recipe import Run, World, run_lock
 
 from corpora.errors import InputError
 from corpora.store.damage import Damaged
-from corpora.store.manifest import Manifest
+from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, Stage, Survey, publish
 from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
@@ -191,8 +192,8 @@ def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pyte
     flip(whole.place, path)
     publish_here = publish
 
-    def publish_and_lose(place: Place, stage: Stage, survey: Survey) -> Manifest:
-        manifest = publish_here(place, stage, survey)
+    def publish_and_lose(place: Place, stage: Stage, survey: Survey, parts: Sequence[Part]) -> Manifest:
+        manifest = publish_here(place, stage, survey, parts)
         if part in {plan.name for plan in survey.missing} and stage.kind == "tokens":
             flip(place, path)
         return manifest

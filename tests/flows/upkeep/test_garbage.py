@@ -63,7 +63,8 @@ class History:
 
     def folders(self, number: int) -> set[str]:
         """Return the folders of the artifacts that a run used."""
-        return {manifest.folder for manifest in self.runs[number].manifests}
+        run = self.runs[number]
+        return {*run.outcome.settled, *(manifest.folder for manifest in run.manifests)}
 
 
 @pytest.fixture(scope="module")

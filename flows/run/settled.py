@@ -1,0 +1,133 @@
+"""Earlier generations are settled: where the store holds their corpus whole, what it was made from is not looked at.
+
+What is asked of every generation is known without the store: each fingerprint is made of settings and of the
+fingerprints before it. So the newest earlier corpus that is there is found by one listing, and a run plans only the
+generations after it. The manifests of the settled ones are read where later stages need their counts, and no rows.
+
+Whatever is not in order (a file that is gone or damaged, another setting, another file of an old generation) is not
+settled: a run then goes through all stages, as the first one did, and finds and mends it.
+
+Cost: a listing, and a manifest for each source of a settled generation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from corpora.build import Generation, plan_corpus
+from corpora.duplicates.build import plan_signatures, plan_verdicts
+from corpora.duplicates.candidates import Input
+from corpora.store.damage import Damaged
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import MANIFEST, Stage, find_whole, read_manifest
+from corpora.tombstones import Tombstones
+from flows.recipes.recipe import Recipe, SourceEntry
+
+NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all generations, with the generation's number
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettledGenerations:
+    """The generations that are settled: the first `number` ones.
+
+    documents, signatures: a stage for each of their sources, without parts
+    verdicts, corpora:     one for each of them, likewise
+    """
+
+    number: int = 0
+    documents: Sequence[Stage] = ()
+    signatures: Sequence[Stage] = ()
+    verdicts: Sequence[Stage] = ()
+    corpora: Sequence[Stage] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of the artifacts that are settled, those first that others are made from."""
+        stages = (*self.documents, *self.signatures, *self.verdicts, *self.corpora)
+        return tuple(stage.folder for stage in stages)
+
+
+NOTHING = SettledGenerations()
+
+
+def find_settled(
+    place: Place,
+    recipe: Recipe,
+    sources: NumberedSources,
+    before: int,
+    documents_of: Callable[[int, SourceEntry], Stage],
+    tombstones: Tombstones,
+) -> SettledGenerations:
+    """Return the generations whose corpus the store holds whole, as many as there are.
+
+    before:       the newest generation, which is not settled
+    documents_of: the documents stage of a source in a generation, without its parts
+    """
+    sources = [(number, entry) for number, entry in sources if number < before]
+    documents = [documents_of(number, entry) for number, entry in sources]
+    promised = [stage.promised() for stage in documents]
+    signatures = [plan_signatures(manifest, recipe.duplicates) for manifest in promised]
+    inputs = inputs_of(sources, promised, [stage.promised() for stage in signatures])
+    verdicts, corpora = list[Stage](), list[Stage]()
+    for number in range(1, before):
+        until_now = [item for item in inputs if item.generation <= number]
+        until = tombstones.until(number)
+        verdicts.append(plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, until))
+        judged = [_generation(n, inputs, stage.promised()) for n, stage in enumerate(verdicts, 1)]
+        corpora.append(plan_corpus(place, recipe.name, judged, cut=False))
+    found = find_whole(place, corpora[::-1])
+    if found is None:
+        return NOTHING
+    number = corpora.index(found[0]) + 1
+    inside = sum(n <= number for n, _ in sources)
+    return SettledGenerations(
+        number=number,
+        documents=documents[:inside],
+        signatures=signatures[:inside],
+        verdicts=verdicts[:number],
+        corpora=corpora[:number],
+    )
+
+
+def generations_of(
+    place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
+) -> tuple[tuple[Input, ...], list[Generation]]:
+    """Return what settled generations give the verdicts and the corpus of later ones. Raises Damaged."""
+    signatures = published(place, settled.signatures)
+    inputs = inputs_of(sources[: len(signatures)], documents[: len(signatures)], signatures)
+    judged = published(place, settled.verdicts)
+    return inputs, [_generation(number, inputs, verdicts) for number, verdicts in enumerate(judged, 1)]
+
+
+def published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
+    """Return the manifests of stages that are known to be in the store. Raises Damaged where one is not."""
+    manifests = []
+    for stage in stages:
+        manifest = read_manifest(place, stage.folder)
+        if manifest is None:
+            raise Damaged(f"{stage.folder}/{MANIFEST}", "it is gone")
+        manifests.append(manifest)
+    return manifests
+
+
+def judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
+    """Return the documents that verdicts are of, in their order, as far as the store has them."""
+    parents = (parent for parent in verdicts.parents if parent.role == "documents")
+    found = (read_manifest(place, f"documents/{parent.name}/{parent.fingerprint}") for parent in parents)
+    return [manifest for manifest in found if manifest is not None]
+
+
+def inputs_of(
+    sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
+) -> tuple[Input, ...]:
+    """Return what verdicts look at: the documents of each source and generation, and their signatures."""
+    return tuple(
+        Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
+        for (number, entry), parsed, sketched in zip(sources, documents, signatures, strict=True)
+    )
+
+
+def _generation(number: int, inputs: Sequence[Input], verdicts: Manifest) -> Generation:
+    return Generation(
+        number=number, inputs=tuple(item for item in inputs if item.generation <= number), verdicts=verdicts
+    )
