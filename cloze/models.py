@@ -222,8 +222,8 @@ def rows_file(rows: Rows, name: str, workspace: Workspace, columns: dict[str, st
     """Return the file of some rows, which are written to one where they are not in a file yet."""
     if isinstance(rows, str | Path):
         return FileSettings(path=str(Path(rows).resolve()), columns=columns)
-    rows = list(rows)
-    if any(isinstance(row, str) for row in rows):  # whatever the column was called from which the model learnt
+    given = list(rows)
+    if any(isinstance(row, str) for row in given):  # whatever the column was called from which the model learnt
         columns = {"text": "text", **columns}
-    tables = ({"text": row} if isinstance(row, str) else row for row in rows)
+    tables = ({"text": row} if isinstance(row, str) else row for row in given)
     return FileSettings(path=str(workspace.write_rows(tables, name)), columns=columns)

@@ -26,6 +26,8 @@ FOLDER = "/the/folder/of/the/recipe"
 RAISED = {
     "documents": "corpora.judging.documents.BUILD_VERSION",
     "signatures": "corpora.duplicates.build.SIGNATURES_VERSION",
+    "verdicts": "corpora.duplicates.build.VERDICTS_VERSION",
+    "corpora": "corpora.build.BUILD_VERSION",
     "tokens": "shards.tokens.BUILD_VERSION",
     "shards": "shards.build.BUILD_VERSION",
     "models": "trainer.build.BUILD_VERSION",

@@ -24,7 +24,7 @@ from corpora.build import Corpus
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from corpora.store.stage import PartPlan, Stage, build_parts, publish
+from corpora.store.stage import PartPlan, Stage, build_parts, publish, read_manifest
 from flows.engines.contract import RunEngine
 from flows.recipes.lock import Lock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
@@ -196,6 +196,14 @@ class Run:
     def of(self, kind: str) -> list[StageRun]:
         """The stages of one kind."""
         return [stage for stage in self.stages if stage.stage.kind == kind]
+
+    def every(self, kind: str) -> list[Manifest]:
+        """The manifests of one kind, those of settled generations first."""
+        folders = [*self.outcome.settled, *(stage.manifest.folder for stage in self.stages)]
+        found = [
+            read_manifest(self.place, folder) for folder in dict.fromkeys(folders) if folder.startswith(f"{kind}/")
+        ]
+        return [manifest for manifest in found if manifest is not None]
 
     def manifest(self, kind: str) -> Manifest:
         """The last manifest of a kind."""

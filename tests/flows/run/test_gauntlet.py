@@ -44,7 +44,7 @@ def perform_here(run: RunState) -> Outcome:
             outcome = run_stages(
                 run.place, run.recipe, run.lock, lambda stages: [build_here(run, each) for each in stages], run.warn
             )
-            run.judge()
+            run.judge(outcome)
             return outcome
         except FileFault as fault:
             run.lock = leave_out(run.recipe, run.lock, [fault], run.warn)

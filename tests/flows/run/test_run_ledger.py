@@ -47,8 +47,7 @@ def test_records_are_documents_or_dropped(grown: tuple[World, Run]) -> None:
         lines[path.parent.name] += len(path.read_text().splitlines())
     counted: Counter[str] = Counter()
     dropped = 0
-    for stage in run.of("documents"):
-        manifest = stage.manifest
+    for manifest in run.every("documents"):
         account = manifest.ledger.account("records")
         reasons = Counter(f"dropped: {row['step']}: {row['reason']}" for row in rows(run, manifest, "dropped"))
         documents = sum(1 for _ in rows(run, manifest, "documents"))
@@ -63,12 +62,12 @@ def test_every_record_is_somewhere_with_its_bytes(grown: tuple[World, Run]) -> N
     """Fails where a row's locator does not lead back to a record, or two rows claim one record."""
     world, run = grown
     claimed: Counter[tuple[str, int]] = Counter()
-    for stage in run.of("documents"):
-        source = FilesSource(name=stage.manifest.name, path=str(world.folder / "raw" / stage.manifest.name))
+    for manifest in run.every("documents"):
+        source = FilesSource(name=manifest.name, path=str(world.folder / "raw" / manifest.name))
         for table in ("documents", "dropped"):
-            for row in rows(run, stage.manifest, table):
+            for row in rows(run, manifest, table):
                 locator = row["locator"]
-                file = world.folder / "raw" / stage.manifest.name / locator["file"]
+                file = world.folder / "raw" / manifest.name / locator["file"]
                 data = file.read_bytes()[locator["offset"] : locator["offset"] + locator["length"]]
                 claimed[str(file), locator["offset"]] += 1
                 assert json.loads(data).get("title") == row["title"] or row["reason"] == "damaged"
@@ -80,8 +79,8 @@ def test_every_record_is_somewhere_with_its_bytes(grown: tuple[World, Run]) -> N
 def test_documents_are_sketched_and_judged(grown: tuple[World, Run]) -> None:
     """Fails where a document is lost between two stages, or judged under another's id."""
     _, run = grown
-    documents = [row for stage in run.of("documents") for row in rows(run, stage.manifest, "documents")]
-    sketches = [row for stage in run.of("signatures") for row in rows(run, stage.manifest, "signatures")]
+    documents = [row for manifest in run.every("documents") for row in rows(run, manifest, "documents")]
+    sketches = [row for manifest in run.every("signatures") for row in rows(run, manifest, "signatures")]
     assert [row["id"] for row in sketches] == [row["id"] for row in documents]
     verdicts = list(rows(run, newest(run, "verdicts"), "verdicts"))
     assert len(verdicts) == len(documents)
@@ -107,14 +106,14 @@ def test_verdicts_are_what_the_corpus_holds(grown: tuple[World, Run]) -> None:
     assert len(live) == len(held) - len(gone)
     assert live == {key for key, reason in verdicts.items() if reason is None}
     accounts = corpus.ledger
-    total = sum(stage.manifest.rows("documents") for stage in run.of("documents"))
+    total = sum(manifest.rows("documents") for manifest in run.every("documents"))
     assert accounts.account("documents").total == total
     kept = accounts.account("documents").outcomes["kept"]
     revived = accounts.figures["revived documents"]
     assert (revived, kept + revived) == (1, len(written))
     older = accounts.account("older documents")
     assert older.starting("deleted") == len(gone)
-    first = run.of("corpora")[0].manifest
+    first = run.every("corpora")[0]
     assert older.total == sum(1 for _ in rows(run, first, "documents"))
     removed = Counter(f"removed: {r['reason']}" for r in rows(run, corpus, "removed"))
     assert {"kept": kept, **removed} == accounts.account("documents").outcomes
@@ -176,7 +175,7 @@ def test_tokens_are_placed_truncated_or_left_over(grown: tuple[World, Run]) -> N
 def test_counts_are_of_what_trains(grown: tuple[World, Run]) -> None:
     """Fails where a held-out document teaches the vocabulary, or a training one does not."""
     _, run = grown
-    first = run.of("corpora")[0].manifest
+    first = run.every("corpora")[0]
     account = newest(run, "counts").ledger.account("documents")
     sides = Counter("held out" if row["held_out"] else "counted" for row in rows(run, first, "documents"))
     assert account.outcomes == {**sides, "deleted": 0}
