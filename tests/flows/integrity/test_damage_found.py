@@ -26,8 +26,8 @@ FILES = {
     "a table": ("documents/pages/", ".documents.arrow"),
     "a file that is no table": ("models/small/", "model.safetensors"),
     "a record": ("signatures/pages/", "/parts/00001.json"),
-    UNPUBLISHED: ("signatures/pages/e397", "/parts/00000.json"),
-    "a file of a part that nobody published": ("signatures/pages/e397", "00000.signatures.arrow"),
+    UNPUBLISHED: ("signatures/pages/caa3", "/parts/00000.json"),
+    "a file of a part that nobody published": ("signatures/pages/caa3", "00000.signatures.arrow"),
     "a record of a run": ("runs/20260102", "/run.json"),
     "where raw files lay": ("runs/20260102", "/raw.json"),
     "the lock of a run": ("runs/20260102", "/recipe.lock"),
@@ -106,12 +106,12 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
     """Fails where a file is read once for each manifest that names it, and told as often."""
-    path = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")
+    path = harm(store, "corpora/small/37833ba9fa8fc57714f9330b/g001-pages-00001.documents.arrow")
     [fault] = faults(store)
     assert fault.path == path and len(fault.artifacts) == 3
     assert str(fault) == (
         f"{path}: its bytes are not those that were written (part g001-pages-00001 of "
-        "corpora/small/9a09df143eb3afa4d99e2565 and 2 more)"
+        "corpora/small/37833ba9fa8fc57714f9330b and 2 more)"
     )
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
 def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
     """Fails where a record is believed because it is sealed and its manifest names it, or is not made again."""
     before = contents(store)
-    record = paths_of(store, "tokens/small/a713", "/parts/g001-pages-00000.json")[0]
+    record = paths_of(store, "tokens/small/", "/parts/g001-pages-00000.json")[0]
 
     def tell_a_lie(fields: dict[str, object]) -> None:
         [checks] = fields["checks"].values()  # type: ignore[attr-defined]
@@ -227,6 +227,6 @@ def test_an_artifact_alone_is_checked_with_the_parts_that_it_points_to(store: Pl
         for path in paths_of(store, "corpora/small/", "manifest.json")
         if json.loads(contents(store)[path])["facts"]["generations"] == 3
     )
-    pointed = harm(store, "corpora/small/9a09df143eb3afa4d99e2565/g001-pages-00001.documents.arrow")
+    pointed = harm(store, "corpora/small/37833ba9fa8fc57714f9330b/g001-pages-00001.documents.arrow")
     harm(store, paths_of(store, "documents/pages/", ".arrow")[0])
     assert [fault.path for fault in faults(store, newest)] == [pointed]
