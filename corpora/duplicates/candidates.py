@@ -323,10 +323,10 @@ def documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]
     first = 0
     for manifest in judged:
         for part in manifest.parts:
-            here = sorted(row for row in rows if first <= row < first + part.rows("documents"))
-            for row in here:
-                rows_there = range(row - first, row - first + 1)
+            stop = first + part.rows("documents")
+            if here := sorted(row for row in rows if first <= row < stop):
+                rows_there = [row - first for row in here]
                 batches = open_table(place, manifest.stage_folder, part, "documents", DOCUMENTS.names, rows_there)
-                [documents_by_row[row]] = documents(batches)
-            first += part.rows("documents")
+                documents_by_row.update(zip(here, documents(batches), strict=True))
+            first = stop
     return documents_by_row

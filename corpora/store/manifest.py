@@ -382,17 +382,20 @@ def is_record(path: str) -> bool:
 def read_record(place: Place, stage_folder: str, address: str) -> PartRecord:
     """The record at an address. Raises FileNotFoundError, Damaged, and InputError for one of another format."""
     path = f"{stage_folder}/{address}"
-    return PartRecord.from_bytes(place.read(path), path, address)
+    return place.read_sound(path, lambda data: PartRecord.from_bytes(data, path, address))
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
     """The part of the record at an address, its checks left unread. Raises what `read_record` raises."""
     path = f"{stage_folder}/{address}"
-    data = place.read(path)
-    with document(path, "the record of a part"):
-        fields = open_document(data, path)
-        del fields["checks"]
-        return _part_in(fields, data, address)
+
+    def parse(data: bytes) -> Part:
+        with document(path, "the record of a part"):
+            fields = open_document(data, path)
+            del fields["checks"]
+            return _part_in(fields, data, address)
+
+    return place.read_sound(path, parse)
 
 
 def _part_in(fields: Mapping[str, Json], data: bytes, address: str) -> Part:

@@ -16,7 +16,7 @@ same part fingerprint, be it an older one or one that was never finished, is poi
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -180,7 +180,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
     """The manifest in an artifact's folder, or None where nothing is published. Raises Damaged."""
     path = f"{folder}/{MANIFEST}"
     try:
-        return Manifest.from_bytes(place.read(path), path)
+        return place.read_sound(path, partial(Manifest.from_bytes, path=path))
     except FileNotFoundError:
         return None
 
@@ -200,7 +200,7 @@ def manifest_at(place: Place, address: ManifestAddress) -> Manifest:
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Every published artifact of a kind and name, in order of fingerprint. Raises Damaged."""
     paths = sorted(path for path in place.sizes(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
-    return [Manifest.from_bytes(place.read(path), path) for path in paths]
+    return [place.read_sound(path, partial(Manifest.from_bytes, path=path)) for path in paths]
 
 
 def missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
@@ -262,7 +262,7 @@ def _sound_manifest(place: Place, path: str, sizes: Mapping[str, int], faults: l
     if path not in sizes:
         return None
     try:
-        return Manifest.from_bytes(place.read(path), path)
+        return place.read_sound(path, partial(Manifest.from_bytes, path=path))
     except Damaged as fault:
         faults.append(fault)
         return None
@@ -451,7 +451,7 @@ def publish(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = 
         facts=stage.facts,
     )
     data = manifest.to_bytes()
-    place.write(f"{manifest.folder}/{MANIFEST}", data)
+    place.write(f"{manifest.folder}/{MANIFEST}", data, once=True)
     return replace(manifest, digest=digest_in(data))
 
 

@@ -8,7 +8,8 @@ was written raises `Damaged`, which names the file; nothing of its batch comes o
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables`), for the bytes are read once more at 10 GB a
 second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns. Opening a part of a
 local store takes some half a millisecond, its record included. From an object store come a request for the size of each
-file, one for its head and, of a batch, one for its metadata and one for each run of neighbouring columns.
+file and one for all of it, if it has at most a megabyte; else one for its head and, of a batch, one for its metadata
+and one for each run of neighbouring columns.
 """
 
 import hashlib
@@ -36,14 +37,15 @@ def open_table(
     part: Part,
     table: str,
     columns: Sequence[str] | None = None,
-    rows: range | None = None,
+    rows: Sequence[int] | None = None,
     checked: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one table of one part.
 
     stage_folder: of its manifest
     columns:      those to read, in this order; None: all
-    rows:         the rows to read, counted in the part; None: all. The first and the last batch are cut
+    rows:         the rows to read, counted in the part; None: all. Of a range the first and the last batch are cut;
+                  other rows, in ascending order, come one by one
     checked:      False leaves the columns unchecked: for a caller that maps a table and checks its files in another way
     Raises Damaged.
     """
@@ -63,8 +65,13 @@ def open_table(
             columns=columns,
             checked=checked,
         )
-        yield from read.batches(None if rows is None else range(rows.start - first, rows.stop - first))
+        yield from read.batches(None if rows is None else _less(rows, first))
         first += file.content.rows
+
+
+def _less(rows: Sequence[int], first: int) -> Sequence[int]:
+    """Rows counted from another one."""
+    return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
 
 def read_table(
@@ -131,13 +138,16 @@ def _batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
     """All bytes of a file that is not a table. Raises Damaged."""
     path = f"{stage_folder}/{file.path}"
+
+    def check(data: bytes) -> bytes:
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise Damaged(path, "its bytes are not those that were written")
+        return data
+
     try:
-        data = place.read(path)
+        return place.read_sound(path, check)
     except FileNotFoundError as error:
         raise Damaged(path, "it is gone") from error
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise Damaged(path, "its bytes are not those that were written")
-    return data
 
 
 def stored_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
@@ -165,7 +175,7 @@ class _TableFile:
     columns: Sequence[str] | None
     checked: bool
 
-    def batches(self, rows: range | None) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """The batches that hold these rows, cut to them; all batches where none are given."""
         self._check_record()
         touched = self._touched(rows)
@@ -173,20 +183,25 @@ class _TableFile:
             return
         with self._open() as source:
             image = _Mapped(self, source) if self.place.is_local else _Fetched(self, source)
+            last, batch = -1, None
             for number, start, stop in touched:
                 try:
-                    batch = image.batch(number)
+                    batch = image.batch(number) if number != last else batch
                 except (pa.ArrowInvalid, OSError) as error:
                     if getattr(error, "errno", None) is not None:  # the disk or the network, not the bytes
                         raise
                     raise self.damaged(f"record batch {number} cannot be decoded ({error})") from error
                 if batch.num_rows != self.checks.batches[number].rows:
                     raise self.damaged(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
+                last = number
                 chosen = batch if self.columns is None else batch.select(list(self.columns))
                 yield chosen if stop - start == batch.num_rows else chosen.slice(start, stop - start)
 
-    def _touched(self, rows: range | None) -> list[_Touched]:
+    def _touched(self, rows: Sequence[int] | None) -> list[_Touched]:
         bounds = np.cumsum([0, *(batch.rows for batch in self.checks.batches)]).tolist()
+        if rows is not None and not isinstance(rows, range):
+            inside = [(row, bisect_right(bounds, row) - 1) for row in rows if 0 <= row < bounds[-1]]
+            return [_Touched(number, row - bounds[number], row - bounds[number] + 1) for row, number in inside]
         spans = pairwise(bounds)
         if rows is None:
             return [_Touched(number, 0, stop - start) for number, (start, stop) in enumerate(spans)]
