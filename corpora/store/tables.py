@@ -183,19 +183,23 @@ class _TableFile:
             return
         with self._open() as source:
             image = _Mapped(self, source) if self.place.is_local else _Fetched(self, source)
-            last, batch = -1, None
+            last: tuple[int, pa.RecordBatch] | None = None
             for number, start, stop in touched:
-                try:
-                    batch = image.batch(number) if number != last else batch
-                except (pa.ArrowInvalid, OSError) as error:
-                    if getattr(error, "errno", None) is not None:  # the disk or the network, not the bytes
-                        raise
-                    raise self.damaged(f"record batch {number} cannot be decoded ({error})") from error
-                if batch.num_rows != self.checks.batches[number].rows:
-                    raise self.damaged(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
-                last = number
-                chosen = batch if self.columns is None else batch.select(list(self.columns))
-                yield chosen if stop - start == batch.num_rows else chosen.slice(start, stop - start)
+                if last is None or last[0] != number:
+                    last = number, self._batch(image, number)
+                batch = last[1] if self.columns is None else last[1].select(list(self.columns))
+                yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
+
+    def _batch(self, image: "_Mapped | _Fetched", number: int) -> pa.RecordBatch:
+        try:
+            batch = image.batch(number)
+        except (pa.ArrowInvalid, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # the disk or the network, not the bytes
+                raise
+            raise self.damaged(f"record batch {number} cannot be decoded ({error})") from error
+        if batch.num_rows != self.checks.batches[number].rows:
+            raise self.damaged(f"record batch {number} holds {batch.num_rows} rows, and its record says other")
+        return batch
 
     def _touched(self, rows: Sequence[int] | None) -> list[_Touched]:
         bounds = np.cumsum([0, *(batch.rows for batch in self.checks.batches)]).tolist()
