@@ -21,7 +21,7 @@ from corpora.store.settings import added, added_table, check_range, limit
 class DocumentsSettings:
     """Settings for turning records into documents.
 
-    part_bytes:         raw bytes a part reads; decides how the rows are cut, not what they are
+    part_bytes:         raw bytes a part reads, from about a megabyte on; decides how rows are cut, not what they are
     max_document_bytes: a longer document is dropped
     max_damaged_share:  a larger share of damaged records stops the run; from a half on, raw files that are left out
                         count as a record each

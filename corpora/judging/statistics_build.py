@@ -45,7 +45,7 @@ from corpora.store.manifest import Json
 from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 
-BUILD_VERSION = 2
+BUILD_VERSION = 3  # 3: slices of a megabyte
 WAITING_BYTES = 64_000_000
 
 

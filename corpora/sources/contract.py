@@ -30,7 +30,7 @@ from corpora.store.manifest import Json
 from corpora.store.settings import settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
-SLICE_BYTES = 8_000_000  # where a format that can be cut anywhere is cut
+SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
 HASHED_AT_ONCE = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
 EVERYTHING = "**/*"
 MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read

@@ -22,7 +22,7 @@ from corpora.judging.documents import cut_files, naming_file
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.packed_stream import PIECE_BYTES
-from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Source, Tally
+from corpora.sources.contract import Drop, RawFile, Record, Slice, Source, Tally
 from corpora.sources.files.endings import PARQUET_ENDINGS
 from corpora.sources.files.parquet import count_rows
 
@@ -33,6 +33,7 @@ LEAST_RECORDS = 50  # kept, however long they are
 LEAST_PACKED = 4 * PIECE_BYTES  # of a packed file, so that reading ahead distorts little
 UNPACKED = 4  # times as many bytes as a packed file has, taken at first
 FOUND = 16  # times as many bytes of a slice are looked through as are parsed
+LOOKED_THROUGH = 8_000_000  # bytes of a packed file, at least
 PLACES = 24
 SECONDS = 8.0
 SKIPPED = Drop("not in the sample")
@@ -193,7 +194,7 @@ def _read(source: Source, read: _Read, deadline: float) -> None:
     """Read a slice, and parse about as many bytes of its records as it says. Raises FileFault."""
     piece, whole = read.piece, _size(read.piece)
     packed = is_packed(piece.file.name)
-    look_through = max(FOUND * read.parse, SLICE_BYTES)
+    look_through = max(FOUND * read.parse, LOOKED_THROUGH)
     unpacked = min(look_through, whole * UNPACKED) if packed else whole
     tally = _SamplingTally(max(1, round(unpacked / read.parse)) if read.parse < whole else 1)
     read.read_bytes = whole

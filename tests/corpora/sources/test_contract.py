@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from corpora.sources.contract import RawFile, Slice, StatCache, group_slices, hash_files, matching_files
+from corpora.sources.contract import (
+    SLICE_BYTES,
+    RawFile,
+    Slice,
+    StatCache,
+    cut_every,
+    group_slices,
+    hash_files,
+    matching_files,
+)
 
 ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 
@@ -79,6 +88,11 @@ def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> N
     assert cache.sha256(path) == (3, "remembered")
     os.utime(path, (1, 1))
     assert cache.sha256(path) == (3, ABC_SHA256)
+
+
+def test_parts_of_a_megabyte_are_cut_from_one_file() -> None:
+    """Fails where `part_bytes` does nothing for a format that can be cut anywhere."""
+    assert len(group_slices(cut_every(_file(size=4_000_000), SLICE_BYTES), 1_000_000)) == 4
 
 
 def test_group_slices_joins_neighbours_and_cuts_at_the_part_size() -> None:
