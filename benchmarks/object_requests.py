@@ -33,14 +33,16 @@ class CountingServer(ThreadedMotoServer):
         super().__init__(ip_address="127.0.0.1", port=0, verbose=False)
         self.asked = Counter[str]()
         self.start()
-        application: Callable[..., Iterable[bytes]] = self._server.app
+        server = self._server
+        assert server is not None
+        application: Callable[..., Iterable[bytes]] = server.app
 
         def counted(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
             listing = "list-type" in environ.get("QUERY_STRING", "")
             self.asked["LIST" if listing else environ["REQUEST_METHOD"]] += 1
             return application(environ, start)
 
-        self._server.app = counted
+        server.app = counted
 
 
 def count_runs(megabytes: float) -> None:

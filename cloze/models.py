@@ -222,7 +222,7 @@ def rows_file(rows: Rows, name: str, workspace: Workspace, columns: dict[str, st
     """Return the file of some rows, which are written to one where they are not in a file yet."""
     if isinstance(rows, str | Path):
         return FileSettings(path=str(Path(rows).resolve()), columns=columns)
-    given = list(rows)
+    given: list[str | Mapping[str, Any]] = list(rows)
     if any(isinstance(row, str) for row in given):  # whatever the column was called from which the model learnt
         columns = {"text": "text", **columns}
     tables = ({"text": row} if isinstance(row, str) else row for row in given)
