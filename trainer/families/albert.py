@@ -5,7 +5,7 @@ there is any, it also follows the feed-forward part, as in the authors' code; tr
 """
 
 from trainer.families.bert import CONFIG, FIXED, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
 
 SIZES = {
     "tiny": Size(4, 256, 4, 1024, 128),  # not a published one
@@ -62,15 +62,7 @@ ALBERT = Family(
             "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
             "predictions.decoder.bias": "predictions.bias",
         },
-        architectures={
-            "encoder": "AlbertModel",
-            "pairs": "AlbertForPreTraining",
-            "masked": "AlbertForMaskedLM",
-            "classes": "AlbertForSequenceClassification",
-            "tags": "AlbertForTokenClassification",
-            "spans": "AlbertForQuestionAnswering",
-            "choices": "AlbertForMultipleChoice",
-        },
+        architectures=classes("Albert", pairs="AlbertForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size", "num_hidden_groups": "layer_groups"},
         usual={
             **USUAL,

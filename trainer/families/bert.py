@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2018; the smaller sizes Turc et al. 2019, table 1)."""
 
-from trainer.families.contract import ClassHeadShape, Family, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),
@@ -93,16 +93,7 @@ BERT = Family(
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         },
-        architectures={
-            "encoder": "BertModel",
-            "pairs": "BertForPreTraining",
-            "masked": "BertForMaskedLM",
-            "next": "BertLMHeadModel",
-            "classes": "BertForSequenceClassification",
-            "tags": "BertForTokenClassification",
-            "spans": "BertForQuestionAnswering",
-            "choices": "BertForMultipleChoice",
-        },
+        architectures=classes("Bert", pairs="BertForPreTraining", next="BertLMHeadModel"),
         config=CONFIG,
         usual=USUAL,
         fixed=FIXED,

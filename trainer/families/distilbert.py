@@ -4,7 +4,7 @@ Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "ro
 """
 
 from trainer.families.bert import below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),  # not a published one
@@ -50,14 +50,7 @@ DISTILBERT = Family(
             "span_head": {"decision": "qa_outputs"},
         },
         tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-        architectures={
-            "encoder": "DistilBertModel",
-            "masked": "DistilBertForMaskedLM",
-            "classes": "DistilBertForSequenceClassification",
-            "tags": "DistilBertForTokenClassification",
-            "spans": "DistilBertForQuestionAnswering",
-            "choices": "DistilBertForMultipleChoice",
-        },
+        architectures=classes("DistilBert"),
         config={
             "vocab_size": "vocab_size",
             "dim": "hidden_size",

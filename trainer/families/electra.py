@@ -4,7 +4,7 @@ Its embeddings are as large as the hidden size, but in the smaller sizes; a matr
 """
 
 from trainer.families.bert import CONFIG, ENCODER, FIXED, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, classes
 
 ELECTRA = Family(
     name="electra",
@@ -37,15 +37,7 @@ ELECTRA = Family(
             "span_head": {"decision": "qa_outputs"},
         },
         tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-        architectures={
-            "encoder": "ElectraModel",
-            "replaced": "ElectraForPreTraining",
-            "masked": "ElectraForMaskedLM",
-            "classes": "ElectraForSequenceClassification",
-            "tags": "ElectraForTokenClassification",
-            "spans": "ElectraForQuestionAnswering",
-            "choices": "ElectraForMultipleChoice",
-        },
+        architectures=classes("Electra", replaced="ElectraForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size"},
         usual={
             **USUAL,

@@ -1,7 +1,7 @@
 """RoBERTa (Liu et al. 2019)."""
 
 from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, classes
 
 ROBERTA = Family(
     name="roberta",
@@ -26,15 +26,7 @@ ROBERTA = Family(
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
-        architectures={
-            "encoder": "RobertaModel",
-            "masked": "RobertaForMaskedLM",
-            "next": "RobertaForCausalLM",
-            "classes": "RobertaForSequenceClassification",
-            "tags": "RobertaForTokenClassification",
-            "spans": "RobertaForQuestionAnswering",
-            "choices": "RobertaForMultipleChoice",
-        },
+        architectures=classes("Roberta", next="RobertaForCausalLM"),
         config=CONFIG,
         usual={**USUAL, "pad_token_id": 1},
         fixed=FIXED,
