@@ -98,7 +98,6 @@ class ObjectiveSettings(Protocol):
     @property
     def causal(self) -> Side | None:
         """To which side a token does not attend; None: it attends to all."""
-        ...
 
     def check(self, family: Family) -> None:
         """Raise InputError where no model of the family can be trained so."""
@@ -108,16 +107,12 @@ class ObjectiveSettings(Protocol):
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """The terms of the loss of a model for these examples."""
-        ...
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
         """Return what the heads need of examples: a pure function of its arguments. seed: of the training"""
-        ...
 
     def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """By what the sum of each term is divided, once they are added up over the step."""
-        ...
 
     def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """Return the parts that are exported."""
-        ...
