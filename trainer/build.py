@@ -264,9 +264,8 @@ def metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
-    """The rows of a model's metrics; what an earlier version did not write is None. Raises Damaged."""
-    rows = (row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist())
-    return [{**dict.fromkeys(METRICS_TABLE.names), **row} for row in rows]
+    """The rows of a model's metrics. Raises Damaged."""
+    return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 
 def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:

@@ -58,11 +58,7 @@ USUAL = {
     "pad_token_id": 0,
 }
 
-FIXED = {
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-}
+FIXED = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
 
 
 def below(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

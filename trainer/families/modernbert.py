@@ -56,12 +56,7 @@ MODERNBERT = Family(
     every_global=EVERY_GLOBAL,
     rope_bases=(GLOBAL_BASE, LOCAL_BASE),
     pooling="mean",
-    shape={
-        "norm_place": "before",
-        "feed_forward": "glu",
-        "position_kind": "rope",
-        "biases": False,
-    },
+    shape={"norm_place": "before", "feed_forward": "glu", "position_kind": "rope", "biases": False},
     masked_head=MaskedHeadShape(activation="gelu", biases=False),
     class_head=HEAD,
     token_head=TokenHeadShape(pooler=HEAD, dropout=0.0),

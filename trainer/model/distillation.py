@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
 from trainer.families.contract import Family, ModelInputs
+from trainer.model.attention import at_least_float32
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
 from trainer.model.masked import MaskedHead, MaskedModel, logits_of
@@ -133,7 +134,7 @@ class DistilledModel(MaskedModel):
 
 def _angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
     """1 - cosine, summed over the tokens of examples."""
-    cosines_T = F.cosine_similarity(_at_least_float32(ours_TH), _at_least_float32(theirs_TH), dim=-1)
+    cosines_T = F.cosine_similarity(at_least_float32(ours_TH), at_least_float32(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
 
@@ -169,8 +170,8 @@ class _Divergence(torch.autograd.Function):
         learns: bool,
     ) -> Tensor:
         """[]: the sum."""
-        summed = torch.zeros((), dtype=_at_least_float32(ours_NE).dtype, device=ours_NE.device)
-        gradients = [torch.zeros_like(_at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
+        summed = torch.zeros((), dtype=at_least_float32(ours_NE).dtype, device=ours_NE.device)
+        gradients = [torch.zeros_like(at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
             theirs_CV = _log_shares(theirs_NE[part], their_words_VE, their_bias_V, temperature)
             ours_CV = _log_shares(ours_NE[part], words_VE, bias_V, temperature)
@@ -194,11 +195,7 @@ class _Divergence(torch.autograd.Function):
 
 def _log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
     """[C, V], in float32 or more."""
-    return F.log_softmax(_at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
-
-
-def _at_least_float32(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    return F.log_softmax(at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()

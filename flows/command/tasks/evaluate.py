@@ -220,16 +220,12 @@ def run_suite(
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
     """Tell what is doubtful in the data of the tasks of these names. Raises InputError where a score means nothing."""
-    for task in suite.tasks:
-        splits = [split for split in task.splits if task.name in names and split.set in ("", task.splits[0].set)]
+    for task in (task for task in suite.tasks if task.name in names):
+        splits = [split for split in task.splits if split.set in ("", task.splits[0].set)]
         files = [task.training, *(split.file for split in splits)]
         hidden = [split.file.path for split in splits if not split.labelled]
         length = task.settings.max_length
-        for event in (
-            checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model)
-            if splits
-            else ()
-        ):
+        for event in checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model):
             tell(f"warning: {task.name}: {event['message']}")
 
 

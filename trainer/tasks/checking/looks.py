@@ -13,7 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.sources.files.parquet import columns_of
 from trainer.tasks.checking.files import text_of
-from trainer.tasks.formats.reading import ENDINGS, FORMATS
+from trainer.tasks.formats.reading import ENDINGS, FORMATS, begins_object
 from trainer.tasks.formats.records import (
     FileSettings,
     Unusable,
@@ -62,7 +62,7 @@ def look_at(file: FileSettings) -> FileLook:
     """Return what a file looks like. Raises InputError where it looks like no task."""
     ending = ENDINGS.get(unpacked_ending(file.path), "")
     chosen = file.format or ending
-    if chosen == "json" and _begins_object(file.path):
+    if chosen == "json" and begins_object(file.path):
         chosen = "squad"
     if chosen in OF_FORMATS:
         return FileLook(kind=OF_FORMATS[chosen], file=replace(file, format=chosen))
@@ -77,11 +77,6 @@ def look_at(file: FileSettings) -> FileLook:
         if all(columns.values()):
             return FileLook(kind=kind, file=replace(file, columns=columns))
     return _table_look(file, names)
-
-
-def _begins_object(path: str) -> bool:
-    with opened(path) as stream:
-        return stream.read(1 << 10).lstrip().startswith("{")
 
 
 def _with_header(file: FileSettings) -> tuple[FileSettings, list[str]]:
