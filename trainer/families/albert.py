@@ -4,7 +4,7 @@ Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all 
 there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
 """
 
-from trainer.families.bert import CONFIG, FIXED, USUAL, below
+from trainer.families.bert import CONFIG, FIXED, TOKEN_HEADS, USUAL, below
 from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
 
 SIZES = {
@@ -55,8 +55,7 @@ ALBERT = Family(
             "pair_head": {"pooler.dense": "albert.pooler", "decision": "sop_classifier.classifier"},
             "class_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
             "choice_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",

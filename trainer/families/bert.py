@@ -61,6 +61,9 @@ USUAL = {
 FIXED = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
 
 
+TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision": "qa_outputs"}}
+
+
 def below(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """The same table with theirs below a name."""
     return {ours: tuple(f"{name}.{each}" for each in theirs) for ours, theirs in encoder.items()}
@@ -82,8 +85,7 @@ BERT = Family(
             "pair_head": {"pooler.dense": "bert.pooler.dense", "decision": "cls.seq_relationship"},
             "class_head": {"pooler.dense": "bert.pooler.dense", "decision": "classifier"},
             "choice_head": {"pooler.dense": "bert.pooler.dense", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",

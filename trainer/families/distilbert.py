@@ -3,7 +3,7 @@
 Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "roberta" of 6 layers.
 """
 
-from trainer.families.bert import below
+from trainer.families.bert import TOKEN_HEADS, below
 from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
 
 SIZES = {
@@ -46,8 +46,7 @@ DISTILBERT = Family(
             },
             "class_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
             "choice_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
         architectures=classes("DistilBert"),

@@ -1,6 +1,6 @@
 """RoBERTa (Liu et al. 2019)."""
 
-from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, USUAL, below
+from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, TOKEN_HEADS, USUAL, below
 from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, classes
 
 ROBERTA = Family(
@@ -19,8 +19,7 @@ ROBERTA = Family(
             "masked_head": {"bias": "lm_head.bias", "dense": "lm_head.dense", "norm": "lm_head.layer_norm"},
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
             "choice_head": {"pooler.dense": "roberta.pooler.dense", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",

@@ -23,7 +23,7 @@ from trainer.tasks.suites.baselines import MAJORITY, baseline_answers
 from trainer.tasks.suites.comparing import difference
 from trainer.tasks.suites.grouped import grouped
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
-    waiting = [split for split in run.splits if not is_judged(run, split)]
+    waiting = run.waiting
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
         return 0

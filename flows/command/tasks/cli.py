@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from flows.command.arguments import AsJson, Overrides, Workers
+from flows.command.arguments import AsJson
 from flows.command.tasks import options
 from flows.command.terminal.output import print_json, say, teller
 
@@ -208,27 +208,16 @@ def search(
 
 
 @tasks_app.command
-def grid(
-    grid: Annotated[str, Parameter(help="A grid's TOML file, or one that comes with Cloze: masking, sentence-loss.")],
-    recipe: Annotated[str, Parameter(help="A recipe file with a [model]; each cell is a run of it.")],
-    *,
-    output: Annotated[Path, Parameter(help="Folder for the table, and for what is fine-tuned.")],
-    suite: Annotated[str | None, Parameter(help="A suite that every model is evaluated on.")] = None,
-    data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None,
-    overrides: Overrides = None,
-    workers: Workers = None,
-    as_json: AsJson = False,
-) -> None:
+def grid(asked: options.GridAsked, *, as_json: AsJson = False) -> None:
     """Train a recipe in several forms; report one table.
 
     Published figures are next to those of each form.
     """
     from flows.command.tasks.grid import JSON, grid_of
 
-    home, tell = Path(os.environ["CLOZE_HOME"]), teller(as_json)
-    grid_of(grid, recipe, overrides or [], suite, data, output, home, workers, tell)
+    grid_of(asked, Path(os.environ["CLOZE_HOME"]), teller(as_json))
     if as_json:
-        print_json(json.loads((output / JSON).read_text(encoding="utf-8")))
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
 @tasks_app.command

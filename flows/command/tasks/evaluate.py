@@ -33,7 +33,7 @@ from trainer.complete_folders import refusing
 from trainer.tasks.suites import comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
 
@@ -210,7 +210,7 @@ def run_suite(
     """
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output, control))
-        waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
+        waiting = [run for run in runs if run.waiting]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)

@@ -109,7 +109,7 @@ def _table_look(file: FileSettings, names: Sequence[str]) -> FileLook:
     texts = [name for name in names if name not in labels[:1] and _is_text(columns[name])]
     if not texts:
         raise InputError(f"{file.path} has no column that looks like text: name it (`--task KIND --column text=...`).")
-    ordered = sorted(texts, key=lambda name: -_mean_length(columns[name]))[:2]
+    ordered = sorted(texts, key=lambda name: -sum(map(len, columns[name])))[:2]
     one, *others = [name for name in names if name in ordered]
     chosen = {"text": one} | ({"second": others[0]} if others and labels else {})
     if not labels:
@@ -148,7 +148,3 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 def _is_text(cells: Sequence[str]) -> bool:
     return sum(" " in cell.strip() or not cell.isascii() for cell in cells) > len(cells) / 2
-
-
-def _mean_length(cells: Sequence[str]) -> float:
-    return sum(map(len, cells)) / max(1, len(cells))
