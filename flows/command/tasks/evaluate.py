@@ -232,25 +232,21 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
-        _learn(tuple(group), tell)
-
-
-def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
-    listener, training = Listener(tell), runs[0].job.settings.training(1)
-    with job_file(SuiteJob(runs=runs)) as path:
-        for event in trainer_events("evaluate", path, training=training):
-            listener.hear(event)
+        some = tuple(group)
+        listener, training = Listener(tell), some[0].job.settings.training(1)
+        with job_file(SuiteJob(runs=some)) as path:
+            for event in trainer_events("evaluate", path, training=training):
+                listener.hear(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
     """Return the results, by task, seed and split. Raises InputError where one lacks its first metric."""
-    return {key: judged for run in runs for key, judged in _judged(run)}
-
-
-def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]:
-    for split in run.splits:
-        judged = read_judged(run.judged(split))
-        if judged is None:
-            raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
-        check_judged(run, split, judged)
-        yield (run.task, run.seed, split.name), judged
+    results = dict[tuple[str, int, str], JudgedSplit]()
+    for run in runs:
+        for split in run.splits:
+            judged = read_judged(run.judged(split))
+            if judged is None:
+                raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
+            check_judged(run, split, judged)
+            results[run.task, run.seed, split.name] = judged
+    return results
