@@ -21,15 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
 from trainer.model.attention import at_least_float32
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.masked import MaskedHead, MaskedModel, logits_of
+from trainer.model.masked import MaskedModel, logits_of
 from trainer.model.objective import JudgedBatch, Macs, sum_loss, sum_loss_of_words
-from trainer.objectives.contract import IGNORED, Term
+from trainer.objectives.contract import IGNORED
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
-from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings
 
 # Shapes in the names of tensors: T tokens, M masked tokens, N tokens that are compared, C of a chunk, H hidden size,
 # E embedding size, V vocabulary.
@@ -53,16 +53,10 @@ class Teacher:
 class DistilledModel(MaskedModel):
     """An encoder with the masked head, and a teacher to be given before it learns (`learn_from`)."""
 
-    def __init__(
-        self,
-        family: Family,
-        terms: tuple[Term, ...],
-        encoder: TransformerEncoder,
-        masked_head: MaskedHead,
-        objective: DistillationObjective,
-    ) -> None:
-        super().__init__(family, terms, encoder, masked_head, None)
-        self.objective = objective
+    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
+        super().__init__(settings, inputs)
+        assert isinstance(settings.objective_settings, DistillationObjective)
+        self.objective = settings.objective_settings
         self.teacher: Teacher | None = None
 
     def learn_from(self, teacher: MaskedModel) -> None:
@@ -236,12 +230,3 @@ def _take(ours: nn.Module | None, theirs: nn.Module | None) -> None:
     """Parameters of a module, by name; one that only one of them has stays as it is."""
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)
-
-
-def build_distilled(settings: ModelSettings, inputs: ModelInputs) -> DistilledModel:
-    """The model of `DistillationObjective`, on torch's default device; it has no teacher yet."""
-    family, shape = settings.of_family, encoder_shape(settings, inputs)
-    objective = settings.objective_settings
-    assert isinstance(objective, DistillationObjective)
-    terms = objective.terms(family, inputs)
-    return DistilledModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head), objective)

@@ -7,8 +7,8 @@ the entry point `cloze.objectives`:
     [project.entry-points."cloze.objectives"]
     order = "my_package:OrderObjective"
 
-None of it may import torch, because the flow reads it. What does is in the function that `builder` names, which makes
-a `trainer.model.objective.Objective`.
+None of it may import torch, because the flow reads it. What does is in what `builder` names, a
+`trainer.model.objective.Objective`.
 
 Shapes: T tokens, B sequences, M points of a batch.
 """
@@ -88,7 +88,7 @@ class ObjectiveSettings(Protocol):
     """One kind of objective, besides being a frozen dataclass. Raise `version` whenever it learns otherwise.
 
     kind:    its name in a recipe
-    builder: "package.module:function", which makes the module that learns, of `ModelSettings` and `ModelInputs`
+    builder: "package.module:Class" of the module that learns, made of `ModelSettings` and `ModelInputs`
     """
 
     kind: ClassVar[str]
