@@ -105,7 +105,7 @@ class Task:
     """One kind of task, and the defaults of what a kind may leave out. Raise `version` whenever it learns otherwise.
 
     kind:         its name
-    builder:      "package.module:function", which makes the model that learns: of the task and the `Pretrained` model
+    builder:      "package.module:Class" of the model that learns, made of the task and the `Pretrained` model
     format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
