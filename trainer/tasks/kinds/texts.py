@@ -159,7 +159,7 @@ class TextTask(Task):
 
     def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
         beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
-        return {self.term.name: self.target(example.label), **beside} if labelled else beside
+        return {self.terms()[0].name: self.target(example.label), **beside} if labelled else beside
 
     def _beside(self, values: tuple[Any, ...]) -> Float32s:
         """Return [1, N]: numbers standardized, then a one for each category."""
