@@ -25,7 +25,7 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind
 from flows.command.tasks.embed import embed_texts
-from flows.command.tasks.finetune import TaskFiles, finetune_events
+from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.tasks.predict import predict_file
 from flows.command.trainer_process import Event, model_folder
 from flows.run.record.example_shares import nothing_said
@@ -150,7 +150,7 @@ def finetune(
     named, output = dict(columns or {}), Path(output or mkdtemp(dir=workspace.folder) + "/model")
     files = TaskFiles(rows_file(train, "train", workspace, named), rows_file(evaluate, "evaluate", workspace, named))
     history: list[Event] = []
-    events = finetune_events(task, address_of(model), files, output, settings, accept)
+    events = finetune_events(FinetuneAsked(task, address_of(model), files, output, settings, accept))
     start: Event = {"steps": 0}
     for start in events:
         if start["event"] != "warning":

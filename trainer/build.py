@@ -46,26 +46,16 @@ BUILD_VERSION = 2
 
 COMPONENT = "evaluation of "  # how the event begins that judges one component of a mixture
 
+FIGURES = (
+    *("loss", "masked_loss", "masked_accuracy", "pair_loss", "pair_accuracy", "rare_word_accuracy"),
+    *("unigram_entropy", "unigram_loss", "learning_rate", "gradient_norm"),
+)
 METRICS_TABLE = pa.schema(
     [
         pa.field("event", pa.string(), nullable=False),  # "step", "evaluation", "evaluation of NAME" of a component
         pa.field("step", pa.int64(), nullable=False),
         pa.field("phase", pa.int32(), nullable=False),
-        *(
-            pa.field(name, pa.float64())
-            for name in (
-                "loss",
-                "masked_loss",
-                "masked_accuracy",
-                "pair_loss",
-                "pair_accuracy",
-                "rare_word_accuracy",
-                "unigram_entropy",
-                "unigram_loss",
-                "learning_rate",
-                "gradient_norm",
-            )
-        ),
+        *(pa.field(name, pa.float64()) for name in FIGURES),
         *(pa.field(name, pa.int64(), nullable=False) for name in ("masked_tokens", "tokens", "sequences", "deleted")),
     ]
 )
@@ -264,9 +254,8 @@ def metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
-    """The rows of a model's metrics; what an earlier version did not write is None. Raises Damaged."""
-    rows = (row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist())
-    return [{**dict.fromkeys(METRICS_TABLE.names), **row} for row in rows]
+    """The rows of a model's metrics. Raises Damaged."""
+    return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 
 def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:

@@ -39,15 +39,12 @@ class MetricsListener(Protocol):
 
     def begin(self, step: int) -> None:
         """Discard what was reported of later steps; -1: all steps."""
-        ...
 
     def hear(self, event: Event) -> None:
         """One event."""
-        ...
 
     def flush(self) -> None:
         """Have the system write down what was heard."""
-        ...
 
 
 class MetricsLog:

@@ -23,7 +23,7 @@ class SmoothedObjective(MaskedObjective):
 
     kind: ClassVar[str] = "smoothed"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "smoothed_masks_model:build_smoothed"
+    builder: ClassVar[str] = "smoothed_masks_model:SmoothedModel"
 
     smoothing: float = 0.1
 

@@ -4,7 +4,7 @@ Each calls one module, and shows the result.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -50,23 +50,22 @@ def export(
     from flows.run.record.counts_text import counted
     from flows.run.record.ledger_balance import readable_bytes
 
-    tell = teller(as_json)
+    tell, target = teller(as_json), local_target(folder)
+    done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
     if static or step is not None or kind == "models" or (kind is None and is_model(artifact)):
-        target = local_target(folder)
         tell(export_static(artifact, target, dimensions, texts) if static else export_step(artifact, target, step))
         if as_json:
-            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}})
+            print_json(done)
         return
     if kind == "release":
-        folders = export_release(artifact, local_target(folder))
+        folders = export_release(artifact, target)
         for inside, made in folders.items():
-            tell(f"{local_target(folder) / inside}: {made}")
+            tell(f"{target / inside}: {made}")
         if as_json:
-            print_json({"artifact": artifact, "folder": str(local_target(folder)), "splits": {}, "folders": folders})
+            print_json({**done, "folders": folders})
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
-    target = local_target(folder)
     chosen = choose(artifact, kind, name)
     content = export_rows(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
@@ -78,7 +77,7 @@ def export(
         tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
-        print_json({"artifact": chosen.manifest.folder, "folder": str(target), "splits": facts})
+        print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
 
 
 @exporting_app.command

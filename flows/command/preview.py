@@ -82,10 +82,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
 
 def preview_source(
-    entry: SourceEntry,
-    files: Sequence[RawFile],
-    number: int = 10,
-    tell: Callable[[str], None] = lambda line: None,
+    entry: SourceEntry, files: Sequence[RawFile], number: int, tell: Callable[[str], None]
 ) -> Iterator[Preview]:
     """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
 

@@ -16,15 +16,12 @@ class RunEngine(Protocol):
     @property
     def workers(self) -> int:
         """Return how many calls run at once."""
-        ...
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function and wait for its result. Raises what it raised, or WorkerDied."""
-        ...
 
     def signs(self) -> object:
         """Return a value that changes while they work: what each works on, or if unknown how much is done."""
-        ...
 
 
 @runtime_checkable
@@ -45,4 +42,3 @@ class TrainingEngine(Protocol):
 
         hear: called with every event of the trainer, on this thread
         """
-        ...

@@ -65,4 +65,3 @@ class ExampleInput(Protocol):
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """The examples of all copies: a pure function of what is given."""
-        ...

@@ -72,11 +72,9 @@ class Order(Protocol):
 
     def examples(self, slots: Int64s) -> Int64s:
         """Numbers of examples."""
-        ...
 
     def epochs(self, slots: Int64s) -> Int64s:
         """Count how often the whole set was read before."""
-        ...
 
 
 class GlobalOrder:

@@ -43,10 +43,14 @@ class Site:
     ) -> None:
         """A package with one module, and its lines of a group of entry points."""
         (self.folder / f"{module}.py").write_text(code)
+        self.register(distribution, version, f"[{group}]\n" + "".join(f"{point}\n" for point in points))
+
+    def register(self, distribution: str, version: str, points: str) -> None:
+        """Say of which package the modules are, and what its `pyproject.toml` says of entry points."""
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{point}\n" for point in points))
+        (info / "entry_points.txt").write_text(points)
 
 
 def installed_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:

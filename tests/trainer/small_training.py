@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 import torch
 from safetensors.torch import load_file
 from small_shards import put_shards
@@ -196,6 +197,21 @@ def said(job: TrainingJob) -> list[dict[str, Any]]:
     """Return the events of a run, without times."""
     events = read_metrics(Path(job.work) / METRICS_FILE)
     return [{name: value for name, value in event.items() if name not in TIMES} for event in events]
+
+
+@contextmanager
+def stopped_after(step: int) -> Iterator[None]:
+    """Send this process SIGTERM when the line of a step is written."""
+    say = MetricsLog.say
+
+    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
+        say(log, event, at, **fields)
+        if (event, at) == ("step", step):
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MetricsLog, "say", tell)
+        yield
 
 
 def of(events: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -28,21 +28,17 @@ class WholeWordCuts(Protocol):
 
     def cut(self, word: str) -> Pieces:
         """The pieces of a word."""
-        ...
 
     def unknown(self, pieces: Pieces) -> bool:
         """True if these pieces lose what the word was."""
-        ...
 
     def __contains__(self, token: object) -> bool: ...
 
     def add(self, token: str) -> None:
         """Add a new token."""
-        ...
 
     def remove(self, token: str) -> None:
         """Take an added token out again."""
-        ...
 
 
 class WordPieceCuts:

@@ -30,7 +30,6 @@ class Engine(Protocol):
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> Encoded:
         """Encode the sentences data[starts[s]:ends[s]]: whole UTF-8 characters, in any order, inside of the data."""
-        ...
 
 
 def id_dtype(size: int) -> npt.DTypeLike:

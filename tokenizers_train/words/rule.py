@@ -14,12 +14,9 @@ class WordRule(Protocol):
     @property
     def settings(self) -> dict[str, Json]:
         """Return what names the rule in a fingerprint."""
-        ...
 
     def split(self, text: str) -> list[str]:
         """The words of a text by definition: those that the reference finds."""
-        ...
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
         """Count each word in the ranges data[starts[r]:ends[r]]: the table `table.COUNTS`."""
-        ...

@@ -4,8 +4,8 @@ Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all 
 there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
 """
 
-from trainer.families.bert import CONFIG, FIXED, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, Names, Size
+from trainer.families.bert import CONFIG, FIXED, TOKEN_HEADS, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
 
 SIZES = {
     "tiny": Size(4, 256, 4, 1024, 128),  # not a published one
@@ -55,22 +55,13 @@ ALBERT = Family(
             "pair_head": {"pooler.dense": "albert.pooler", "decision": "sop_classifier.classifier"},
             "class_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
             "choice_head": {"pooler.dense": "albert.pooler", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
             "predictions.decoder.bias": "predictions.bias",
         },
-        architectures={
-            "encoder": "AlbertModel",
-            "pairs": "AlbertForPreTraining",
-            "masked": "AlbertForMaskedLM",
-            "classes": "AlbertForSequenceClassification",
-            "tags": "AlbertForTokenClassification",
-            "spans": "AlbertForQuestionAnswering",
-            "choices": "AlbertForMultipleChoice",
-        },
+        architectures=classes("Albert", pairs="AlbertForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size", "num_hidden_groups": "layer_groups"},
         usual={
             **USUAL,

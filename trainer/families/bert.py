@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2018; the smaller sizes Turc et al. 2019, table 1)."""
 
-from trainer.families.contract import ClassHeadShape, Family, Names, Size
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),
@@ -58,11 +58,10 @@ USUAL = {
     "pad_token_id": 0,
 }
 
-FIXED = {
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-}
+FIXED = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
+
+
+TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision": "qa_outputs"}}
 
 
 def below(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -86,23 +85,13 @@ BERT = Family(
             "pair_head": {"pooler.dense": "bert.pooler.dense", "decision": "cls.seq_relationship"},
             "class_head": {"pooler.dense": "bert.pooler.dense", "decision": "classifier"},
             "choice_head": {"pooler.dense": "bert.pooler.dense", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         },
-        architectures={
-            "encoder": "BertModel",
-            "pairs": "BertForPreTraining",
-            "masked": "BertForMaskedLM",
-            "next": "BertLMHeadModel",
-            "classes": "BertForSequenceClassification",
-            "tags": "BertForTokenClassification",
-            "spans": "BertForQuestionAnswering",
-            "choices": "BertForMultipleChoice",
-        },
+        architectures=classes("Bert", pairs="BertForPreTraining", next="BertLMHeadModel"),
         config=CONFIG,
         usual=USUAL,
         fixed=FIXED,

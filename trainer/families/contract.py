@@ -206,6 +206,23 @@ class Names:
     left_out: tuple[str, ...] = ()
 
 
+def classes(name: str, **others: str) -> dict[str, str]:
+    """Return Hugging Face's classes of a family, as `Names.architectures`. others: those that not all families have
+
+    >>> classes("Bert", pairs="BertForPreTraining")["masked"]
+    'BertForMaskedLM'
+    """
+    ends = {
+        "encoder": "Model",
+        "masked": "ForMaskedLM",
+        "classes": "ForSequenceClassification",
+        "tags": "ForTokenClassification",
+        "spans": "ForQuestionAnswering",
+        "choices": "ForMultipleChoice",
+    }
+    return {**{holds: f"{name}{end}" for holds, end in ends.items()}, **others}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """Everything that is particular to one family.

@@ -3,8 +3,8 @@
 Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "roberta" of 6 layers.
 """
 
-from trainer.families.bert import below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape
+from trainer.families.bert import TOKEN_HEADS, below
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),  # not a published one
@@ -46,18 +46,10 @@ DISTILBERT = Family(
             },
             "class_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
             "choice_head": {"pooler.dense": "pre_classifier", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-        architectures={
-            "encoder": "DistilBertModel",
-            "masked": "DistilBertForMaskedLM",
-            "classes": "DistilBertForSequenceClassification",
-            "tags": "DistilBertForTokenClassification",
-            "spans": "DistilBertForQuestionAnswering",
-            "choices": "DistilBertForMultipleChoice",
-        },
+        architectures=classes("DistilBert"),
         config={
             "vocab_size": "vocab_size",
             "dim": "hidden_size",

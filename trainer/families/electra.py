@@ -3,8 +3,8 @@
 Its embeddings are as large as the hidden size, but in the smaller sizes; a matrix is between the two then.
 """
 
-from trainer.families.bert import CONFIG, ENCODER, FIXED, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size
+from trainer.families.bert import CONFIG, ENCODER, FIXED, TOKEN_HEADS, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, classes
 
 ELECTRA = Family(
     name="electra",
@@ -33,19 +33,10 @@ ELECTRA = Family(
             },
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
             "choice_head": {"pooler.dense": "sequence_summary.summary", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-        architectures={
-            "encoder": "ElectraModel",
-            "replaced": "ElectraForPreTraining",
-            "masked": "ElectraForMaskedLM",
-            "classes": "ElectraForSequenceClassification",
-            "tags": "ElectraForTokenClassification",
-            "spans": "ElectraForQuestionAnswering",
-            "choices": "ElectraForMultipleChoice",
-        },
+        architectures=classes("Electra", replaced="ElectraForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size"},
         usual={
             **USUAL,

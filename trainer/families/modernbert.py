@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
 
 WINDOW, EVERY_GLOBAL = 128, 3
 GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
@@ -56,12 +56,7 @@ MODERNBERT = Family(
     every_global=EVERY_GLOBAL,
     rope_bases=(GLOBAL_BASE, LOCAL_BASE),
     pooling="mean",
-    shape={
-        "norm_place": "before",
-        "feed_forward": "glu",
-        "position_kind": "rope",
-        "biases": False,
-    },
+    shape={"norm_place": "before", "feed_forward": "glu", "position_kind": "rope", "biases": False},
     masked_head=MaskedHeadShape(activation="gelu", biases=False),
     class_head=HEAD,
     token_head=TokenHeadShape(pooler=HEAD, dropout=0.0),
@@ -86,14 +81,7 @@ MODERNBERT = Family(
             "span_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
         },
         tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-        architectures={
-            "encoder": "ModernBertModel",
-            "masked": "ModernBertForMaskedLM",
-            "classes": "ModernBertForSequenceClassification",
-            "tags": "ModernBertForTokenClassification",
-            "spans": "ModernBertForQuestionAnswering",
-            "choices": "ModernBertForMultipleChoice",
-        },
+        architectures=classes("ModernBert"),
         config={
             "vocab_size": "vocab_size",
             "hidden_size": "hidden_size",

@@ -1,7 +1,7 @@
 """RoBERTa (Liu et al. 2019)."""
 
-from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names
+from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, TOKEN_HEADS, USUAL, below
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, classes
 
 ROBERTA = Family(
     name="roberta",
@@ -19,22 +19,13 @@ ROBERTA = Family(
             "masked_head": {"bias": "lm_head.bias", "dense": "lm_head.dense", "norm": "lm_head.layer_norm"},
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
             "choice_head": {"pooler.dense": "roberta.pooler.dense", "decision": "classifier"},
-            "token_head": {"decision": "classifier"},
-            "span_head": {"decision": "qa_outputs"},
+            **TOKEN_HEADS,
         },
         tied={
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
-        architectures={
-            "encoder": "RobertaModel",
-            "masked": "RobertaForMaskedLM",
-            "next": "RobertaForCausalLM",
-            "classes": "RobertaForSequenceClassification",
-            "tags": "RobertaForTokenClassification",
-            "spans": "RobertaForQuestionAnswering",
-            "choices": "RobertaForMultipleChoice",
-        },
+        architectures=classes("Roberta", next="RobertaForCausalLM"),
         config=CONFIG,
         usual={**USUAL, "pad_token_id": 1},
         fixed=FIXED,

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
+from trainer.complete_folders import check_output
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     check_no_other_weights,
@@ -49,8 +50,7 @@ def import_checkpoint(source: Path, output: Path, family: str = "", lowercase: b
     lowercase: whether a bare vocab.txt is of an uncased model; None: as its files have it
     Raises InputError where the folder holds no complete model of these families, or `output` is not empty.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
+    check_output(output)
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source
     config, tensors = read_json(folder / CONFIG), older_weights(folder)

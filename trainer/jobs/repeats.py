@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from trainer.jobs.job import TrainingJob, readings
-from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
 
 HELPS_MASKED, HELPS_NEXT, MOST_EPOCHS = 64, 4, 1_000
@@ -82,7 +81,8 @@ def reads_of(job: TrainingJob) -> Iterator[SetRead]:
 def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
     """Raise InputError where a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
     for read in reads:
-        most = _most(training.phase[read.phase - 1], training)
+        own = training.phase[read.phase - 1].max_epochs
+        most = training.max_epochs if own is None else own
         if (read.epochs > most) if most is not None else (read.passes > MOST_EPOCHS):
             why = (
                 f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MOST_EPOCHS:,} is the most"
@@ -92,10 +92,6 @@ def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None
                 f"{read.epochs:,.2f} times ({read.slots:,} slots of {read.examples:,} examples), and {why}: read less "
                 "of them, shorten the phase, add text, or raise max_epochs in [[training.phase]] or [training]."
             )
-
-
-def _most(phase: PhaseSettings, training: TrainingSettings) -> float | None:
-    return training.max_epochs if phase.max_epochs is None else phase.max_epochs
 
 
 def repeat_warning(reads: Iterable[SetRead], objective: str) -> str:

@@ -11,15 +11,12 @@ class TrainerProcess(Protocol):
 
     def terminate(self) -> None:
         """Tell it to write a checkpoint and leave."""
-        ...
 
     def kill(self) -> None:
         """End it."""
-        ...
 
     def wait(self) -> int:
         """Wait until it is gone."""
-        ...
 
 
 class Stop:

@@ -93,12 +93,7 @@ def sides(reach: int, causal: Side | None) -> tuple[int, int]:
 
 
 def attend_padded(
-    qkv_T3AD: Tensor,
-    boundaries: Tensor,
-    longest: int,
-    dropout: float,
-    window: int | None = None,
-    causal: Side | None = None,
+    qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float, window: int | None, causal: Side | None
 ) -> Tensor:
     """`attend` in dense rows of the longest length, or in a band where the longest is longer than the window.
 
@@ -126,7 +121,7 @@ def attend_padded(
 
 
 def attend_by_runs(
-    qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None = None, causal: Side | None = None
+    qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: Side | None
 ) -> Tensor:
     """`attend` in one dense product for each run of sequences of one length, or a band where that is less."""
     _, _, heads, size = qkv_T3AD.shape
@@ -243,7 +238,7 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
     """The same queries, keys and values, the first two turned; in the precision they came in."""
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)
-    firsts_T2AC, seconds_T2AC = _at_least_float32(qkv_T3AD[:, :2]).chunk(2, -1)
+    firsts_T2AC, seconds_T2AC = at_least_float32(qkv_T3AD[:, :2]).chunk(2, -1)
     turned_T2AD = torch.cat(
         [
             firsts_T2AC * cosines_T11C - seconds_T2AC * sines_T11C,
@@ -254,5 +249,6 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
     return torch.cat([turned_T2AD.to(qkv_T3AD.dtype), qkv_T3AD[:, 2:]], 1)
 
 
-def _at_least_float32(tensor: Tensor) -> Tensor:
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Return the same numbers, in float32 unless they are in more."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -21,14 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import Family, ModelInputs
+from trainer.families.contract import ModelInputs
+from trainer.model.attention import at_least_float32
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.masked import MaskedHead, MaskedModel, logits_of
+from trainer.model.masked import MaskedModel, logits_of
 from trainer.model.objective import JudgedBatch, Macs, sum_loss, sum_loss_of_words
-from trainer.objectives.contract import IGNORED, Term
+from trainer.objectives.contract import IGNORED
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
-from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings
 
 # Shapes in the names of tensors: T tokens, M masked tokens, N tokens that are compared, C of a chunk, H hidden size,
 # E embedding size, V vocabulary.
@@ -52,16 +53,10 @@ class Teacher:
 class DistilledModel(MaskedModel):
     """An encoder with the masked head, and a teacher to be given before it learns (`learn_from`)."""
 
-    def __init__(
-        self,
-        family: Family,
-        terms: tuple[Term, ...],
-        encoder: TransformerEncoder,
-        masked_head: MaskedHead,
-        objective: DistillationObjective,
-    ) -> None:
-        super().__init__(family, terms, encoder, masked_head, None)
-        self.objective = objective
+    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
+        super().__init__(settings, inputs)
+        assert isinstance(settings.objective_settings, DistillationObjective)
+        self.objective = settings.objective_settings
         self.teacher: Teacher | None = None
 
     def learn_from(self, teacher: MaskedModel) -> None:
@@ -133,7 +128,7 @@ class DistilledModel(MaskedModel):
 
 def _angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
     """1 - cosine, summed over the tokens of examples."""
-    cosines_T = F.cosine_similarity(_at_least_float32(ours_TH), _at_least_float32(theirs_TH), dim=-1)
+    cosines_T = F.cosine_similarity(at_least_float32(ours_TH), at_least_float32(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
 
@@ -169,8 +164,8 @@ class _Divergence(torch.autograd.Function):
         learns: bool,
     ) -> Tensor:
         """[]: the sum."""
-        summed = torch.zeros((), dtype=_at_least_float32(ours_NE).dtype, device=ours_NE.device)
-        gradients = [torch.zeros_like(_at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
+        summed = torch.zeros((), dtype=at_least_float32(ours_NE).dtype, device=ours_NE.device)
+        gradients = [torch.zeros_like(at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
             theirs_CV = _log_shares(theirs_NE[part], their_words_VE, their_bias_V, temperature)
             ours_CV = _log_shares(ours_NE[part], words_VE, bias_V, temperature)
@@ -194,11 +189,7 @@ class _Divergence(torch.autograd.Function):
 
 def _log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
     """[C, V], in float32 or more."""
-    return F.log_softmax(_at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
-
-
-def _at_least_float32(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    return F.log_softmax(at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()
@@ -239,12 +230,3 @@ def _take(ours: nn.Module | None, theirs: nn.Module | None) -> None:
     """Parameters of a module, by name; one that only one of them has stays as it is."""
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)
-
-
-def build_distilled(settings: ModelSettings, inputs: ModelInputs) -> DistilledModel:
-    """The model of `DistillationObjective`, on torch's default device; it has no teacher yet."""
-    family, shape = settings.of_family, encoder_shape(settings, inputs)
-    objective = settings.objective_settings
-    assert isinstance(objective, DistillationObjective)
-    terms = objective.terms(family, inputs)
-    return DistilledModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head), objective)

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
-from trainer.families.contract import ClassHeadShape, EncoderShape, Family, MaskedHeadShape, ModelInputs
+from trainer.families.contract import ClassHeadShape, EncoderShape, MaskedHeadShape, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.objective import JudgedBatch, Macs, Objective, sum_loss, sum_loss_of_words
-from trainer.objectives.contract import Term
+from trainer.objectives.masked import PAIR
 from trainer.settings.model import ModelSettings, encoder_shape
 
 # Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, E embedding size, V vocabulary.
@@ -93,17 +93,12 @@ class PairHead(nn.Module):
 class MaskedModel(Objective):
     """An encoder with the heads of `MaskedObjective`."""
 
-    def __init__(
-        self,
-        family: Family,
-        terms: tuple[Term, ...],
-        encoder: TransformerEncoder,
-        masked_head: MaskedHead,
-        pair_head: PairHead | None,
-    ) -> None:
-        super().__init__(family, terms)
-        self.encoder = encoder
-        self.masked_head = masked_head
+    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
+        family, shape = settings.of_family, encoder_shape(settings, inputs)
+        super().__init__(family, settings.objective_settings.terms(family, inputs))
+        pair_head = PairHead(shape) if PAIR in self.terms else None  # drawn before the encoder
+        self.encoder = TransformerEncoder(shape)
+        self.masked_head = MaskedHead(shape, family.masked_head)
         self.pair_head = pair_head
 
     def sums(self, batch: Batch) -> Tensor:
@@ -152,26 +147,17 @@ class MaskedModel(Objective):
         return masked_MV, self._pairs(hidden_TH, batch)
 
 
-def build_masked(settings: ModelSettings, inputs: ModelInputs) -> MaskedModel:
-    """The model of `MaskedObjective`, on torch's default device."""
-    family, shape = settings.of_family, encoder_shape(settings, inputs)
-    pair_head = PairHead(shape) if family.has_pairs(inputs) else None
-    terms = settings.objective_settings.terms(family, inputs)
-    return MaskedModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head), pair_head)
-
-
 # Shapes in the names of tensors: T tokens, M tokens that have a next one, H hidden size, V vocabulary.
 
 
 class NextTokenModel(Objective):
     """An encoder whose tokens see one side, with the head of `NextTokenObjective`."""
 
-    def __init__(
-        self, family: Family, terms: tuple[Term, ...], encoder: TransformerEncoder, next_head: MaskedHead
-    ) -> None:
-        super().__init__(family, terms)
-        self.encoder = encoder
-        self.next_head = next_head
+    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
+        family, shape = settings.of_family, encoder_shape(settings, inputs)
+        super().__init__(family, settings.objective_settings.terms(family, inputs))
+        self.encoder = TransformerEncoder(shape)
+        self.next_head = MaskedHead(shape, family.masked_head)
 
     def sums(self, batch: Batch) -> Tensor:
         """Return the sums of the next tokens: [1, 2]."""
@@ -189,10 +175,3 @@ class NextTokenModel(Objective):
         hidden_MH = self.encoder(batch).index_select(0, batch.points)
         logits_MV: Tensor = self.next_head(hidden_MH, self.encoder.embeddings.word.weight)
         return logits_MV
-
-
-def build_next_token(settings: ModelSettings, inputs: ModelInputs) -> NextTokenModel:
-    """The model of `NextTokenObjective`, on torch's default device."""
-    family, shape = settings.of_family, encoder_shape(settings, inputs)
-    terms = settings.objective_settings.terms(family, inputs)
-    return NextTokenModel(family, terms, TransformerEncoder(shape), MaskedHead(shape, family.masked_head))

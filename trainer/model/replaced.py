@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.kernels.arrays import Float64s, Int64s
-from trainer.families.contract import EncoderShape, Family, ModelInputs
+from trainer.families.contract import EncoderShape, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import JudgedBatch, Macs, Objective, added, guessed, in_stretches
-from trainer.objectives.contract import IGNORED, Term
+from trainer.objectives.contract import IGNORED
 from trainer.objectives.masked import MASKED
 from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
 from trainer.settings.model import ModelSettings, encoder_shape, part_settings
@@ -66,13 +66,13 @@ class ReplacedModel(Objective):
 
     num_measures = 2 * BINS
 
-    def __init__(
-        self, family: Family, terms: tuple[Term, ...], shape: EncoderShape, narrow: EncoderShape,
-        objective: ReplacedObjective,
-    ) -> None:  # fmt: skip
-        """shape: of the discriminator; narrow: of the generator"""
-        super().__init__(family, terms)
+    def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
+        family, objective = settings.of_family, settings.objective_settings
+        assert isinstance(objective, ReplacedObjective)
+        super().__init__(family, objective.terms(family, inputs))
         self.objective = objective
+        _, generator = objective.parts(family, inputs)
+        shape, narrow = encoder_shape(settings, inputs), encoder_shape(part_settings(settings, generator), inputs)
         self.encoder = TransformerEncoder(shape)
         self.generator = TransformerEncoder(narrow, embeds=False)
         self.masked_head = MaskedHead(narrow, family.masked_head)
@@ -192,12 +192,3 @@ def area_under_curve(counts: Float64s) -> float | None:
     pairs = original.sum() * replaced.sum()
     lower = original.cumsum() - original / 2
     return float((lower * replaced).sum() / pairs) if pairs else None
-
-
-def build_replaced(settings: ModelSettings, inputs: ModelInputs) -> ReplacedModel:
-    """The model of `ReplacedObjective`, on torch's default device."""
-    family, objective = settings.of_family, settings.objective_settings
-    assert isinstance(objective, ReplacedObjective)
-    _, generator = objective.parts(family, inputs)
-    narrow = encoder_shape(part_settings(settings, generator), inputs)
-    return ReplacedModel(family, objective.terms(family, inputs), encoder_shape(settings, inputs), narrow, objective)

@@ -7,8 +7,8 @@ the entry point `cloze.objectives`:
     [project.entry-points."cloze.objectives"]
     order = "my_package:OrderObjective"
 
-None of it may import torch, because the flow reads it. What does is in the function that `builder` names, which makes
-a `trainer.model.objective.Objective`.
+None of it may import torch, because the flow reads it. What does is in what `builder` names, a
+`trainer.model.objective.Objective`.
 
 Shapes: T tokens, B sequences, M points of a batch.
 """
@@ -88,7 +88,7 @@ class ObjectiveSettings(Protocol):
     """One kind of objective, besides being a frozen dataclass. Raise `version` whenever it learns otherwise.
 
     kind:    its name in a recipe
-    builder: "package.module:function", which makes the module that learns, of `ModelSettings` and `ModelInputs`
+    builder: "package.module:Class" of the module that learns, made of `ModelSettings` and `ModelInputs`
     """
 
     kind: ClassVar[str]
@@ -98,7 +98,6 @@ class ObjectiveSettings(Protocol):
     @property
     def causal(self) -> Side | None:
         """To which side a token does not attend; None: it attends to all."""
-        ...
 
     def check(self, family: Family) -> None:
         """Raise InputError where no model of the family can be trained so."""
@@ -108,16 +107,12 @@ class ObjectiveSettings(Protocol):
 
     def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """The terms of the loss of a model for these examples."""
-        ...
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
         """Return what the heads need of examples: a pure function of its arguments. seed: of the training"""
-        ...
 
     def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """By what the sum of each term is divided, once they are added up over the step."""
-        ...
 
     def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """Return the parts that are exported."""
-        ...

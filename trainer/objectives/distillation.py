@@ -57,7 +57,7 @@ class DistillationObjective(MaskedObjective):
 
     kind: ClassVar[str] = "distillation"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.model.distillation:build_distilled"
+    builder: ClassVar[str] = "trainer.model.distillation:DistilledModel"
 
     teacher: str = limit("")  # a name; what decides the weights is the content, which the model's stage adds
     temperature: float = 2.0

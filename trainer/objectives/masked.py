@@ -23,7 +23,7 @@ class MaskedObjective:
 
     kind: ClassVar[str] = "masked"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.model.masked:build_masked"
+    builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
     @property
     def causal(self) -> None:

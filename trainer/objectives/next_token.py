@@ -27,7 +27,7 @@ class NextTokenObjective:
 
     kind: ClassVar[str] = "next"
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.model.masked:build_next_token"
+    builder: ClassVar[str] = "trainer.model.masked:NextTokenModel"
 
     direction: str = "left"
 

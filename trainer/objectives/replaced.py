@@ -46,7 +46,7 @@ class ReplacedObjective(MaskedObjective):
 
     kind: ClassVar[str] = REPLACED
     version: ClassVar[int] = 1
-    builder: ClassVar[str] = "trainer.model.replaced:build_replaced"
+    builder: ClassVar[str] = "trainer.model.replaced:ReplacedModel"
 
     generator_size: float | None = None
     replaced_weight: float = 50.0

@@ -71,11 +71,6 @@ def family_of(name: str) -> Family:
     return family
 
 
-def family_package(name: str) -> str:
-    """The package that a family comes from, with its version; empty for one of ours."""
-    return _FAMILY_KINDS.package(name)
-
-
 def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
     """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
     if not isinstance(table.get("kind"), str):
@@ -83,11 +78,6 @@ def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
     own = {key: value for key, value in table.items() if key != "kind"}
     settings: ObjectiveSettings = bind(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
     return settings
-
-
-def objective_package(kind: str) -> str:
-    """The package that an objective comes from, with its version; empty for one of ours."""
-    return _OBJECTIVE_KINDS.package(kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +210,8 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
     """Return what decides the weights of a model, for fingerprints: its settings, and whose family and objective."""
     objective = settings.objective_settings
     more = {
-        "family_package": family_package(settings.family),
-        "objective_package": objective_package(objective.kind),
+        "family_package": _FAMILY_KINDS.package(settings.family),
+        "objective_package": _OBJECTIVE_KINDS.package(objective.kind),
         "objective_version": objective.version if objective.version > 1 else 0,
     }
     values = {**settings_json(settings), **{name: value for name, value in more.items() if value}}

@@ -40,7 +40,7 @@ from trainer.tasks.data import named_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, runs_of
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
 from trainer.tasks.suites.table import Found
 
@@ -192,7 +192,7 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
         with remedied(job.work):
             work.mkdir(parents=True, exist_ok=True)
             alone.enter_context(held(work / "lock"))  # of several that are to learn this, one does
-        waiting = tuple(run for runs in job.runs().values() for run in runs if not _is_done(run))
+        waiting = tuple(run for runs in job.runs().values() for run in runs if run.waiting)
         if not waiting:
             return
         path, log = work / JOB, work / LOG
@@ -202,10 +202,6 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
         begin, training = log.stat().st_size, job.task.settings.training(1)
         if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
             raise ended(log, begin, code)
-
-
-def _is_done(run: SuiteRun) -> bool:
-    return all(is_judged(run, split) for split in run.splits)
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Encoding
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float64s, Int32s, Int64s
@@ -33,7 +34,7 @@ from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_number
-from trainer.tasks.text_encoder import TextEncoder
+from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
 MOST_LISTED = 8
@@ -48,6 +49,11 @@ class Tokens(NamedTuple):
 
     ids: Int32s
     segment_ids: Int32s
+
+    @staticmethod
+    def of(encoding: Encoding) -> "Tokens":
+        """Return what a tokenizer has made."""
+        return Tokens(ids_of(encoding), segments_of(encoding))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,7 @@ class Task:
     """One kind of task, and the defaults of what a kind may leave out. Raise `version` whenever it learns otherwise.
 
     kind:         its name
-    builder:      "package.module:function", which makes the model that learns: of the task and the `Pretrained` model
+    builder:      "package.module:Class" of the model that learns, made of the task and the `Pretrained` model
     format:       of files whose ending does not show it
     unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
     architecture: by which families know the class of the model, as far as it is one of theirs
@@ -140,9 +146,14 @@ class Task:
         """Return the class that is exported; "encoder" where none has the heads: these are in a file next to it."""
         return self.architecture
 
+    @property
+    def term(self) -> Term:
+        """Return the term of what is learnt from labels."""
+        raise NotImplementedError
+
     def terms(self) -> tuple[Term, ...]:
         """Return the terms of the loss."""
-        raise NotImplementedError
+        return (self.term,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> Example:
         """Return a record's values by role as an example. Raises Unusable.

@@ -23,7 +23,7 @@ from trainer.tasks.suites.baselines import MAJORITY, baseline_answers
 from trainer.tasks.suites.comparing import difference
 from trainer.tasks.suites.grouped import grouped
 from trainer.tasks.suites.judged import JudgedSplit, judged_fields, write_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of, is_judged
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, digest_of
 from trainer.tasks.suites.suite import SuiteSplit
 from trainer.training.parallel import Ranks, joined
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
-    waiting = [split for split in run.splits if not is_judged(run, split)]
+    waiting = run.waiting
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
         return 0
@@ -85,16 +85,12 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
         return JudgedSplit(**counted)
     training = read_file(loaded.task, run.job.training, learning=True).examples
     scored = JudgedSplit(**counted, **_judged(split, loaded.task, answers, answers.predictions))
-    baselines = {
-        name: JudgedSplit(**counted, **_judged(split, loaded.task, answers, each))
-        for name, each in baseline_answers(loaded.task, training, examples).items()
-    }
-    fields = {name: "majority" if name == MAJORITY else "words" for name in baselines}
-    beside: dict[str, Any] = {fields[name]: each.scores for name, each in baselines.items()}
-    tested: dict[str, Any] = {
-        f"p_{fields[name]}": difference(scored, each, split.metrics[0]) for name, each in baselines.items()
-    }
-    return replace(scored, **beside, **tested)
+    compared = dict[str, Any]()
+    for name, predictions in baseline_answers(loaded.task, training, examples).items():
+        baseline = JudgedSplit(**counted, **_judged(split, loaded.task, answers, predictions))
+        field = "majority" if name == MAJORITY else "words"
+        compared |= {field: baseline.scores, f"p_{field}": difference(scored, baseline, split.metrics[0])}
+    return replace(scored, **compared)
 
 
 def _judged(split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Reports the cluster that a run would have, for `cloze plan` and `cloze doctor`."""
 
 from corpora.errors import InputError
-from flows.command.machine.doctor import Finding
+from flows.command.machine.doctor import Finding, fail, ok
 from flows.recipes.settings.engine import LOCAL, check_engine
 
 
@@ -23,4 +23,4 @@ def engine_findings(address: str | None) -> list[Finding]:
         fact, remedy = engine_seen(address)
     except InputError as error:
         fact, remedy = address, str(error).removesuffix(".")
-    return [Finding(name="engine", ok="fail" if remedy else "ok", fact=fact, remedy=remedy)]
+    return [fail("engine", fact, remedy) if remedy else ok("engine", fact)]

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, requires
@@ -73,8 +74,8 @@ def render(findings: list[Finding]) -> str:
         lines.append(f"{finding.ok:<4}  {finding.name:<{width}}  {finding.fact}")
         if finding.remedy:
             lines.append(f"{'':<4}  {'':<{width}}  -> {finding.remedy}")
-    ok, warn, fail = (sum(finding.ok == verdict for finding in findings) for verdict in ("ok", "warn", "fail"))
-    return "\n".join([*lines, f"{ok} ok, {warn} to know about, {fail} to fix"])
+    counts = Counter(finding.ok for finding in findings)
+    return "\n".join([*lines, f"{counts['ok']} ok, {counts['warn']} to know about, {counts['fail']} to fix"])
 
 
 def first_environment() -> dict[str, str]:
@@ -84,15 +85,18 @@ def first_environment() -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _ok(name: str, fact: str) -> Finding:
+def ok(name: str, fact: str) -> Finding:
+    """Return what is as it should be."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
-def _warn(name: str, fact: str, remedy: str) -> Finding:
+def warn(name: str, fact: str, remedy: str) -> Finding:
+    """Return what there is to know about."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
-def _fail(name: str, fact: str, remedy: str) -> Finding:
+def fail(name: str, fact: str, remedy: str) -> Finding:
+    """Return what must be fixed."""
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 
@@ -103,21 +107,21 @@ def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     """Check that this Python is one the pins were tested on."""
     fact = ".".join(map(str, version))
     if any(version[:2] == first[:2] and version >= first for first in PYTHONS):
-        return _ok("python", fact)
-    return _fail("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
+        return ok("python", fact)
+    return fail("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
 
 
 def machine(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
     """Check that this is Linux on x86-64, the one platform whose wheels were tested."""
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
-        return _ok("platform", fact)
-    return _fail("platform", fact, "use Linux on x86-64 (a container or a virtual machine will do)")
+        return ok("platform", fact)
+    return fail("platform", fact, "use Linux on x86-64 (a container or a virtual machine will do)")
 
 
 def cores() -> Finding:
     """Report the cores this process may run on."""
-    return _ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
+    return ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
 
 
 def memory(root: Path = Path("/")) -> Finding:
@@ -129,8 +133,8 @@ def memory(root: Path = Path("/")) -> Finding:
     usable = usable if limit == "max" else min(usable, int(limit))
     fact = f"{usable / GB:.1f} GB usable"
     if usable >= 4 * GB:
-        return _ok("memory", fact)
-    return _warn("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
+        return ok("memory", fact)
+    return warn("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
 
 
 def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
@@ -139,10 +143,10 @@ def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
     fact = f"{free / GB:.1f} GB free for {folder}"
     if free < needed_bytes:
         remedy = f"free {(needed_bytes - free) / GB:.1f} GB there, or choose a folder on another disk"
-        return _fail(f"disk: {name}", fact, remedy)
+        return fail(f"disk: {name}", fact, remedy)
     if free < 5 * needed_bytes:
-        return _warn(f"disk: {name}", fact, "enough for the demo; a large corpus needs more")
-    return _ok(f"disk: {name}", fact)
+        return warn(f"disk: {name}", fact, "enough for the demo; a large corpus needs more")
+    return ok(f"disk: {name}", fact)
 
 
 # The folders
@@ -156,7 +160,7 @@ def writable(name: str, folder: Path) -> Finding:
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".probe-"):
-            return _ok(f"write: {name}", str(folder))
+            return ok(f"write: {name}", str(folder))
     except OSError as error:
         fact = f"{folder} cannot be written ({place}: {error.strerror})"
     remedies = {
@@ -164,7 +168,7 @@ def writable(name: str, folder: Path) -> Finding:
         "temporary files": "set TMPDIR to a folder you may write",
         "store": "give the recipe's `store` a folder you may write",
     }
-    return _fail(f"write: {name}", fact, remedies[name])
+    return fail(f"write: {name}", fact, remedies[name])
 
 
 def _nearest_folder(folder: Path) -> Path:
@@ -180,13 +184,13 @@ def server_port(environ: Mapping[str, str]) -> Finding:
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
-        return _fail("server port", fact, "set it to a number from 1024 to 65535")
+        return fail("server port", fact, "set it to a number from 1024 to 65535")
     try:
         socket.create_server(("127.0.0.1", int(text))).close()
-        return _ok("server port", f"{text} is free")
+        return ok("server port", f"{text} is free")
     except OSError:
         remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
-        return _warn("server port", f"{text} is in use", remedy)
+        return warn("server port", f"{text} is in use", remedy)
 
 
 # The software
@@ -199,18 +203,18 @@ def packages(constraints: Path = CONSTRAINTS) -> Finding:
     try:
         required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
     except PackageNotFoundError:
-        return _fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
+        return fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
     installed = {_key(package.name): package.version for package in distributions()}
     missing = sorted(required - set(installed))
     if missing:
-        return _fail("packages", f"missing: {', '.join(missing)}", remedy)
+        return fail("packages", f"missing: {', '.join(missing)}", remedy)
     if not constraints.is_file():  # an installed wheel: its own requirements are all that is known
-        return _ok("packages", f"{len(installed)} installed, nothing required is missing")
+        return ok("packages", f"{len(installed)} installed, nothing required is missing")
     differing = pin_differences(constraints.read_text(encoding="utf-8"), installed)
     if differing:
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-        return _warn("packages", f"not as tested: {', '.join(differing[:3])}{more}", remedy)
-    return _ok("packages", f"{len(installed)} installed, none differs from its pin")
+        return warn("packages", f"not as tested: {', '.join(differing[:3])}{more}", remedy)
+    return ok("packages", f"{len(installed)} installed, none differs from its pin")
 
 
 def pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
@@ -240,10 +244,10 @@ def gpu(environ: Mapping[str, str]) -> Finding:
         lines = gpu_lines(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:
         remedy = "repair or reload the driver; until then training runs on the processor"
-        return _warn("gpu", f"the driver's tool fails: {error}", remedy)
+        return warn("gpu", f"the driver's tool fails: {error}", remedy)
     if lines is None:
-        return _ok("gpu", "none seen: training runs on the processor")
-    return _ok("gpu", "; ".join(lines) or "the driver lists none")
+        return ok("gpu", "none seen: training runs on the processor")
+    return ok("gpu", "; ".join(lines) or "the driver lists none")
 
 
 def gpu_lines(environ: Mapping[str, str], fields: str) -> list[str] | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from corpora.kernels.compiling import ROOT, kernel_folder, shipped_folder
 from corpora.kernels.sealed import read_sealed
 from flows.command.machine.compile_kernels import compile_kernels, compiled_name, is_compiled
-from flows.command.machine.doctor import Finding
+from flows.command.machine.doctor import Finding, ok, warn
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import embedded_server
 from flows.run.policies import default_workers
@@ -81,7 +81,7 @@ def kernels_finding() -> Finding:
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
     elif is_compiled():
-        return Finding(name="compiled kernels", ok="ok", fact=str(shipped_folder() or folder))
+        return ok("compiled kernels", str(shipped_folder() or folder))
     else:
         fact = f"none, or not all, in {folder}: the first run compiles them while it works"
-    return Finding(name="compiled kernels", ok="warn", fact=fact, remedy="cloze prepare")
+    return warn("compiled kernels", fact, "cloze prepare")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from flows.command.arguments import AsJson, Overrides, Workers
+from flows.command.arguments import AsJson
 from flows.command.tasks import options
 from flows.command.terminal.output import print_json, say, teller
 
@@ -38,25 +38,26 @@ def finetune(
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
     accept: options.Accept = (),
-) -> int:
+) -> None:
     """Fine-tune a model on a task.
 
     Run the same command again to resume it.
     """
-    from flows.command.tasks.finetune import finetune_folds, finetune_model, published_task, task_files
+    from flows.command.tasks.finetune import FinetuneAsked, finetune_folds, finetune_model, published_task, task_files
     from flows.command.tasks.piped import from_pipe
     from flows.recipes.tables import read_override
 
     pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
     if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
-        return finetune_model(kind, model, files, output, {**settings, **pairs}, say, accept)
+        finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
+        return
     files = task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
         say("--evaluate names no file: a tenth of the examples is held out to judge by")
     with from_pipe(files.training) as training:
         files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
-        return (finetune_folds if folds else finetune_model)(task, model, files, output, pairs, say, accept)
+        (finetune_folds if folds else finetune_model)(FinetuneAsked(task, model, files, output, pairs, accept), say)
 
 
 @tasks_app.command
@@ -113,7 +114,7 @@ def predict(
     ] = None,
     int8: Annotated[bool, Parameter(help="Use the 8-bit weights of an ONNX folder.", negative=())] = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Write a fine-tuned model's answer to each record of a file."""
     from flows.command.tasks.predict import predict_file
 
@@ -122,11 +123,10 @@ def predict(
     )
     if as_json:
         print_json(facts)
-    return 0
 
 
 @tasks_app.command
-def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> int:
+def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> None:
     """Fine-tune a model on each task of a suite; report one table.
 
     Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
@@ -136,7 +136,6 @@ def evaluate(asked: options.EvaluationAsked, *, as_json: AsJson = False) -> int:
     evaluate_model(asked, teller(as_json))
     if as_json:
         print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
-    return 0
 
 
 @tasks_app.command
@@ -147,7 +146,7 @@ def onnx(
     int8: Annotated[bool, Parameter(help="Also write it with 8-bit integer weights.", negative=())] = False,
     evaluate: Annotated[Path | None, Parameter(help="Labeled examples to score and time each by.")] = None,
     reading: options.FileAsked = options.FILE_ASKED,
-) -> int:
+) -> None:
     """Write a model as an ONNX file, for machines without torch.
 
     Size, memory, time and scores are reported.
@@ -155,7 +154,6 @@ def onnx(
     from flows.command.tasks.onnx import write_onnx
 
     write_onnx(model, output, int8, reading.of(evaluate) if evaluate is not None else None, say)
-    return 0
 
 
 @tasks_app.command
@@ -166,14 +164,13 @@ def embed(
     output: Annotated[Path, Parameter(help="Parquet file for the vectors.")],
     reading: options.TextsAsked = options.TEXTS_ASKED,
     asked: options.VectorsAsked = options.VECTORS_ASKED,
-) -> int:
+) -> None:
     """Make vectors of texts, words or tokens."""
     from flows.command.tasks.embed import embed_texts, layers_of
     from trainer.tasks.vectors.settings import EmbedSettings
 
     settings = EmbedSettings(**{**vars(asked), "layers": layers_of(asked.layers)})
     embed_texts(model, reading.of(file), settings, output, say)
-    return 0
 
 
 @tasks_app.command
@@ -185,7 +182,7 @@ def search(
     corpus_format: Annotated[str, Parameter(help="documents, or a table's: tsv, csv, jsonl, parquet.")] = "documents",
     queries_format: Annotated[str, Parameter(help="queries, or a table's: tsv, csv, jsonl, parquet.")] = "queries",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Find the documents most like a query, by vectors.
 
     With relevance judgments, also score the results and make training rows.
@@ -208,32 +205,19 @@ def search(
     facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
     if as_json:
         print_json(facts)
-    return 0
 
 
 @tasks_app.command
-def grid(
-    grid: Annotated[str, Parameter(help="A grid's TOML file, or one that comes with Cloze: masking, sentence-loss.")],
-    recipe: Annotated[str, Parameter(help="A recipe file with a [model]; each cell is a run of it.")],
-    *,
-    output: Annotated[Path, Parameter(help="Folder for the table, and for what is fine-tuned.")],
-    suite: Annotated[str | None, Parameter(help="A suite that every model is evaluated on.")] = None,
-    data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None,
-    overrides: Overrides = None,
-    workers: Workers = None,
-    as_json: AsJson = False,
-) -> int:
+def grid(asked: options.GridAsked, *, as_json: AsJson = False) -> None:
     """Train a recipe in several forms; report one table.
 
     Published figures are next to those of each form.
     """
     from flows.command.tasks.grid import JSON, grid_of
 
-    home, tell = Path(os.environ["CLOZE_HOME"]), teller(as_json)
-    grid_of(grid, recipe, overrides or [], suite, data, output, home, workers, tell)
+    grid_of(asked, Path(os.environ["CLOZE_HOME"]), teller(as_json))
     if as_json:
-        print_json(json.loads((output / JSON).read_text(encoding="utf-8")))
-    return 0
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
 @tasks_app.command
@@ -244,7 +228,7 @@ def generate(
     *,
     asked: options.DrawAsked = options.DRAW_ASKED,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Continue texts, with a model fine-tuned for the next word.
 
     `cloze finetune next` makes such a model.
@@ -258,7 +242,6 @@ def generate(
         relay(["generate", *drawn, *(["--json"] if as_json else []), "--", str(folder), *texts], tell)
     if as_json:
         print_json([json.loads(line) for line in lines])
-    return 0
 
 
 @tasks_app.command
@@ -268,13 +251,12 @@ def fill(
     *,
     top: Annotated[int, Parameter(help="Words to show for each mask.")] = 5,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Show the most probable words for each [MASK] of a text."""
     from flows.command.trainer_process import model_folder, relay
 
     with model_folder(model) as folder:
         relay(["fill", "--top", str(top), *(["--json"] if as_json else []), "--", str(folder), text], print)
-    return 0
 
 
 @tasks_app.command(name="import")
@@ -286,7 +268,7 @@ def import_checkpoint(
     lowercase: Annotated[
         bool | None, Parameter(help="Whether a bare vocab.txt is of an uncased model; default: as its tokens look.")
     ] = None,
-) -> int:
+) -> None:
     """Convert an older checkpoint to a folder that a run can start from.
 
     Older means pytorch_model.bin for weights, or a bare vocab.txt.
@@ -296,4 +278,3 @@ def import_checkpoint(
     given = ["--family", family] if family else []
     given += {None: [], True: ["--uncased"], False: ["--cased"]}[lowercase]
     relay(["import", *given, "--", str(source.resolve()), str(output.resolve())], say)
-    return 0

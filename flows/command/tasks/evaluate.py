@@ -33,7 +33,7 @@ from trainer.complete_folders import refusing
 from trainer.tasks.suites import comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
-from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, is_judged, runs_of
+from trainer.tasks.suites.runs import SuiteJob, SuiteRun, bare, check_judged, runs_of
 from trainer.tasks.suites.submitting import submission_files
 from trainer.tasks.suites.suite import Suite, read_suite
 
@@ -210,7 +210,7 @@ def run_suite(
     """
     with model_folder(model) as folder:
         runs = list(runs_of(suite, folder, output, control))
-        waiting = [run for run in runs if not all(is_judged(run, split) for split in run.splits)]
+        waiting = [run for run in runs if run.waiting]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
@@ -220,41 +220,33 @@ def run_suite(
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
     """Tell what is doubtful in the data of the tasks of these names. Raises InputError where a score means nothing."""
-    for task in suite.tasks:
-        splits = [split for split in task.splits if task.name in names and split.set in ("", task.splits[0].set)]
+    for task in (task for task in suite.tasks if task.name in names):
+        splits = [split for split in task.splits if split.set in ("", task.splits[0].set)]
         files = [task.training, *(split.file for split in splits)]
         hidden = [split.file.path for split in splits if not split.labelled]
         length = task.settings.max_length
-        for event in (
-            checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model)
-            if splits
-            else ()
-        ):
+        for event in checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model):
             tell(f"warning: {task.name}: {event['message']}")
 
 
 def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
-        _learn(tuple(group), tell)
-
-
-def _learn(runs: tuple[SuiteRun, ...], tell: Tell) -> None:
-    listener, training = Listener(tell), runs[0].job.settings.training(1)
-    with job_file(SuiteJob(runs=runs)) as path:
-        for event in trainer_events("evaluate", path, training=training):
-            listener.hear(event)
+        some = tuple(group)
+        listener, training = Listener(tell), some[0].job.settings.training(1)
+        with job_file(SuiteJob(runs=some)) as path:
+            for event in trainer_events("evaluate", path, training=training):
+                listener.hear(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
     """Return the results, by task, seed and split. Raises InputError where one lacks its first metric."""
-    return {key: judged for run in runs for key, judged in _judged(run)}
-
-
-def _judged(run: SuiteRun) -> Iterator[tuple[tuple[str, int, str], JudgedSplit]]:
-    for split in run.splits:
-        judged = read_judged(run.judged(split))
-        if judged is None:
-            raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
-        check_judged(run, split, judged)
-        yield (run.task, run.seed, split.name), judged
+    results = dict[tuple[str, int, str], JudgedSplit]()
+    for run in runs:
+        for split in run.splits:
+            judged = read_judged(run.judged(split))
+            if judged is None:
+                raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
+            check_judged(run, split, judged)
+            results[run.task, run.seed, split.name] = judged
+    return results

@@ -98,71 +98,63 @@ def published_task(
     return of_set.published.kind, TaskFiles(training, evaluation), settings_of_set(of_set.published)
 
 
-def finetune_model(
-    kind: str,
-    model: str,
-    files: TaskFiles,
-    output: Path,
-    overrides: Mapping[str, Any],
-    tell: Tell,
-    accept: Sequence[str] = (),
-) -> int:
-    """Fine-tune a model as `finetune_events` does, and print its progress. Returns 0.
+class FinetuneAsked(NamedTuple):
+    """A fine-tuning of a model; `output` becomes the folder of the result.
+
+    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
+    accept:    findings that stop nothing
+    """
+
+    kind: str
+    model: str
+    files: TaskFiles
+    output: Path
+    overrides: Mapping[str, Any]
+    accept: Sequence[str] = ()
+
+
+def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
+    """Fine-tune a model as `finetune_events` does, and print its progress.
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
     listener = Listener(tell)
-    for event in finetune_events(kind, model, files, output, overrides, accept):
+    for event in finetune_events(asked):
         listener.hear(event)
-    return 0
 
 
-def finetune_folds(
-    kind: str,
-    model: str,
-    files: TaskFiles,
-    output: Path,
-    overrides: Mapping[str, Any],
-    tell: Tell,
-    accept: Sequence[str] = (),
-) -> int:
-    """Fine-tune once for each fold, each judged by its own; write and print means and deviations. Returns 0.
+def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
+    """Fine-tune once for each fold, each judged by its own; write and print means and deviations.
 
     Finished folds are not done again. Raises as `finetune_events` does.
     """
-    scores = list[dict[str, float]]()
-    for fold in range(files.folds):
-        folder = output / f"fold-{fold + 1}"
-        tell(f"fold {fold + 1} of {files.folds}")
-        finetune_model(kind, model, files._replace(fold=fold), folder, overrides, tell, accept)
+    scores, folds = list[dict[str, float]](), asked.files.folds
+    for fold in range(folds):
+        folder = asked.output / f"fold-{fold + 1}"
+        tell(f"fold {fold + 1} of {folds}")
+        finetune_model(asked._replace(files=asked.files._replace(fold=fold), output=folder), tell)
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         scores.append(record["restarts"][record["best"]]["scores"])
     names = [name for name in scores[0] if all(name in each for each in scores)]
     columns = {name: [each[name] for each in scores] for name in names}
     table = {name: {"mean": fmean(each), "deviation": stdev(each), "folds": each} for name, each in columns.items()}
-    with replaced_file(output / FOLDS) as new:
+    with replaced_file(asked.output / FOLDS) as new:
         new.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     for name, row in table.items():
-        tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {files.folds} folds")
-    return 0
+        tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {folds} folds")
 
 
-def finetune_events(
-    kind: str, model: str, files: TaskFiles, output: Path, overrides: Mapping[str, Any], accept: Sequence[str] = ()
-) -> Iterator[Event]:
-    """Fine-tune a model on two files of labelled examples, and yield the events; `output` becomes the result's folder.
+def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
+    """Fine-tune a model on two files of labelled examples, and yield the events.
 
-    The files are looked at first (`cloze check`).
-
-    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
-    accept:    findings that stop nothing
-    Raises InputError, or TrainingFailed.
+    The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
-    task, settings = task_and_settings(kind, {key: setting_value(text) for key, text in overrides.items()}, "finetune")
-    with model_folder(model) as folder:
+    files, overrides = asked.files, {key: setting_value(text) for key, text in asked.overrides.items()}
+    task, settings = task_and_settings(asked.kind, overrides, "finetune")
+    with model_folder(asked.model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
-            output=str(output.resolve()),
+            output=str(asked.output.resolve()),
             task=task,
             training=files.training,
             evaluation=files.evaluation,
@@ -171,7 +163,7 @@ def finetune_events(
             fold=files.fold,
             group=files.group,
         )
-        yield from checked_first(task, files.named, accept=accept, max_length=settings.max_length, model=folder)
+        yield from checked_first(task, files.named, accept=asked.accept, max_length=settings.max_length, model=folder)
         with job_file(job) as path:
             for event in trainer_events("finetune", path, training=settings.training(1)):
                 if event["event"] == "failure":

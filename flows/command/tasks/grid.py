@@ -13,7 +13,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.arguments import load_recipe
 from flows.command.tasks.evaluate import evaluate_model
-from flows.command.tasks.options import EvaluationAsked
+from flows.command.tasks.options import EvaluationAsked, GridAsked
 from flows.command.terminal.output import console
 from flows.command.terminal.tables import fitted_lines
 from flows.orchestration.runs.run_recipe import execute_below
@@ -29,31 +29,17 @@ Tell = Callable[[str], None]
 Row = Mapping[str, str]
 
 
-def grid_of(
-    asked: str,
-    recipe: str,
-    overrides: Sequence[str],
-    suite: str | None,
-    data: Path | None,
-    output: Path,
-    home: Path,
-    workers: int | None,
-    tell: Tell,
-) -> list[Row]:
-    """Run a grid, and write its table into a folder. Raises InputError, and what a run failed with.
-
-    overrides: of the recipe in every cell, as `--set` has them
-    suite:     to evaluate every cell's model on; data: the folder of its files
-    """
-    grid = read_grid(asked)
+def grid_of(asked: GridAsked, home: Path, tell: Tell) -> list[Row]:
+    """Run a grid, and write its table into a folder. Raises InputError, and what a run failed with."""
+    grid, output, suite = read_grid(asked.grid), asked.output, asked.suite
     cells = {cell.name: cell for cell in grid.cell}
-    recipes = {name: _recipe(recipe, overrides, cell) for name, cell in cells.items()}
+    recipes = {name: _recipe(asked.recipe, asked.overrides or (), cell) for name, cell in cells.items()}
     output.mkdir(parents=True, exist_ok=True)
 
     def judge(name: str, finished: RunState) -> Row:
         row = {"cell": name, **_figures(finished)}
         if suite is not None:
-            row |= _scores(finished, suite, data, output / _folder(name), tell)
+            row |= _scores(finished, suite, asked.data, output / _folder(name), tell)
         return row | {f"published {what}": _shown(cells[name].published.get(what)) for what in grid.published}
 
     rows = list[Row]()
@@ -62,7 +48,7 @@ def grid_of(
 
         for name in cells:
             tell(f"Cell {name!r}")
-            rows.append(judge(name, execute_below(recipes[name], home, tell, workers, run_flow)))
+            rows.append(judge(name, execute_below(recipes[name], home, tell, asked.workers, run_flow)))
     lines = list(table_lines(grid, rows))
     (output / TEXT).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     document = {"grid": grid.name, "source": grid.source, "caveat": grid.caveat, "rows": [dict(row) for row in rows]}

@@ -15,10 +15,6 @@ from trainer.tasks.vectors.settings import SearchJob
 
 SHOWN = 10  # documents per query, where no file is written
 LONGEST = 160  # characters of a document that are shown
-FACTS = {  # the trainer's names, and those for scripts
-    "queries": "queries", "documents": "documents", "indexed": "indexed", "unjudged": "unjudged", "scores": "scores",
-    "before": "before_reranking", "found": "results",
-}  # fmt: skip
 
 
 def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
@@ -43,12 +39,7 @@ def search(job: SearchJob, query: str, tell: Callable[[str], None]) -> Event:
         for event in trainer_events("search", path):
             for line in event_lines(event, job):
                 tell(line)
-    return search_facts(event)
-
-
-def search_facts(event: Event) -> Event:
-    """Return the last event of a search, for scripts: counts, scores, and the results where no file is named."""
-    return {shown: event.get(name) for name, shown in FACTS.items()}
+    return {name: value for name, value in event.items() if name != "event"}
 
 
 def is_query(query: str) -> bool:
@@ -77,9 +68,9 @@ def event_lines(event: Event, job: SearchJob) -> Iterator[str]:
     if event["unjudged"]:
         yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
     for name, value in event["scores"].items():
-        before = f" (before reranking {event['before'][name]:.4f})" if event["before"] else ""
+        before = f" (before reranking {event['before_reranking'][name]:.4f})" if event["before_reranking"] else ""
         yield f"{name} {value:.4f}{before}"
-    for result in event.get("found", ()):
+    for result in event["results"] or ():
         yield f"{result['query']}: {result['text']}"
         for rank, document in enumerate(result["documents"][:SHOWN], 1):
             yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"

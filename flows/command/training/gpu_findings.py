@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 
-from flows.command.machine.doctor import Finding, first_environment, gpu_lines
+from flows.command.machine.doctor import Finding, first_environment, gpu_lines, warn
 from flows.recipes.recipe import Recipe
 from trainer.auto_settings import Hardware, compiler_lacks, slow_settings, weakest
 
@@ -46,7 +46,7 @@ def slow_lines(recipe: Recipe, seen: Hardware | None) -> list[str]:
 def training_findings(recipe: Recipe) -> list[Finding]:
     """Return the same for `cloze doctor`, a finding for each."""
     return [
-        Finding(name="training", ok="warn", fact=fact, remedy=remedy)
+        warn("training", fact, remedy)
         for line in slow_lines(recipe, card())
         for fact, _, remedy in [line.partition(": ")]
     ]

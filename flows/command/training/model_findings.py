@@ -18,7 +18,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from flows.command.machine.doctor import Finding, Verdict
+from flows.command.machine.doctor import Finding, fail, ok, warn
 from flows.command.training.gpu_findings import card
 from flows.command.training.model_folder import BYTES, ModelFolder, Tensors, read_model_folder
 from flows.recipes.recipe import shipped_recipes
@@ -79,7 +79,7 @@ def model_findings(path: Path, seen: Hardware | None = None) -> list[Finding]:
     seen = seen or card() or Hardware(device="cuda", name="A100", capability=AMPERE)
     return [
         _model(folder),
-        *(Finding(name=name, ok="fail", fact=fact.rstrip("."), remedy=_REPAIR[name]) for name, fact in folder.faults),
+        *(fail(name, fact.rstrip("."), _REPAIR[name]) for name, fact in folder.faults),
         *_weights(folder),
         *_tensors(folder),
         *_vocabulary(folder),
@@ -94,10 +94,6 @@ _REPAIR = {
 }
 
 
-def _finding(name: str, ok: Verdict, fact: str, remedy: str = "") -> Finding:
-    return Finding(name=name, ok=ok, fact=fact, remedy=remedy)
-
-
 def _import(folder: ModelFolder) -> str:
     return f"`cloze import {quote(str(folder.path))} FOLDER` writes a folder that model.start takes"
 
@@ -106,18 +102,18 @@ def _model(folder: ModelFolder) -> Finding:
     """Say what model it is, and whether it can be trained here."""
     shape, called = folder.shape, str(folder.config.get("model_type") or "a model without a type")
     if shape is None:
-        return _finding("model", "fail", f"{called}: {folder.refused.rstrip('.')}", "use a model of these families")
+        return fail("model", f"{called}: {folder.refused.rstrip('.')}", "use a model of these families")
     fact = (
         f"{called}: {shape.layers} layers of {shape.hidden_size:,}, {counted(shape.heads, 'head')}, "
         f"{shape.vocab_size:,} tokens, {shape.positions - shape.first_position:,} positions, "
         f"{counted(folder.parameters, 'parameter')}"
     )
     if not folder.refused:
-        return _finding("model", "ok", fact)
+        return ok("model", fact)
     if "model_type" not in folder.config:
-        return _finding("model", "warn", f"{fact}; its config.json has no model_type", _import(folder))
+        return warn("model", f"{fact}; its config.json has no model_type", _import(folder))
     remedy = "what follows is of its sizes alone; to train it here, use a model of these families"
-    return _finding("model", "warn", f"{fact}; {folder.refused.rstrip('.')}", remedy)
+    return warn("model", f"{fact}; {folder.refused.rstrip('.')}", remedy)
 
 
 # The weights.
@@ -127,9 +123,9 @@ def _weights(folder: ModelFolder) -> Iterator[Finding]:
     """Say in which form the weights are, and in which precision."""
     if folder.pickled:
         fact = f"{', '.join(folder.pickled[:2])}: pickled, which can hold code, and is not looked into"
-        yield _finding("weights", "warn", fact, _import(folder))
+        yield warn("weights", fact, _import(folder))
     elif len(folder.files) > 1:
-        yield _finding("weights", "warn", f"{len(folder.files)} files, and training begins with one", _import(folder))
+        yield warn("weights", f"{len(folder.files)} files, and training begins with one", _import(folder))
     kinds = Counter[str]()
     for tensor in folder.tensors.values():
         kinds[tensor.kind] += prod(tensor.shape) if tensor.kind in NUMPY_TYPES else 0
@@ -140,15 +136,15 @@ def _weights(folder: ModelFolder) -> Iterator[Finding]:
     parts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
     if len(kinds) > 1:
         remedy = "save the model in one type; training here reads all of it as float32"
-        yield _finding("types", "warn", f"numbers of {len(kinds)} types ({parts}), {readable_bytes(size)}", remedy)
+        yield warn("types", f"numbers of {len(kinds)} types ({parts}), {readable_bytes(size)}", remedy)
     named = folder.config.get("dtype") or folder.config.get("torch_dtype")
     usual = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64"}.get(str(named))
     if usual is not None and usual not in kinds:
         fact = f"config.json says {named}, and the weights are {parts}"
-        yield _finding("types", "warn", fact, "save the model again in the type that it was trained in")
+        yield warn("types", fact, "save the model again in the type that it was trained in")
     if "F32" not in kinds and {"F16", "BF16"} & kinds.keys():
         fact = f"{readable_bytes(size)} in half precision: {_rounded(kinds)}"
-        yield _finding("half", "warn", fact, "training here keeps float32 weights; begin with those in float32 if any")
+        yield warn("half", fact, "training here keeps float32 weights; begin with those in float32 if any")
 
 
 def _rounded(kinds: Counter[str]) -> str:
@@ -162,7 +158,7 @@ def _tensors(folder: ModelFolder) -> Iterator[Finding]:
     bad = [f"{tensor.name} ({number:,})" for file in folder.files for tensor, number in _not_finite(file)]
     if bad:
         fact = f"{counted(len(bad), 'tensor')} with numbers that are none (NaN or infinite): {', '.join(bad[:3])}"
-        yield _finding("numbers", "fail", fact, "every loss will be NaN: take an older checkpoint")
+        yield fail("numbers", fact, "every loss will be NaN: take an older checkpoint")
     tensors, family = folder.tensors, folder.family
     if not tensors or family is None or folder.shape is None:
         return
@@ -170,18 +166,16 @@ def _tensors(folder: ModelFolder) -> Iterator[Finding]:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         fact = f"{missing[0]}{more} of the encoder in config.json is not in the weights"
-        yield _finding("tensors", "fail", fact, "other tools draw them at random: copy or save the model again")
+        yield fail("tensors", fact, "other tools draw them at random: copy or save the model again")
     masked = family.names.heads["masked_head"]["dense"]
     if f"{masked}.weight" not in tensors and not missing and family.objective == "masked":
         head = folder.shape.embedding_size * (folder.shape.hidden_size + 1) + folder.shape.vocab_size
         fact = f"no head for masked tokens: {head:,} parameters begin at random when pre-training goes on"
-        yield _finding(
-            "head", "warn", fact, "use the checkpoint that was saved with it, ...ForMaskedLM, if there is one"
-        )
+        yield warn("head", fact, "use the checkpoint that was saved with it, ...ForMaskedLM, if there is one")
     doubled = [tensors[name] for name in family.names.tied if name in tensors]
     if size := sum(tensor.stop - tensor.start for tensor in doubled if len(tensor.shape) > 1):
         fact = f"{doubled[0].name} is stored next to the embeddings that it is tied to: {readable_bytes(size)} twice"
-        yield _finding("tied", "warn", fact, "training here ties them, and writes one")
+        yield warn("tied", fact, "training here ties them, and writes one")
 
 
 def _not_finite(file: Tensors) -> Iterator[tuple[Stored, int]]:
@@ -230,7 +224,7 @@ def _vocabulary(folder: ModelFolder) -> Iterator[Finding]:
         return
     if rows is not None and rows != shape.vocab_size:
         fact = f"config.json gives {shape.vocab_size:,} tokens, and the embedding has {rows:,} rows"
-        yield _finding("vocabulary", "fail", fact, "set vocab_size to the rows that the model was trained with")
+        yield fail("vocabulary", fact, "set vocab_size to the rows that the model was trained with")
     rows = shape.vocab_size if rows is None else rows
     if vocabulary is not None:
         yield from _rows(vocabulary.size, rows, shape)
@@ -240,25 +234,23 @@ def _vocabulary(folder: ModelFolder) -> Iterator[Finding]:
         slow = "; in bfloat16 rows do not begin at 16 bytes, as fast kernels ask for" if shape.vocab_size % 8 else ""
         fact = f"{shape.vocab_size:,} tokens are no multiple of {MULTIPLE}: the head has no whole tiles on a GPU{slow}"
         remedy = f"{padded:,} rows are {extra} more: [vocabulary] size, or elsewhere resize_token_embeddings"
-        yield _finding("multiple", "warn", fact, remedy)
+        yield warn("multiple", fact, remedy)
 
 
 def _rows(size: int, rows: int, shape: EncoderShape) -> Iterator[Finding]:
     """Compare the tokens of a vocabulary with the rows of its embedding."""
     if size > rows:
         fact = f"the tokenizer has {size:,} tokens, and the embedding {rows:,} rows: ids from {rows:,} on have none"
-        yield _finding(
-            "vocabulary", "fail", fact, "such an id ends training with an index error: save the model's own tokenizer"
-        )
+        yield fail("vocabulary", fact, "such an id ends training with an index error: save the model's own tokenizer")
     elif rows - size >= MULTIPLE:
         unused, row = rows - size, shape.embedding_size * 4
         fact = (
             f"the tokenizer has {size:,} tokens, and the embedding {rows:,} rows: {unused:,} never occur, "
             f"{readable_bytes(4 * unused * row)} with AdamW, {unused / rows:.1%} of the head"
         )
-        yield _finding("vocabulary", "warn", fact, "`cloze vocabulary adapt` gives them to the words of a domain")
+        yield warn("vocabulary", fact, "`cloze vocabulary adapt` gives them to the words of a domain")
     else:
-        yield _finding("vocabulary", "ok", f"{size:,} tokens for {rows:,} rows")
+        yield ok("vocabulary", f"{size:,} tokens for {rows:,} rows")
 
 
 def _tokenizer(folder: ModelFolder) -> Iterator[Finding]:
@@ -268,7 +260,7 @@ def _tokenizer(folder: ModelFolder) -> Iterator[Finding]:
         return
     if not (folder.path / "tokenizer.json").is_file():
         fact = "no tokenizer.json: transformers splits texts in Python, many times slower, or converts at each start"
-        yield _finding("tokenizer", "warn", fact, _import(folder))
+        yield warn("tokenizer", fact, _import(folder))
     yield from _special(folder, vocabulary.special_ids)
     if shape is not None:
         yield from _lengths(folder, shape.positions - shape.first_position)
@@ -278,18 +270,14 @@ def _tokenizer(folder: ModelFolder) -> Iterator[Finding]:
             f"tokenizer_config.json says do_lower_case = {str(lower).lower()}, and tokenizer.json is "
             f"{'lower-case' if vocabulary.lowercase else 'cased'}: which one holds depends on the tool"
         )
-        yield _finding("case", "fail", fact, "set do_lower_case to what the model was trained with")
+        yield fail("case", fact, "set do_lower_case to what the model was trained with")
     special = set(vocabulary.special_tokens.values()) | {*vocabulary.further_special_tokens}
     capitals = sum(token != token.lower() for token in vocabulary.tokens if token not in special)
     if vocabulary.lowercase and capitals:
         share = f"{capitals:,} of {vocabulary.size:,} tokens ({capitals / vocabulary.size:.1%})"
         fact = f"texts are lower-cased, and {share} have capitals"
-        yield _finding(
-            "case",
-            "fail" if capitals > vocabulary.size / 20 else "warn",
-            fact,
-            "they never occur: is it a cased vocabulary?",
-        )
+        judged = fail if capitals > vocabulary.size / 20 else warn
+        yield judged("case", fact, "they never occur: is it a cased vocabulary?")
 
 
 def _special(folder: ModelFolder, tokens: dict[str, int]) -> Iterator[Finding]:
@@ -297,9 +285,7 @@ def _special(folder: ModelFolder, tokens: dict[str, int]) -> Iterator[Finding]:
     missing = [role for role in ROLES if role not in tokens]
     if missing:
         fact = f"the tokenizer has no {' and no '.join(missing)} token"
-        yield _finding(
-            "special ids", "fail", fact, "masked tokens cannot be learned without: use the model's own tokenizer"
-        )
+        yield fail("special ids", fact, "masked tokens cannot be learned without: use the model's own tokenizer")
     frames = folder.family is not None and folder.family.names.begin_and_end
     keys = {**{f"{role}_token_id": role for role in ROLES}, **(_FRAMES if frames else {})}
     for key, role in keys.items():
@@ -307,12 +293,12 @@ def _special(folder: ModelFolder, tokens: dict[str, int]) -> Iterator[Finding]:
         if type(given) is int and own is not None and given != own:
             cost = _COSTS.get(key, "other tools read it from there")
             fact = f"config.json has {key} = {given}, and the tokenizer {role} = {own}: {cost}"
-            yield _finding("special ids", "warn" if key in _FRAMES else "fail", fact, f"set {key} to {own}")
+            yield (warn if key in _FRAMES else fail)("special ids", fact, f"set {key} to {own}")
     if folder.family is not None and not missing and (folder.path / "tokenizer.json").is_file():
         try:
             special_ids(folder.path, folder.config)
         except InputError as error:
-            yield _finding("special ids", "warn", str(error).rstrip("."), _import(folder))
+            yield warn("special ids", str(error).rstrip("."), _import(folder))
 
 
 _FRAMES = {"bos_token_id": "cls", "eos_token_id": "sep"}
@@ -331,7 +317,7 @@ def _lengths(folder: ModelFolder, positions: int) -> Iterator[Finding]:
         f"the tokenizer has {given} (model_max_length), and the model {positions:,} positions: longer texts are not cut"
     )
     remedy = f"they end in an index error or unlearned positions: set model_max_length to {positions:,}"
-    yield _finding("length", "fail" if given != "no length" else "warn", fact, remedy)
+    yield (warn if given == "no length" else fail)("length", fact, remedy)
 
 
 # What a step costs.
@@ -342,7 +328,7 @@ def _costs(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator[F
     shape, masked = step.shape, round(MASKED * step.tokens)
     least = step.flops(masked)
     fact = f"a step of {SEQUENCES} x {step.length:,} tokens, {MASKED:.0%} to guess: {_flops(least)} at least"
-    yield _finding("step", "ok", fact)
+    yield ok("step", fact)
     yield from _precision(folder, least, seen)
     if _guesses_masked(folder):
         yield _head(folder, step, masked)
@@ -350,19 +336,15 @@ def _costs(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator[F
     if folder.config.get("_attn_implementation", folder.config.get("attn_implementation")) == "eager":
         size = SEQUENCES * shape.heads * step.length**2 * 4 * shape.layers
         fact = f'attention is "eager": {readable_bytes(size)} of scores are kept for the backward pass'
-        yield _finding("attention", "warn", fact, "training here keeps none: FlashAttention or torch's own")
+        yield warn("attention", fact, "training here keeps none: FlashAttention or torch's own")
     if folder.refused and folder.config.get("tie_word_embeddings") is False:
         numbers = shape.vocab_size * shape.embedding_size
         fact = f"the head has a matrix of its own: {numbers:,} parameters, {readable_bytes(16 * numbers)} with AdamW"
-        yield _finding(
-            "tied", "warn", fact, "set tie_word_embeddings, as all published encoders of these families have it"
-        )
+        yield warn("tied", fact, "set tie_word_embeddings, as all published encoders of these families have it")
     if dropout := shape.dropout:
         size = step.tokens * shape.hidden_size * (2 * shape.layers + 1)
         fact = f"dropout {dropout:g}: {readable_bytes(size)} of masks a step at most, and a pass over memory for each"
-        yield _finding(
-            "dropout", "warn", fact, "model.dropout = 0 trains another model; where text is read once it is not needed"
-        )
+        yield warn("dropout", fact, "model.dropout = 0 trains another model; where text is read once it is not needed")
 
 
 def _flops(number: float) -> str:
@@ -389,7 +371,7 @@ def _precision(folder: ModelFolder, flops: int, seen: Hardware) -> Iterator[Find
     remedy = 'training.precision = "auto" computes in bfloat16 and keeps float32 weights'
     if not seen.has_bfloat16:
         remedy = f"the {seen.name} of this machine has no bfloat16: train on an Ampere GPU or later"
-    yield _finding("float32", "warn", fact, remedy)
+    yield warn("float32", fact, remedy)
 
 
 def _guesses_masked(folder: ModelFolder) -> bool:
@@ -409,17 +391,13 @@ def _head(folder: ModelFolder, step: TypicalStep, masked: int) -> Finding:
     everywhere, least = step.flops(step.tokens), step.flops(masked)
     head = PASSES_FLOPS * step.shape.vocabulary_head_macs(step.tokens)
     if folder.config.get("sparse_prediction"):
-        return _finding(
-            "head", "ok", f"at masked tokens alone (sparse_prediction), {1 - least / everywhere:.0%} less a step"
-        )
+        return ok("head", f"at masked tokens alone (sparse_prediction), {1 - least / everywhere:.0%} less a step")
     size, own = (4 * places * step.shape.vocab_size for places in (step.tokens, masked))
     fact = (
         f"transformers computes it at all tokens: {head / everywhere:.0%} of a step's FLOPs, {everywhere / least:.2f} "
         f"times those at masked tokens, and {readable_bytes(size)} of logits instead of {readable_bytes(own)}"
     )
-    return _finding(
-        "head", "warn", fact, "training here computes it at masked tokens alone: begin from it with model.start"
-    )
+    return warn("head", fact, "training here computes it at masked tokens alone: begin from it with model.start")
 
 
 def _padding(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator[Finding]:
@@ -439,4 +417,4 @@ def _padding(folder: ModelFolder, step: TypicalStep, seen: Hardware) -> Iterator
         remedy = "inputs that fill every example, such as full-sentences, have hardly any padding"
     if reason and shape.attention_dropout and seen.has_bfloat16:
         remedy = "model.attention_dropout = 0 needs no padding, and trains another model"
-    yield _finding("padding", "warn", fact, remedy)
+    yield warn("padding", fact, remedy)

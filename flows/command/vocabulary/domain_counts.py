@@ -54,13 +54,7 @@ class DomainCounts:
         return merge_counts([*self.sources.values()])
 
 
-def count_domain(
-    addresses: Sequence[str],
-    vocabulary: Vocabulary,
-    store: str = "store",
-    text: str = "text",
-    tell: Tell = lambda line: None,
-) -> DomainCounts:
+def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, text: str, tell: Tell) -> DomainCounts:
     """Count the words of files, folders or globs, and of corpora of a store (by name, or as STORE/corpora/NAME).
 
     vocabulary: its rule defines the words

@@ -87,13 +87,13 @@ def test_more_tokens_than_slots_are_appended(folder: Path, capsys: pytest.Captur
 
 def test_personal_data_is_not_counted(folder: Path) -> None:
     """Fails where a part of an address or number could become a token."""
-    found = count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), text="body")
+    found = count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), "store", "body", print)
     words = set(found.together["word"].to_pylist())
     assert {"gene", "sequenced", "write"} <= words
     assert not words & {"lee", "genome", "org", "312", "5309"}
     assert (found.texts, found.unreadable) == (1, 1)
     with pytest.raises(InputError, match="holds a word"):
-        count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"))
+        count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), "store", "text", print)
 
 
 def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +101,9 @@ def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytes
     (folder / "a.jsonl").write_text("".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99)))
     for name, value in (("BATCH_CHARACTERS", 10), ("MOST_TABLES", 3)):
         monkeypatch.setattr(f"flows.command.vocabulary.domain_counts.{name}", value)
-    counts = count_domain([str(folder / "a.jsonl")], load_vocabulary(folder / "bert")).together.to_pylist()
-    assert counts == [{"word": word, "count": count} for word, count in (("a", 50), ("b", 49), ("lender", 99))]
+    found = count_domain([str(folder / "a.jsonl")], load_vocabulary(folder / "bert"), "store", "text", print)
+    counts = {row["word"]: row["count"] for row in found.together.to_pylist()}
+    assert counts == {"a": 50, "b": 49, "lender": 99}
 
 
 def test_words_of_texts_act_on_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +123,7 @@ def test_a_corpus_of_a_store_is_counted_by_source_without_what_is_held_out(tmp_p
     put_corpus(place, rows, deleted=[row(4, "gone", source="b")])
     vocabulary = load_vocabulary(folder / "bert")
     for address in ("small", f"{place.address}/corpora/small"):
-        found = count_domain([address], vocabulary, store=place.address)
+        found = count_domain([address], vocabulary, place.address, "text", print)
         assert {name: counts.to_pylist() for name, counts in found.sources.items()} == {
             "a": [{"word": "lender", "count": 2}],
             "b": [{"word": "gene", "count": 1}],

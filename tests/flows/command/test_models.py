@@ -16,7 +16,7 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.tasks.finetune import TaskFiles, finetune_model, published_task
+from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_model, published_task
 from flows.command.tasks.predict import predict_file
 from flows.command.terminal.help import JSON_KEYS
 from flows.command.trainer_process import model_folder, relay
@@ -92,7 +92,7 @@ def test_the_parts_of_a_model_keep_their_folders() -> None:
 def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
     files = TaskFiles(FileSettings(path="rows.tsv"), FileSettings(path="rows.tsv"))
     with pytest.raises(InputError, match="finetune has no key 'epoch': did you mean 'epochs'"):
-        finetune_model("classes", str(tmp_path), files, tmp_path / "out", {"epoch": "3"}, print)
+        finetune_model(FinetuneAsked("classes", str(tmp_path), files, tmp_path / "out", {"epoch": "3"}), print)
 
 
 def test_events_become_lines() -> None:
@@ -175,13 +175,13 @@ def test_finetune_and_predict_from_the_command(imported: Path, tmp_path: Path) -
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
     asked = ("classes", str(imported), TaskFiles(table, table), tmp_path / "out")
-    finetune_model(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, told.append, accept=["all"])
+    finetune_model(FinetuneAsked(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, ["all"]), told.append)
     counts = [line for line in told if line.startswith(("training:", "evaluation:"))]
     assert counts == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
     assert any(line.startswith("done 4/4: epoch 2") for line in told) and (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="is not empty: name another"):
-        finetune_model(*asked, {}, told.append, accept=["all"])
+        finetune_model(FinetuneAsked(*asked, {}, ["all"]), told.append)
     told.clear()
     facts = predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
     assert list(facts) == JSON_KEYS["predict"].split() and next(iter(facts["scores"])) == "accuracy"

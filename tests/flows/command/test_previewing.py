@@ -29,7 +29,7 @@ def looked(tmp_path: Path) -> SourceLook:
 
 def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourceLook) -> None:
     """Fails where a step is passed over, a change is not shown, or a reason is at another step."""
-    cleaned, short, german, empty = preview_source(looked.entry, looked.files)
+    cleaned, short, german, empty = preview_source(looked.entry, looked.files, 10, print)
     assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
     assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
     assert drops(short) == [("rules", "rules: gopher.min_words (3 words)")]
@@ -38,7 +38,7 @@ def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourceLook)
 
 
 def test_no_more_than_asked_for_are_read(looked: SourceLook) -> None:
-    assert len(list(preview_source(looked.entry, looked.files, 2))) == 2
+    assert len(list(preview_source(looked.entry, looked.files, 2, print))) == 2
 
 
 def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) ->
         lines = 30 if ending == "jsonl" else 1
         (tmp_path / "raw" / f"{name}.{ending}").write_text("".join(f'{{"text": "{n}"}}\n' for n in range(lines)))
     looked = look_of(RECIPE.replace("notes.jsonl", "raw") + 'fields = { text = "text" }', tmp_path)
-    shown = [preview.where.partition(":")[0] for preview in preview_source(looked.entry, looked.files, 8)]
+    shown = [preview.where.partition(":")[0] for preview in preview_source(looked.entry, looked.files, 8, print)]
     assert shown == ["d.html", "a.jsonl", "c.txt", "b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "b.jsonl"]
 
 

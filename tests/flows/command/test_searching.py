@@ -10,8 +10,7 @@ from corpora.errors import InputError
 from flows.command.cli import run_command_line
 from flows.command.tasks.embed import layers_of
 from flows.command.tasks.piped import from_pipe
-from flows.command.tasks.search import event_lines, is_query, search_facts
-from flows.command.terminal.help import JSON_KEYS
+from flows.command.tasks.search import event_lines, is_query
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchJob
 
@@ -27,7 +26,8 @@ def test_a_search_is_told_in_lines() -> None:
         "indexed": True,
         "unjudged": 1,
         "scores": {"ndcg@10": 0.5},
-        "before": {"ndcg@10": 0.25},
+        "before_reranking": {"ndcg@10": 0.25},
+        "results": None,
     }
     assert [*event_lines(event, JOB)] == [
         "3 queries in 1,400 documents, by an index, which may miss some",
@@ -36,10 +36,8 @@ def test_a_search_is_told_in_lines() -> None:
         "output: run.trec",
     ]
     found = {"query": "1", "text": "flutter", "documents": [{"id": "d", "score": 0.5, "text": "x" * 500}]}
-    lines = [*event_lines({**event, "unjudged": 0, "scores": {}, "found": [found]}, JOB)]
+    lines = [*event_lines({**event, "unjudged": 0, "scores": {}, "results": [found]}, JOB)]
     assert lines[1:3] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
-    facts = search_facts({**event, "found": [found]})
-    assert list(facts) == JSON_KEYS["search"].split() and facts["results"] == [found]
 
 
 def test_a_missing_file_is_no_query() -> None:

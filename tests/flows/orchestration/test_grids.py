@@ -9,6 +9,7 @@ from small_recipe import RECIPE, fill, new_world
 from corpora.errors import InputError
 from corpora.store.stage import list_manifests
 from flows.command.tasks.grid import grid_of, table_lines
+from flows.command.tasks.options import GridAsked
 from flows.command.terminal.help import JSON_KEYS
 from flows.recipes.grids import read_grid, shipped_grids
 from flows.recipes.recipe import parse_recipe
@@ -57,9 +58,9 @@ def test_a_grid_that_is_none_is_told(tmp_path: Path, text: str, told: str) -> No
 
 def test_a_recipe_without_a_model_is_told(tmp_path: Path) -> None:
     (tmp_path / "base.toml").write_text(RECIPE)
-    asked = ("masking", str(tmp_path / "base.toml"), (), None, None, tmp_path / "out", tmp_path, None)
+    asked = GridAsked("masking", str(tmp_path / "base.toml"), output=tmp_path / "out")
     with pytest.raises(InputError, match=r"The recipe 'small' has no \[model\]: a grid compares models"):
-        grid_of(*asked, print)
+        grid_of(asked, tmp_path, print)
     assert not (tmp_path / "out").exists()
 
 

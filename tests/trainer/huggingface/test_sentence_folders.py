@@ -168,7 +168,7 @@ def test_a_prompt_is_named_or_goes_by_what_is_embedded(
     queries = write_json_rows(folders("prompted").parent / "queries.jsonl", [{"id": "q", "text": "a film"}])
     job = SearchJob(corpus=corpus, queries=queries, model=str(folders("prompted")))
     with joined() as ranks:
-        [result] = Search(job, ranks, folders("prompted").parent).done()["found"]
+        [result] = Search(job, ranks, folders("prompted").parent).done()["results"]
     query = reference(library, folders("prompted"), ["a film"], prompt_name="query")[0]
     document = reference(library, folders("prompted"), ["bad film"], prompt_name="passage")[0]
     wanted = query @ document / np.linalg.norm(query) / np.linalg.norm(document)

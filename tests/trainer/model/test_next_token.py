@@ -20,7 +20,7 @@ from shards.masks.masking import MaskSettings
 from shards.reading.loader import GatheredExamples
 from trainer.huggingface.checkpoints import export, load
 from trainer.model import objective
-from trainer.model.masked import NextTokenModel, build_next_token
+from trainer.model.masked import NextTokenModel
 from trainer.model.objective import sum_loss
 from trainer.objectives.next_token import NextTokenObjective
 
@@ -31,7 +31,7 @@ EMPTY = np.empty(0, np.int64)
 def next_model(direction: Direction, family: str = "bert") -> NextTokenModel:
     asked = small_settings(family=family, objective={"kind": "next", "direction": direction})
     torch.manual_seed(0)
-    model = build_next_token(asked, small_inputs(family))
+    model = NextTokenModel(asked, small_inputs(family))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return model.eval()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_source import installed_at
 from small_training import SmallStore, of, small_job, train_here
 
 from corpora.errors import InputError
@@ -31,14 +32,8 @@ other-bert = smoothed_masks:SHALLOW_BERT
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example as pip would put it: its modules, and what its `pyproject.toml` says of entry points."""
-    site = tmp_path / "site"
-    shutil.copytree(EXAMPLE, site)
-    info = site / "smoothed_masks_example-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: smoothed-masks-example\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    site = installed_at(Path(shutil.copytree(EXAMPLE, tmp_path / "site")), monkeypatch)
+    site.register("smoothed-masks-example", "1.0", POINTS)
 
 
 def test_the_example_names_its_entry_points() -> None:

@@ -15,12 +15,11 @@ import tiers
 from safetensors.torch import load_file, save_file
 from small_models import write_model
 from small_tasks import end_after, exported_model, judged_as, new_job, run, sentences, write_rows
-from small_training import flip
+from small_training import flip, stopped_after
 
 from corpora.errors import InputError
 from trainer.complete_folders import alone
 from trainer.huggingface.checkpoints import WEIGHTS
-from trainer.metrics import MetricsLog
 from trainer.tasks.finetuning import finetune
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.settings import FinetuneJob
@@ -196,19 +195,11 @@ def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeyp
     assert begun_how(tmp_path / "out") == (False, [])
 
 
-def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path) -> None:
     """Fails where a step is lost, or the run that resumes ends with other bytes."""
     whole, job = (new_job(tmp_path, name, rows=40, epochs=2) for name in ("whole", "out"))
     run(whole)
-    say = MetricsLog.say
-
-    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
-        say(log, event, at, **fields)
-        if (event, at) == ("step", 2):
-            signal.raise_signal(signal.SIGTERM)
-
-    with monkeypatch.context() as patched, joined() as ranks:
-        patched.setattr(MetricsLog, "say", tell)
+    with stopped_after(2), joined() as ranks:
         assert finetune.finetune(job, ranks) == 128 + signal.SIGTERM
     assert not Path(job.output).exists()
     run(job)

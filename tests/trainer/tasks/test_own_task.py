@@ -1,13 +1,13 @@
 """A task of an installed package: the worked example, learnt, exported, asked; and packages that are broken."""
 
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from installed_source import installed_at
 from small_tasks import kept_of, new_job, run, said_of, sentences, write_rows
 
 from corpora.errors import InputError
@@ -25,14 +25,8 @@ plain = ordered_classes:GRADE
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example as pip would put it: its modules, and what its `pyproject.toml` says of entry points."""
-    site = tmp_path / "site"
-    shutil.copytree(EXAMPLE, site)
-    info = site / "ordered_classes_example-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ordered-classes-example\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    site = installed_at(Path(shutil.copytree(EXAMPLE, tmp_path / "site")), monkeypatch)
+    site.register("ordered-classes-example", "1.0", POINTS)
 
 
 def graded(number: int, seed: int) -> list[tuple[str, str]]:

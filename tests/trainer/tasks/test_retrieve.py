@@ -14,6 +14,7 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said
 from small_training import on_ranks
 
 from corpora.errors import InputError
+from flows.command.terminal.help import JSON_KEYS
 from trainer.tasks.embeddings import VectorFile
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import batch_of_items
@@ -154,6 +155,7 @@ def test_a_run_has_the_best_documents_of_every_query(tmp_path: Path) -> None:
     done = searched(job, tmp_path)
     found = run_of(job.output)
     assert (done["queries"], done["documents"], done["unjudged"], done["indexed"]) == (3, 6, 1, False)
+    assert list(done) == JSON_KEYS["search"].split()  # what scripts are told
     assert {name: len(each) for name, each in found.items()} == {"q1": 4, "q2": 4, "q3": 4}
     qrels = {"q1": {"a": 1, "b": 0}, "q2": {"d": 2, "c": 1}}
     assert done["scores"] == ranking_scores(qrels, found)
@@ -178,7 +180,7 @@ def test_vectors_made_before_are_taken(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"of .*c\.parquet and of the queries were made differently"):
         searched(replace(job, corpus=files[0], settings=EmbedSettings(pooling="max")), tmp_path)
     shown = searched(replace(job, output="", judgements=""), tmp_path)
-    best = shown["found"][1]["documents"][0]
+    best = shown["results"][1]["documents"][0]
     assert best["text"] == PASSAGES[best["id"]] and shown["scores"] == {}
     with pytest.raises(InputError, match="No model is named to make vectors of"):
         searched(replace(job, model=""), tmp_path)
@@ -223,7 +225,7 @@ def test_what_was_found_is_scored_again_as_pairs(tmp_path: Path) -> None:
         exported_model(task, tmp_path / "model", tmp_path / name, {})
     before = searched(job, tmp_path)["scores"]
     done = searched(replace(job, rerank=str(tmp_path / "number")), tmp_path)
-    assert done["before"] == before
+    assert done["before_reranking"] == before
     found = run_of(job.output)
     pair = {"text": QUERIES["q1"], "second": PASSAGES["b"]}
     for name in ("number", "classes"):

@@ -1,6 +1,5 @@
 """A whole training with what is chosen for it by the machine, and with checkpoints beside it."""
 
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from small_training import SmallStore, exported_bytes, of, said, small_job, train_here, with_training
+from small_training import SmallStore, exported_bytes, of, said, small_job, stopped_after, train_here, with_training
 
 from trainer.auto_settings import Computing
 from trainer.jobs.job import TrainingJob
-from trainer.metrics import MetricsLog
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints import folders
 from trainer.training.checkpoints.folders import read_saved
@@ -55,15 +53,7 @@ def test_checkpoints_beside_training_change_nothing(
     waited = small_job(store, tmp_path / "waited", PHASES, checkpoint_every=1)
     beside = with_training(replace(waited, work=str(tmp_path / "beside")), async_checkpoints=True)
     train_here(waited)
-    say = MetricsLog.say
-
-    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
-        say(log, event, at, **fields)
-        if (event, at) == ("step", 2):
-            signal.raise_signal(signal.SIGTERM)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(MetricsLog, "say", tell)
+    with stopped_after(2):
         assert [event["step"] for event in of(train_beside(beside), "checkpoint")] == [1, 2]
     events = train_beside(beside)
     assert [event["step"] for event in of(events, "resume")] == [2]

@@ -22,6 +22,7 @@ from small_training import (
     of,
     said,
     small_job,
+    stopped_after,
     train_here,
     train_on_ranks,
     with_training,
@@ -30,7 +31,7 @@ from small_training import (
 from trainer.jobs.job import TrainingJob
 from trainer.launching.launch import TrainingFailed, train
 from trainer.launching.stopping import Stop
-from trainer.metrics import Event, MetricsLog
+from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
 from trainer.training.checkpoints.folders import read_saved
 
@@ -92,19 +93,11 @@ def test_a_killed_run_ends_with_the_very_weights(
 
 @pytest.mark.parametrize("step", [5, 8])
 def test_a_run_is_stopped_after_a_step_or_in_an_evaluation(
-    whole: dict[int, TrainingJob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    whole: dict[int, TrainingJob], tmp_path: Path, step: int
 ) -> None:
     """Fails where the step is lost, the evaluation that was due is not done later, or a weight differs."""
     job = replace(whole[1], work=str(tmp_path / "work"))
-    say = MetricsLog.say
-
-    def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
-        say(log, event, at, **fields)
-        if (event, at) == ("step", step):
-            signal.raise_signal(signal.SIGTERM)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(MetricsLog, "say", tell)
+    with stopped_after(step):
         first = finish(job)
     assert [event["event"] for event in first[-2:]] == ["step", "checkpoint"] and first[-1]["step"] == step
     assert job.read_export() is None and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

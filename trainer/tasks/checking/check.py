@@ -92,7 +92,7 @@ def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
         task.fitted(files[0].examples, files[0].name)
     except InputError as error:
         reasons = [each for each in findings if each.name in REASONS]
-        alone = finding("not-learnable", files[0].name, error=error)
+        alone = files[0].finding("not-learnable", error=error)
         return reasons or [alone]
     return findings
 

@@ -14,7 +14,7 @@ import xxhash
 
 from corpora.kernels.arrays import UInt64s
 from corpora.text.normal_form import nfc
-from trainer.tasks.checking.findings import shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, finding, shortened
 from trainer.tasks.contract import Example, Task
 from trainer.tasks.data import roles_of, with_format
 from trainer.tasks.formats.reading import check_columns, read_examples
@@ -46,6 +46,14 @@ class CheckedFile:
         """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9, 12 and 2 more`."""
         many = "lines" if len(rows) > 1 else "line"
         return f"{self.name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else self.name
+
+    def excerpts(self, rows: Sequence[int], most: int = 2) -> list[str]:
+        """Return the beginnings of some rows' texts."""
+        return [excerpt(self.wholes[row]) for row in rows[:most]]
+
+    def finding(self, case: str, rows: Sequence[int] = (), /, *, shown: int = 0, **values: Any) -> DataFinding:
+        """Return a finding in some rows, or in the whole file. shown: of how many rows; values: of its wording"""
+        return finding(case, self.at(rows), **{"examples": self.excerpts(rows, shown), **values})
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, finding, percent
-from trainer.tasks.checking.labels import examples_of, names_of
+from trainer.tasks.checking.findings import DataFinding, percent
+from trainer.tasks.checking.labels import names_of
 from trainer.tasks.checking.texts import READ, looked_at
 
 WORD = re.compile(r"\w+")
@@ -56,11 +56,10 @@ def _words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
         told_all = len(telling) >= len(sizes) - 1
         own_name = all(word in WORD.findall(label.casefold()) for label, word in telling.items())
         shown = ", ".join(f"{word!r} for {label!r}" for label, word in [*telling.items()][:3])
-        yield finding(
+        yield file.finding(
             "label-in-text",
-            file.name,
             stops=told_all and own_name,
-            examples=examples_of(file, [row for row in rows if labels[row] == first], 1),
+            examples=file.excerpts([row for row in rows if labels[row] == first], 1),
             words=shown,
             most=percent(EVERYWHERE, 1),
             few=percent(1 - ALONE, 1),
@@ -79,7 +78,7 @@ def _ids(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFi
         how = "counts up from row to row"
         if not counted_up:
             how = f"has another value in {percent(len({*values}), len(values))} of the rows"
-        yield finding("ids-as-features", file.name, examples=map(repr, values[:2]), column=name, how=how)
+        yield file.finding("ids-as-features", examples=map(repr, values[:2]), column=name, how=how)
 
 
 def _is_number(value: str) -> bool:
@@ -109,4 +108,4 @@ def _column(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[Dat
         right = best.total() / len(names)
         tells = right >= TELLS and usual < USUAL and 5 * len(best) <= len(names)
     if tells:
-        yield finding("label-in-column", file.name, column=name, share=percent(right, 1))
+        yield file.finding("label-in-column", column=name, share=percent(right, 1))

@@ -9,8 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from trainer.tasks.checking.files import CheckedFile, hash_of, text_of
-from trainer.tasks.checking.findings import DataFinding, finding, percent, several, share_of, shortened
-from trainer.tasks.checking.labels import examples_of
+from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
 from trainer.tasks.kinds.tag_schemes import OUTSIDE, are_spans, scheme_of
 
 MOSTLY = 0.9  # share of tags from which the others are odd
@@ -42,20 +41,16 @@ def _tags(file: CheckedFile) -> Iterator[DataFinding]:
     begins = any(tag.startswith("B-") for tag in spans)
     if odd and begins and inside >= MOSTLY * sum(counts[tag] for tag in counts if tag != OUTSIDE):
         rows = [row for row, tags in sentences if {*tags} & {*odd}]
-        yield finding(
-            "odd-tags",
-            file.at(rows),
-            odd=sum(counts[tag] for tag in odd),
-            spans=inside,
-            tags=shortened(sorted(map(repr, odd))),
+        yield file.finding(
+            "odd-tags", rows, odd=sum(counts[tag] for tag in odd), spans=inside, tags=shortened(sorted(map(repr, odd)))
         )
     elif begins:
         yield from _broken_spans(file, sentences)
     if file.labels and {*counts} == {OUTSIDE}:
-        yield finding("no-spans", file.name)
+        yield file.finding("no-spans")
     long = [row for row, values in enumerate(file.values) if len(values["words"]) > LONG_SENTENCE]
     if long and isinstance(file.values[long[0]]["words"], list):
-        yield finding("joined-sentences", file.at(long), rows=len(long), most=LONG_SENTENCE)
+        yield file.finding("joined-sentences", long, rows=len(long), most=LONG_SENTENCE)
 
 
 def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str]]]) -> Iterator[DataFinding]:
@@ -68,9 +63,9 @@ def _broken_spans(file: CheckedFile, sentences: Sequence[tuple[int, Sequence[str
             if letter in ("I", "E", "L") and (before[:1] not in ("B", "I") or before.partition("-")[2] != name):
                 broken.append((row, f"{tag} after {before}"))
     if broken and len(broken) <= (1 - MOSTLY) * starts:
-        yield finding(
+        yield file.finding(
             "broken-spans",
-            file.at([row for row, _ in broken]),
+            [row for row, _ in broken],
             broken=len(broken),
             begun=starts,
             tags=shortened([text for text, _ in Counter(text for _, text in broken).most_common()]),
@@ -83,7 +78,7 @@ def _schemes(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     spans = [are_spans({tag for tags in file.labels or () for tag in tags or ()}) for file in files]
     for file, scheme, has_spans in zip(files[1:], schemes[1:], spans[1:], strict=True):
         if file.labels and has_spans and spans[0] and scheme != schemes[0]:
-            yield finding("mixed-schemes", file.name, scheme=scheme, training=files[0].name, learnt=schemes[0])
+            yield file.finding("mixed-schemes", scheme=scheme, training=files[0].name, learnt=schemes[0])
 
 
 # Answers that are spans of a text.
@@ -98,14 +93,14 @@ def _answers(file: CheckedFile) -> Iterator[DataFinding]:
         if any(_cuts_word(context, begin, begin + len(text)) for begin, text in spans or ()):
             cut.append(row)
     if len(cut) > CUT_WORDS * answers:
-        yield finding(
+        yield file.finding(
             "cut-answers",
-            file.at(cut),
+            cut,
             examples=[repr(text) for _, text in (file.labels or ())[cut[0]][:1]],
             questions=share_of(len(cut), answers, "question"),
         )
     if answers >= FEWEST and first >= AT_ONE_PLACE * answers:
-        yield finding("answers-at-one-place", file.name, share=percent(first, answers))
+        yield file.finding("answers-at-one-place", share=percent(first, answers))
 
 
 def _cuts_word(context: str, begin: int, end: int) -> bool:
@@ -125,11 +120,11 @@ def _pairs(file: CheckedFile) -> Iterator[DataFinding]:
     pairs = [[hash_of(text_of(values.get(role))) for role in roles] for values in file.values]
     same = [row for row, (one, other) in enumerate(pairs) if one == other]
     if len(same) > SAME_TEXTS * len(file):
-        yield finding(
+        yield file.finding(
             "same-texts",
-            file.at(same),
+            same,
             stops=len(same) > MOSTLY * len(file),
-            examples=examples_of(file, same, 1),
+            shown=1,
             rows=share_of(len(same), len(file)),
             one=roles[0],
             other=roles[1],
@@ -141,13 +136,7 @@ def _pairs(file: CheckedFile) -> Iterator[DataFinding]:
         if any((one, hash_of(text)) in positives for text in _negatives(values.get("negative")))
     ]
     if wrong:
-        yield finding(
-            "negative-is-positive",
-            file.at(wrong),
-            examples=examples_of(file, wrong, 1),
-            rows=several(len(wrong)),
-            role=roles[0],
-        )
+        yield file.finding("negative-is-positive", wrong, shown=1, rows=several(len(wrong)), role=roles[0])
 
 
 def _negatives(value: object) -> Sequence[str]:
@@ -162,21 +151,12 @@ def _choices(file: CheckedFile) -> Iterator[DataFinding]:
     ]
     twice = [row for row, choices in enumerate(given) if len({hash_of(each) for each in choices}) < len(choices)]
     if twice:
-        yield finding(
-            "same-choices",
-            file.at(twice),
-            examples=examples_of(file, twice, 1),
-            questions=several(len(twice), "question"),
-        )
+        yield file.finding("same-choices", twice, shown=1, questions=several(len(twice), "question"))
     places = Counter(place for place in file.labels or () if place is not None)
     place, number = max(places.items(), key=lambda item: item[1], default=(0, 0))
     if places.total() >= FEWEST and number >= AT_ONE_PLACE * places.total():
-        yield finding(
-            "choice-by-place",
-            file.name,
-            stops=number == places.total(),
-            place=place + 1,
-            share=percent(number, places.total()),
+        yield file.finding(
+            "choice-by-place", stops=number == places.total(), place=place + 1, share=percent(number, places.total())
         )
 
 

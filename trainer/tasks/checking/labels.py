@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer.tasks.checking.files import CheckedFile
-from trainer.tasks.checking.findings import DataFinding, excerpt, finding, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, percent, several, share_of, shortened
 from trainer.tasks.contract import Task, plain_spelling
 from trainer.tasks.formats.records import as_number
 from trainer.tasks.kinds.tag_schemes import OUTSIDE
@@ -81,9 +81,9 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Dat
     if nulls:
         meant = len(nulls) == 1 and nulls[0].casefold() in MAYBE_MEANT
         places = sorted(row for name in nulls for row in rows[name])
-        yield finding(
+        yield file.finding(
             "null-labels",
-            file.at(places),
+            places,
             stops=not meant,
             rows=several(len(places)),
             labels=", ".join(map(repr, sorted(nulls))),
@@ -95,7 +95,7 @@ def _nulls(file: CheckedFile, rows: Mapping[str, Sequence[int]]) -> Iterator[Dat
 
 
 def _minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
-    return finding("missing-as-number", file.at(rows), rows=several(len(rows)))
+    return file.finding("missing-as-number", rows, rows=several(len(rows)))
 
 
 def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]) -> Iterator[DataFinding]:
@@ -109,7 +109,7 @@ def _spellings(files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Seq
             usual, *others = (name for name, _ in names.most_common())
             file, places = next((file, rows[file.name][others[0]]) for file in files if rows[file.name].get(others[0]))
             spelled_so = ", ".join(f"{name!a} ({names[name]:,} rows)" for name in (usual, *others))
-            yield finding("label-spellings", file.at(places), labels=spelled_so)
+            yield file.finding("label-spellings", places, labels=spelled_so)
 
 
 def spelling_key(name: str) -> str:
@@ -128,9 +128,9 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
         counts = [f"{name!r} {len(rows[name])}" for name in rare]
-        yield finding(
+        yield file.finding(
             "rare-classes" if training else "unmeasured-classes",
-            file.at(rows[rare[0]]),
+            rows[rare[0]],
             rare=len(rare),
             classes=len(rows),
             few=few,
@@ -139,9 +139,9 @@ def _frequencies(file: CheckedFile, rows: Mapping[str, Sequence[int]], training:
     most = max(rows, key=lambda name: len(rows[name]), default="")
     one_a_row = all(isinstance(label, str) for label in file.labels or ())
     if one_a_row and len(rows) == 1 and len(file) > 1:
-        yield finding("one-class", file.name, label=most)
+        yield file.finding("one-class", label=most)
     elif one_a_row and len(file) >= FEWEST and len(rows[most]) >= IMBALANCED * len(file):
-        yield finding("imbalance", file.name, share=percent(len(rows[most]), len(file)), label=most)
+        yield file.finding("imbalance", share=percent(len(rows[most]), len(file)), label=most)
 
 
 def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
@@ -149,7 +149,7 @@ def _sorted(file: CheckedFile) -> Iterator[DataFinding]:
     labels = [label for label in file.labels or () if isinstance(label, str)]
     classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
     if len(labels) == len(file) >= FEWEST and classes > 1 and changes == classes - 1:
-        yield finding("sorted-rows", file.name)
+        yield file.finding("sorted-rows")
 
 
 def _against_training(
@@ -160,9 +160,9 @@ def _against_training(
     unseen = sorted({*ours} - {*theirs})
     if unseen:
         places = sorted(row for name in unseen for row in ours[name])
-        yield finding(
+        yield file.finding(
             "unseen-labels",
-            file.at(places),
+            places,
             stops=len(places) > UNSEEN * len(file),
             rows=share_of(len(places), len(file)),
             training=training.name,
@@ -173,9 +173,8 @@ def _against_training(
     shares = {name: (len(ours.get(name, ())) / len(file), len(theirs[name]) / len(training)) for name in theirs}
     far = max(shares, key=lambda name: abs(shares[name][0] - shares[name][1]))
     if abs(shares[far][0] - shares[far][1]) >= SHIFTED:
-        yield finding(
+        yield file.finding(
             "label-shift",
-            file.name,
             label=far,
             share=percent(shares[far][0], 1),
             learnt=percent(shares[far][1], 1),
@@ -190,9 +189,9 @@ def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
     beyond = OUTLYING * (high - low)
     far = np.flatnonzero((numbers < low - beyond) | (numbers > high + beyond)).tolist()
     if far and len(file) >= FEWEST:
-        yield finding(
+        yield file.finding(
             "out-of-scale",
-            file.at(far),
+            far,
             rows=several(len(far)),
             low=low,
             high=high,
@@ -204,9 +203,4 @@ def _numbers(file: CheckedFile) -> Iterator[DataFinding]:
             yield _minus_one(file, below)
     values = {*numbers.tolist()}
     if len(values) == 1 and len(file) > 1:
-        yield finding("one-class/number", file.name, number=numbers[0])
-
-
-def examples_of(file: CheckedFile, rows: Sequence[int], most: int = 2) -> tuple[str, ...]:
-    """Return the beginnings of some rows' texts."""
-    return tuple(excerpt(file.wholes[row]) for row in rows[:most])
+        yield file.finding("one-class/number", number=numbers[0])

@@ -13,7 +13,7 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.sources.files.parquet import columns_of
 from trainer.tasks.checking.files import text_of
-from trainer.tasks.formats.reading import ENDINGS, FORMATS
+from trainer.tasks.formats.reading import ENDINGS, FORMATS, begins_object
 from trainer.tasks.formats.records import (
     FileSettings,
     Unusable,
@@ -62,7 +62,7 @@ def look_at(file: FileSettings) -> FileLook:
     """Return what a file looks like. Raises InputError where it looks like no task."""
     ending = ENDINGS.get(unpacked_ending(file.path), "")
     chosen = file.format or ending
-    if chosen == "json" and _begins_object(file.path):
+    if chosen == "json" and begins_object(file.path):
         chosen = "squad"
     if chosen in OF_FORMATS:
         return FileLook(kind=OF_FORMATS[chosen], file=replace(file, format=chosen))
@@ -77,11 +77,6 @@ def look_at(file: FileSettings) -> FileLook:
         if all(columns.values()):
             return FileLook(kind=kind, file=replace(file, columns=columns))
     return _table_look(file, names)
-
-
-def _begins_object(path: str) -> bool:
-    with opened(path) as stream:
-        return stream.read(1 << 10).lstrip().startswith("{")
 
 
 def _with_header(file: FileSettings) -> tuple[FileSettings, list[str]]:
@@ -114,7 +109,7 @@ def _table_look(file: FileSettings, names: Sequence[str]) -> FileLook:
     texts = [name for name in names if name not in labels[:1] and _is_text(columns[name])]
     if not texts:
         raise InputError(f"{file.path} has no column that looks like text: name it (`--task KIND --column text=...`).")
-    ordered = sorted(texts, key=lambda name: -_mean_length(columns[name]))[:2]
+    ordered = sorted(texts, key=lambda name: -sum(map(len, columns[name])))[:2]
     one, *others = [name for name in names if name in ordered]
     chosen = {"text": one} | ({"second": others[0]} if others and labels else {})
     if not labels:
@@ -153,7 +148,3 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 def _is_text(cells: Sequence[str]) -> bool:
     return sum(" " in cell.strip() or not cell.isascii() for cell in cells) > len(cells) / 2
-
-
-def _mean_length(cells: Sequence[str]) -> float:
-    return sum(map(len, cells)) / max(1, len(cells))

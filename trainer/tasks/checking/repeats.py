@@ -21,7 +21,6 @@ from corpora.kernels.arrays import Bools, Int64s
 from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
 from trainer.tasks.checking.findings import DataFinding, finding, several, share_of, shortened
-from trainer.tasks.checking.labels import examples_of
 
 NEAR = DuplicateSettings()
 AT_ONCE = 1 << 14  # rows that are signed together
@@ -59,14 +58,12 @@ def _within(file: CheckedFile) -> Iterator[DataFinding]:
             "contradictions",
             f"{file.name}, {shortened(shown)}",
             stops=len(against) > CONTRADICTED * len(file),
-            examples=examples_of(file, [row for row, _ in against], 1),
+            examples=file.excerpts([row for row, _ in against], 1),
             rows=share_of(len(against), len(file)),
         )
     same = [row for row, earlier in pairs if not _contradict(file, row, earlier)]
     if same:
-        yield finding(
-            "repeated-rows", file.at(same), examples=examples_of(file, same, 1), rows=share_of(len(same), len(file))
-        )
+        yield file.finding("repeated-rows", same, shown=1, rows=share_of(len(same), len(file)))
 
 
 def _contradict(file: CheckedFile, row: int, earlier: int) -> bool:
@@ -86,7 +83,7 @@ def _repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
             again.append(row)
         met.add(each)
     if again:
-        yield finding("repeated-ids", file.at(again), rows=several(len(again)), id=ids[again[0]])
+        yield file.finding("repeated-ids", again, rows=several(len(again)), id=ids[again[0]])
 
 
 def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
@@ -95,20 +92,15 @@ def _across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[D
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME:
         of_all = "has the same rows as" if len(file) == len(earlier) else "is a part of"
-        yield finding(
-            "evaluation-in-training",
-            file.name,
-            of_all=of_all,
-            training=earlier.name,
-            rows=len(rows),
-            all=len(file),
+        yield file.finding(
+            "evaluation-in-training", of_all=of_all, training=earlier.name, rows=len(rows), all=len(file)
         )
     elif rows:
-        yield finding(
+        yield file.finding(
             "leak",
-            file.at(rows),
+            rows,
             stops=learnt and share >= LEAKS,
-            examples=examples_of(file, rows, 1),
+            shown=1,
             rows=share_of(len(rows), len(file), verb="are"),
             other=earlier.name,
         )
@@ -123,9 +115,7 @@ def _shared(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[Data
     theirs = {hash_of(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_of(texts[place]) in theirs]
     if rows:
-        yield finding(
-            "shared-contexts", file.at(rows), rows=share_of(len(rows), len(file)), role=role, other=earlier.name
-        )
+        yield file.finding("shared-contexts", rows, rows=share_of(len(rows), len(file)), role=role, other=earlier.name)
 
 
 def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
@@ -142,11 +132,11 @@ def _near(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
             by_files.setdefault((mine, theirs), []).append(pair)
     for (mine, theirs), rows in by_files.items():
         file, other = files[mine], files[theirs]
-        yield finding(
+        yield file.finding(
             "near-repeats" if mine == theirs else "near-leak",
-            file.at([row for row, _ in rows]),
+            [row for row, _ in rows],
             stops=theirs == 0 != mine and len(rows) >= NEARLY_LEAKS * len(file),
-            examples=(*examples_of(file, [rows[0][0]]), *examples_of(other, [rows[0][1]])),
+            examples=(*file.excerpts([rows[0][0]]), *other.excerpts([rows[0][1]])),
             rows=share_of(len(rows), len(file), verb="are"),
             other=other.name,
             line=other.lines[rows[0][1]],

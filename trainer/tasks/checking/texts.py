@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
 from trainer.tasks.checking.files import CheckedFile, text_of
-from trainer.tasks.checking.findings import DataFinding, excerpt, finding, percent, several, share_of, shortened
+from trainer.tasks.checking.findings import DataFinding, excerpt, percent, several, share_of, shortened
 from trainer.tasks.checking.labels import NULLS
 from trainer.tasks.contract import Task
 from trainer.tasks.kinds.answers import SpanTask
@@ -85,9 +85,9 @@ def _cut(file: CheckedFile, apart: bool, max_length: int, model: Path | None) ->
     cut = [row for row, length in zip(rows, lengths, strict=True) if length > room]
     if len(cut) > CUT * len(rows):
         lost = sum(max(0, length - room) for length in lengths)
-        yield finding(
+        yield file.finding(
             "cut-texts",
-            file.at(cut),
+            cut,
             rows=len(cut),
             some=_some(rows, file),
             share=percent(len(cut), len(rows)),
@@ -113,9 +113,9 @@ def _broken(file: CheckedFile) -> Iterator[DataFinding]:
     rows = looked_at(len(file), READ)
     bad = [row for row in rows if not file.wholes[row].isascii() and _is_broken(file.wholes[row])]
     if len(bad) > BROKEN * len(rows):
-        yield finding(
+        yield file.finding(
             "mojibake",
-            file.at(bad),
+            bad,
             examples=(_around(file.wholes[row]) for row in bad[:2]),
             rows=len(bad),
             some=_some(rows, file),
@@ -136,11 +136,8 @@ def _markup(file: CheckedFile) -> Iterator[DataFinding]:
     marked = [(row, match[0]) for row, match in marks if match]
     if len(marked) > MARKED * len(file):
         usual = [mark for mark, _ in Counter(mark for _, mark in marked).most_common(3)]
-        yield finding(
-            "markup",
-            file.at([row for row, _ in marked]),
-            rows=share_of(len(marked), len(file)),
-            marks=" ".join(usual),
+        yield file.finding(
+            "markup", [row for row, _ in marked], rows=share_of(len(marked), len(file)), marks=" ".join(usual)
         )
 
 
@@ -151,9 +148,9 @@ def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
         given = [row for row, text in enumerate(column) if text]
         empty = [row for row in given if column[row].casefold() in NULLS or not LETTER.search(column[row])]
         if role not in ("words", "sentences", "choices") and empty:
-            yield finding(
+            yield file.finding(
                 "null-texts",
-                file.at(empty),
+                empty,
                 stops=len(empty) > EMPTY * len(file),
                 examples=[*dict.fromkeys(repr(column[row][:20]) for row in empty)][:2],
                 rows=several(len(empty)),
@@ -161,7 +158,7 @@ def _no_texts(file: CheckedFile) -> Iterator[DataFinding]:
             )
         ids = sum(not text.isalpha() and " " not in text and any(map(str.isdigit, text)) for text in column)
         if len(file) >= CONSTANT and ids >= 0.95 * len(given) > 0 and len({*column}) > 0.5 * len(given):
-            yield finding("ids-as-texts", file.name, examples=[repr(column[given[0]][:30])], role=role)
+            yield file.finding("ids-as-texts", examples=[repr(column[given[0]][:30])], role=role)
 
 
 def _constant(file: CheckedFile) -> Iterator[DataFinding]:
@@ -169,9 +166,8 @@ def _constant(file: CheckedFile) -> Iterator[DataFinding]:
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= CONSTANT else None
         if first is not None and all(values.get(name) == first for values in file.values):
-            yield finding(
+            yield file.finding(
                 "constant-text" if name in file.text_roles else "constant-column",
-                file.name,
                 stops=file.text_roles == (name,),
                 column=name,
                 text=excerpt(text_of(first)),
@@ -190,14 +186,9 @@ def _languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
         others = [f"{code} {number}" for code, number in counts.most_common() if code != main and number >= FEWEST]
         foreign = [row for row, code in codes.items() if code not in (main, UNKNOWN)]
         if main and others and len(foreign) >= MINOR * counts.total():
-            yield finding(
-                "mixed-languages",
-                file.at(foreign),
-                rows=len(foreign),
-                all=counts.total(),
-                main=main,
-                others=shortened(others),
+            yield file.finding(
+                "mixed-languages", foreign, rows=len(foreign), all=counts.total(), main=main, others=shortened(others)
             )
         if mains and main and mains[0] and main != mains[0]:
-            yield finding("other-language", file.name, main=main, training=files[0].name, learnt=mains[0])
+            yield file.finding("other-language", main=main, training=files[0].name, learnt=mains[0])
         mains.append(main)

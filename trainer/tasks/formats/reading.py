@@ -154,13 +154,13 @@ def format_of(settings: FileSettings, wanted: Wanted) -> ReadFormat:
         raise InputError(
             f"{settings.path} is none of {', '.join(ENDINGS)}: name its format ({', '.join(FORMATS)}), or convert it."
         )
-    if ending == ".json" and {"question", "context"} <= {*wanted.needed} and _is_object(settings.path):
+    if ending == ".json" and {"question", "context"} <= {*wanted.needed} and begins_object(settings.path):
         return FORMATS["squad"]
     return FORMATS[ENDINGS[ending]]
 
 
-def _is_object(path: str) -> bool:
-    """Tells whether a file begins with an object."""
+def begins_object(path: str) -> bool:
+    """Tells whether a file begins with an object of JSON."""
     with opened(path) as stream:
         return stream.read(1 << 10).lstrip().startswith("{")
 

@@ -85,6 +85,7 @@ class SpanTask(Task):
 
     kind: ClassVar[str] = "span"
     builder: ClassVar[str] = "trainer.tasks.heads.answers:SpanModel"
+    term: ClassVar[Term] = SPAN
     format: ClassVar[str] = "squad"
     unit: ClassVar[str] = "token"
     architecture: ClassVar[str] = "spans"
@@ -102,10 +103,6 @@ class SpanTask(Task):
     def metrics(self) -> tuple[str, ...]:
         """The metrics, at the threshold where questions may have no answer; while none is set, at the best one."""
         return with_first(self.metric, METRICS)
-
-    def terms(self) -> tuple[Term, ...]:
-        """One for both ends of a span."""
-        return (SPAN,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
         """Return a question on a context. Raises Unusable for an answer that is not at its given place."""

@@ -20,7 +20,7 @@ from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.contract import Answers, Items, Task, TaskItem, Tokens, softmax, with_first
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.text_encoder import FIRST, TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import FIRST, TextEncoder
 
 CHOICE = Term("choice")
 ASKED = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
@@ -54,6 +54,7 @@ class ChoiceTask(Task):
 
     kind: ClassVar[str] = "choice"
     builder: ClassVar[str] = "trainer.tasks.heads.choices:ChoiceModel"
+    term: ClassVar[Term] = CHOICE
     architecture: ClassVar[str] = "choices"
     optional: ClassVar[frozenset[str]] = frozenset({"question", "level"})
     learnt: ClassVar[frozenset[str]] = frozenset({"label"})
@@ -73,10 +74,6 @@ class ChoiceTask(Task):
     def metrics(self) -> tuple[str, ...]:
         """The share of questions that are answered right."""
         return with_first(self.metric, ("accuracy",))
-
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        return (CHOICE,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
         """A question with its choices. Raises Unusable where there are fewer than two, or one is empty."""
@@ -111,7 +108,7 @@ class ChoiceTask(Task):
         endings = encoder.pieces([ending_of(example.question, choice) for choice in example.choices])
         encoder.shortened(endings, min(self.max_choice, encoder.room(2) // 2))
         encodings = encoder.joined([context] * len(endings), endings, cut=FIRST)
-        return tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in encodings)
+        return tuple(map(Tokens.of, encodings))
 
     def predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
         """The score of each choice."""

@@ -52,6 +52,7 @@ class NextTask(Task):
 
     kind: ClassVar[str] = "next"
     builder: ClassVar[str] = "trainer.tasks.heads.next_word:NextModel"
+    term: ClassVar[Term] = NEXT
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "next"
     roles: ClassVar[tuple[str, ...]] = ("text",)
@@ -89,10 +90,6 @@ class NextTask(Task):
     def metrics(self) -> tuple[str, ...]:
         """The mean log-likelihood of a token, and how many are guessed right."""
         return with_first(self.metric, (self._named(LIKELIHOOD), self._named("accuracy")))
-
-    def terms(self) -> tuple[Term, ...]:
-        """The term of all tokens that are guessed."""
-        return (NEXT,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> str:
         """A text."""

@@ -66,6 +66,7 @@ class SummaryTask(Task):
 
     kind: ClassVar[str] = "summary"
     builder: ClassVar[str] = "trainer.tasks.heads.summary:SummaryModel"
+    term: ClassVar[Term] = SENTENCE
     unit: ClassVar[str] = "point"
     roles: ClassVar[tuple[str, ...]] = ("sentences", "summary", "labels")
     optional: ClassVar[frozenset[str]] = frozenset({"summary", "labels"})
@@ -80,10 +81,6 @@ class SummaryTask(Task):
     def metrics(self) -> tuple[str, ...]:
         """ROUGE where there are summaries, and F1 of the sentences that are taken."""
         return with_first(self.metric, (F1,) if self.summaries is False else (*ROUGE, F1))
-
-    def terms(self) -> tuple[Term, ...]:
-        """One for all sentences."""
-        return (SENTENCE,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> SummaryExample:
         """A text with the sentences that are to be taken. Raises Unusable."""

@@ -137,9 +137,10 @@ class TagsTask(Task):
         """One a tag."""
         return len(self.labels)
 
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        return (SENTENCE_TAGS if self.crf else TAG,)
+    @property
+    def term(self) -> Term:
+        """The term of each word, or of a sentence together."""
+        return SENTENCE_TAGS if self.crf else TAG
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
         """Return a sentence. Raises Unusable where its tags are not one a word, or not those of training."""
@@ -152,8 +153,7 @@ class TagsTask(Task):
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
         document = values.get("document")
-        sentence = TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
-        return sentence
+        return TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
 
     def source(self, example: TaggedSentence) -> str:
         """Return the document, or the words."""

@@ -38,7 +38,7 @@ from trainer.tasks.contract import (
 )
 from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, multilabel_scores
-from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import TextEncoder
 
 LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
 COLUMNS = "columns"  # the target that holds the further columns
@@ -153,18 +153,13 @@ class TextTask(Task):
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
-            TaskItem(
-                sequences=(Tokens(ids_of(encoding), segments_of(encoding)),),
-                example=number,
-                targets=self._targets(example, labelled),
-            )
+            TaskItem(sequences=(Tokens.of(encoding),), example=number, targets=self._targets(example, labelled))
             for number, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
         ]
 
     def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
-        term = self.terms()[0]
         beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
-        return {term.name: self.target(example.label), **beside} if labelled else beside
+        return {self.terms()[0].name: self.target(example.label), **beside} if labelled else beside
 
     def _beside(self, values: tuple[Any, ...]) -> Float32s:
         """Return [1, N]: numbers standardized, then a one for each category."""
@@ -203,14 +198,9 @@ class TaughtTask(TextTask):
         check_range("temperature", self.temperature, 0.1, 100.0)
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
-    @property
-    def label_term(self) -> Term:
-        """The term that is learnt from labels."""
-        raise NotImplementedError
-
     def terms(self) -> tuple[Term, ...]:
         """The terms of the labels, and of the teacher's answers where there is one: right is what it would answer."""
-        term = self.label_term
+        term = self.term
         if not self.teacher:
             return (term,)
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
@@ -266,7 +256,7 @@ class ClassesTask(TaughtTask):
         return len(self.labels)
 
     @property
-    def label_term(self) -> Term:
+    def term(self) -> Term:
         """The term of the one class, or of all."""
         return LABELS if self.multi_label else LABEL
 
@@ -402,6 +392,7 @@ class NumberTask(TaughtTask):
     metric: str = ""
 
     kind: ClassVar[str] = "number"
+    term: ClassVar[Term] = NUMBER
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -412,11 +403,6 @@ class NumberTask(TaughtTask):
     def num_outputs(self) -> int:
         """One."""
         return 1
-
-    @property
-    def label_term(self) -> Term:
-        """The term of the number."""
-        return NUMBER
 
     def label_of(self, value: Any) -> float:
         """A finite number. Raises Unusable."""

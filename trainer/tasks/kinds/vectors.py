@@ -38,7 +38,7 @@ from trainer.tasks.contract import Task, TaskItem, Tokens, check_labels, listed,
 from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
 from trainer.tasks.scores.texts import class_scores, correlations, means
 from trainer.tasks.scores.vectors import ranked, ranking_scores_by_query
-from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import TextEncoder
 
 SIMILARITIES = ("cosine", "dot")
 SAME = "same"  # the target that numbers the texts of a batch: int64 [sequences], equal where texts are
@@ -157,13 +157,8 @@ class VectorTask(Task):
             more = dict(self.targets(example.label)) if labelled else {}
             if encoder.skipped:
                 more[SKIPPED] = np.array([encoder.skipped[place > 0] for place, _ in enumerate(some)], np.int64)
-            items.append(
-                TaskItem(
-                    sequences=tuple(Tokens(ids_of(encoding), segments_of(encoding)) for encoding in some),
-                    example=number,
-                    targets={SAME: _digests(example.texts), **more},
-                )
-            )
+            targets = {SAME: _digests(example.texts), **more}
+            items.append(TaskItem(sequences=tuple(map(Tokens.of, some)), example=number, targets=targets))
         return items
 
 
@@ -215,9 +210,10 @@ class SimilarityTask(VectorTask):
         """Pairs that belong together need no label."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        return (TERMS[self.loss],)
+    @property
+    def term(self) -> Term:
+        """The term of its loss."""
+        return TERMS[self.loss]
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """Two texts and their label."""
@@ -337,6 +333,7 @@ class RetrievalTask(VectorTask):
     metric: str = ""
 
     kind: ClassVar[str] = "retrieval"
+    term: ClassVar[Term] = MATCH
     usual_length: ClassVar[int] = 256
     prompts: ClassVar[tuple[Prompt, Prompt]] = (QUERY, DOCUMENT)
     roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
@@ -361,10 +358,6 @@ class RetrievalTask(VectorTask):
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
         return with_first(self.metric, MEASURES)
-
-    def terms(self) -> tuple[Term, ...]:
-        """One."""
-        return (MATCH,)
 
     def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """A query with its passages."""

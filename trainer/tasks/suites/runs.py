@@ -45,6 +45,11 @@ class SuiteRun:
         """The file of how good that is."""
         return Path(self.folder) / f"{bare(split.name)}.json"
 
+    @property
+    def waiting(self) -> list[SuiteSplit]:
+        """The splits that are still to be answered. Raises InputError where what there is is incomplete."""
+        return [split for split in self.splits if not is_judged(self, split)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteJob:

@@ -41,7 +41,7 @@ from trainer.tasks.heads.vectors import VectorModel
 from trainer.tasks.kinds.vectors import SKIPPED
 from trainer.tasks.saving import read_source
 from trainer.tasks.settings import read_job
-from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.parts import VectorParts, vector_parts
 from trainer.tasks.vectors.settings import EmbedJob, EmbedSettings
 from trainer.training.parallel import joined
@@ -127,7 +127,7 @@ class Embedder:
 
     def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
-        return self.vectors_of([Tokens(ids_of(each), segments_of(each)) for each in encodings], encodings)
+        return self.vectors_of([*map(Tokens.of, encodings)], encodings)
 
     def vectors_of(self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()) -> list[Float32s]:
         """Return the same of sequences of tokens. encodings: of each, where words or tokens are asked for"""

@@ -81,15 +81,14 @@ class Search:
         if self.job.rerank:
             run = self._reranked(run)
         self._write(run)
-        listed = {} if self.job.output else {"found": [*self._listed(run)]}
         return {
             "queries": len(ids),
             "documents": corpus.num_rows,
             "indexed": indexed,
             "unjudged": len(ids) - len(self.judgements.keys() & {*ids}) if self.judgements else 0,
             "scores": self._scores(run),
-            "before": first if self.job.rerank else {},
-            **listed,
+            "before_reranking": first if self.job.rerank else {},
+            "results": None if self.job.output else [*self._listed(run)],
         }
 
     def _vectors(self) -> tuple[VectorFile, VectorFile]:

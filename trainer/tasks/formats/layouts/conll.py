@@ -13,7 +13,7 @@ Cost: 610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-2
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile, islice, pairwise
+from itertools import dropwhile, islice, pairwise, takewhile
 from typing import Any
 
 from corpora.errors import InputError
@@ -133,16 +133,10 @@ def _without_comments(lines: list[Line]) -> list[Row]:
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
         return rows[1:]
-    comments = 0
-    while comments < len(rows) and _may_be_comment(lines[comments][1]):
-        comments += 1
+    comments = len([*takewhile(lambda line: line[1].startswith("# ") and "\t" not in line[1], lines)])
     if comments < len(rows):
         comments = next((place for place in range(comments) if len(rows[place][1]) == width), comments)
     return rows[comments:]
-
-
-def _may_be_comment(line: str) -> bool:
-    return line.startswith("# ") and "\t" not in line
 
 
 def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
