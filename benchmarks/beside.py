@@ -21,6 +21,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -55,7 +56,8 @@ def rows_of(task: str, part: str, number: int) -> Rows:
 
 def _entities(task: str, part: str) -> Rows:
     path = DATA / task / {"train": "wnut17train.conll", "dev": "emerging.dev.conll"}[part]
-    sentences = [each.strip().splitlines() for each in path.read_text(encoding="utf-8").split("\n\n") if each.strip()]
+    text = re.sub(r"(?m)^\s+$", "", path.read_text(encoding="utf-8"))  # a tab alone ends a sentence too
+    sentences = [each.strip().splitlines() for each in text.split("\n\n") if each.strip()]
     cells = [[line.split("\t") for line in lines] for lines in sentences]
     return [{"words": [cell[0] for cell in each], "tags": [cell[1].strip() for cell in each]} for each in cells]
 
