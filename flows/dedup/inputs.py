@@ -37,7 +37,6 @@ from corpora.store.manifest import ManifestAddress
 from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table
-from flows.export.export import choose
 
 CHUNK_ROWS, CHUNK_BYTES = 2_048, 4_000_000
 MOST_RECORD_BYTES = 1 << 30
@@ -110,6 +109,8 @@ def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return pieces_of([address], text, "", "")
+    from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
+
     chosen = choose(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     return [

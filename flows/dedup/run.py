@@ -161,7 +161,7 @@ def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
     state = sketch.state[num_given:]
     if len(state) and not (state == HAS_TEXT).any():
         what = f"under {text!r}" if text else "that could be found"
-        raise InputError(f"None of {len(state):,} rows has a text {what}: name the column of the text with --text.")
+        raise InputError(f"No row of {len(state):,} has a text {what}: name the column of the text with --text.")
 
 
 def _fill_sets(
