@@ -15,19 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.kernels.arrays import Bools
+from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.files.parquet import row_json
-from flows.dedup.columns import Kinds, column, schema_of
+from flows.dedup.columns import ADDED, Kinds, column, schema_of
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines
-
-ADDED = {
-    "file": pa.string(),
-    "row": pa.int64(),
-    "reason": pa.string(),
-    "survivor": pa.string(),
-    "similarity": pa.float32(),
-    "missing": pa.float32(),
-}  # columns of removed rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +79,10 @@ class _Writer:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, chunk: RowChunk, rows: Any, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
+    def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
-            self._file.writelines(_lines(chunk, rows.tolist(), told))
+            self._file.writelines(_lines(chunk, rows, told))
             return
         fields: Any = chunk.fields
         if isinstance(fields, pa.RecordBatch):
@@ -104,13 +95,15 @@ class _Writer:
         )
 
 
-def _lines(chunk: RowChunk, rows: Sequence[int], told: pa.RecordBatch | None) -> Iterator[bytes]:
-    if told is None and chunk.raw:
-        yield from (chunk.raw[row] + b"\n" for row in rows)
+def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes | memoryview]:
+    if told is None and chunk.raw is not None:
+        yield from chunk.raw.take(rows).pieces()
         return
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows]
+    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
     more: Sequence[Mapping[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
-    for row, own, reasons in zip(rows, fields, more, strict=True):
-        unread = {"raw": chunk.raw[row].decode(errors="backslashreplace")} if own is None and chunk.raw else {}
+    for row, own, reasons in zip(rows.tolist(), fields, more, strict=True):
+        unread = (
+            {"raw": chunk.raw[row].decode(errors="backslashreplace")} if own is None and chunk.raw is not None else {}
+        )
         yield row_json({**(own or unread), **reasons}) + b"\n"

@@ -22,9 +22,10 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
+from flows.dedup.columns import ADDED
 from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
 from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
-from flows.dedup.output import ADDED, Fate, write_rows
+from flows.dedup.output import Fate, write_rows
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
 from flows.export.folder import new_folder, refused
@@ -32,7 +33,7 @@ from flows.signals import scratch_folder
 
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
-SAMPLES = 300  # texts of which copies are planted
+SAMPLES = 150  # texts of which copies are planted
 FOUND_AT_THRESHOLD = 0.985  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
 WORKER_BYTES = 16_000_000_000
@@ -99,7 +100,8 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     with _crew(workers if many else 1) as call, refused(output), scratch_folder(_parent(output), ".dedup-") as scratch:
         num_samples = -(-SAMPLES // len(own))
         near = not settings.exact_only
-        found = call(sketch_piece, [(piece, duplicates, near, num_samples) for piece in pieces])
+        typed = output.suffix != ".jsonl"
+        found = call(sketch_piece, [(piece, duplicates, near, num_samples, typed) for piece in pieces])
         sketch = joined(found, duplicates, SAMPLES)
         starts = np.cumsum([0, *(len(each.state) for each in found)])
         num_given = int(starts[len(given)])

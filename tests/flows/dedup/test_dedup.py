@@ -15,7 +15,7 @@ from small_recipe import prose
 
 from corpora.errors import InputError
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import judge, output, run
+from flows.dedup import columns, judge, output, run
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -55,9 +55,9 @@ def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text().splitlines() == lines[:2] and len(kept) == 2
     given = str(tmp_path / "in.jsonl")
     exact, near = removed
-    told = {key: exact[key] for key in output.ADDED}
+    told = {key: exact[key] for key in columns.ADDED}
     expected = ["exact duplicate", f"{given}:2", 1.0, 0.0]
-    assert told == dict(zip(output.ADDED, [given, 3, *expected], strict=True))
+    assert told == dict(zip(columns.ADDED, [given, 3, *expected], strict=True))
     one, other = shingle_hashes(LONGER), shingle_hashes(LONG)
     assert (near["row"], near["reason"], near["survivor"]) == (4, "near duplicate", f"{given}:2")
     assert near["similarity"] == pytest.approx(len(one & other) / len(one | other))
