@@ -28,12 +28,12 @@ _HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
 def find_spans(
     data: Bytes, starts: Int64s, ends: Int64s, names: Bytes, name_ends: Int64s, spans: Int64s, plain: Bools
 ) -> None:
-    """Fill `plain` [lines], and `spans` [lines, names, 2] with where each named value begins and ends, or ABSENT.
+    """Fill `plain` [lines], and `spans` [lines, names, 2] with where each named value begins and ends.
 
+    spans: ABSENT before, and where a line has no such value
     names: in UTF-8, one after another; name_ends: where each of them ends
     """
     for row in range(len(starts)):
-        spans[row] = ABSENT
         plain[row] = _read_object(data, starts[row], ends[row], names, name_ends, spans[row])
 
 
@@ -140,9 +140,7 @@ def _end_of_scalar(data: Bytes, at: Integer, end: Integer) -> Integer:
     """Where a number or literal ends; -1 where there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
-            if at + size > end or (data[at : at + size] != _LITERALS[literal : literal + size]).any():
-                return -1
-            return at + size
+            return at + size if _are_equal(data, at, end, _LITERALS, literal, size) else -1
     start = at
     at += data[at] == _MINUS
     zero = at < end and data[at] == _ZERO
@@ -181,10 +179,20 @@ def _name_at(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends:
     begin = np.int64(0)
     for name in range(len(name_ends)):
         size = name_ends[name] - begin
-        if size == end - start and (data[start:end] == names[begin : begin + size]).all():
+        if size == end - start and _are_equal(data, start, end, names, begin, size):
             return name
         begin = name_ends[name]
     return ABSENT
+
+
+@kernel
+def _are_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Integer, size: Integer) -> bool:
+    if at + size > end:
+        return False
+    for place in range(size):
+        if data[at + place] != others[other + place]:
+            return False
+    return True
 
 
 @kernel

@@ -46,13 +46,12 @@ class Lines:
         """Some of the lines."""
         return Lines(self.data, self.starts[rows], self.ends[rows])
 
-    def pieces(self) -> Iterator[memoryview | bytes]:
-        """The bytes of all lines, each with a newline: what is adjacent in one piece."""
+    def joined(self) -> bytes:
+        """The bytes of all lines, each with a newline."""
         view = memoryview(self.data)
-        breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1
-        for first, last in zip(np.r_[0, breaks].tolist(), np.r_[breaks, len(self)].tolist(), strict=True):
-            yield view[self.starts[first] : self.ends[last - 1]]
-            yield b"\n"
+        breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
+        firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
+        return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
 
 
 def blocks(where: Slice, form: JsonLines) -> Iterator[Lines]:
@@ -77,10 +76,11 @@ def blocks(where: Slice, form: JsonLines) -> Iterator[Lines]:
                     at += skip_line(stream)
                     data, rest = data[: data.rfind(b"\n") + 1], b"\0"
                 data += rest
-            yield from _lines(data)
+            yield from split_lines(data)
 
 
-def _lines(data: bytes) -> Iterator[Lines]:
+def split_lines(data: bytes) -> Iterator[Lines]:
+    """Some bytes as lines, in blocks of BLOCK_ROWS."""
     view = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(view == ord("\n"))
     if not data.endswith(b"\n"):
@@ -134,7 +134,7 @@ def read_lines(
 def find_values(lines: Lines, names: Sequence[str]) -> tuple[Int64s, Bools]:
     """Where the named values are, and which lines are plain: none where the block is not UTF-8."""
     encoded = [name.encode() for name in names]
-    spans, plain = np.empty((len(lines), len(names), 2), np.int64), np.zeros(len(lines), np.bool_)
+    spans, plain = np.full((len(lines), len(names), 2), ABSENT), np.zeros(len(lines), np.bool_)
     view = np.frombuffer(lines.data, np.uint8)
     name_ends = np.cumsum([len(name) for name in encoded])
     find_spans(view, lines.starts, lines.ends, np.frombuffer(b"".join(encoded), np.uint8), name_ends, spans, plain)

@@ -95,9 +95,9 @@ class _Writer:
         )
 
 
-def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes | memoryview]:
+def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes]:
     if told is None and chunk.raw is not None:
-        yield from chunk.raw.take(rows).pieces()
+        yield chunk.raw.take(rows).joined()
         return
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
     fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
