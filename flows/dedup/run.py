@@ -28,8 +28,7 @@ from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdi
 from flows.dedup.output import Fate, write_rows
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
-from flows.export.folder import new_folder, refused
-from flows.signals import scratch_folder
+from flows.export.folder import flush, new_folder, scratch_beside
 
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
@@ -97,7 +96,7 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     own = pieces_of(inputs, settings.text, settings.within, settings.id)
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
-    with _crew(workers if many else 1) as call, refused(output), scratch_folder(_parent(output), ".dedup-") as scratch:
+    with _crew(workers if many else 1) as call, scratch_beside(output, "dedup") as scratch:
         num_samples = -(-SAMPLES // len(own))
         near = not settings.exact_only
         typed = output.suffix != ".jsonl"
@@ -154,11 +153,6 @@ def _targets(output: Path) -> tuple[Path, Path]:
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
-def _parent(output: Path) -> Path:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    return output.parent
-
-
 def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
     state = sketch.state[num_given:]
     if len(state) and not (state == HAS_TEXT).any():
@@ -211,21 +205,21 @@ def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> 
 
 def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
     kept = kept_rows(judged)[start:stop]
-    rows = (start + np.flatnonzero(~kept)).tolist()
-    reasons = [REASONS[judged.reason[row]] for row in rows]
-    paired = [judged.survivor[row] >= 0 for row in rows]
+    rows = start + np.flatnonzero(~kept)
+    file, first, _ = names(int(rows[0])) if len(rows) else ("", 0, "")
+    reasons = judged.reason[rows]
+    survivors, places = np.unique(judged.survivor[rows], return_inverse=True)
+    alone = judged.survivor[rows] < 0
+    copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
     columns = {
-        "file": [names(row)[0] for row in rows],
-        "row": [names(row)[1] for row in rows],
-        "reason": reasons,
-        "survivor": [
-            names(int(judged.survivor[row]))[2] if pair else None for row, pair in zip(rows, paired, strict=True)
-        ],
-        "similarity": [float(judged.similarity[row]) if pair else None for row, pair in zip(rows, paired, strict=True)],
-        "missing": [
-            float(judged.missing[row]) if reason in (EXACT, NEAR) else None
-            for row, reason in zip(rows, reasons, strict=True)
-        ],
+        "file": pa.repeat(pa.scalar(file), len(rows)),
+        "row": pa.array(first + rows - rows[:1], pa.int64()),
+        "reason": pa.array(REASONS).take(pa.array(reasons)),
+        "survivor": pa.array([names(row)[2] if row >= 0 else None for row in survivors.tolist()], pa.string()).take(
+            pa.array(places)
+        ),
+        "similarity": pa.array(judged.similarity[rows], mask=alone),
+        "missing": pa.array(judged.missing[rows], mask=~copies),
     }
     return Fate(kept=kept, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
 
@@ -241,6 +235,8 @@ def _write(
     if _is_file(output):
         kept, removed = (scratch / target.name for target in _targets(output))
         call(write_rows, [(pieces, kinds, kept, removed)])
+        for path in (removed, kept):
+            flush(path)
         _refuse_existing(output)
         removed.replace(_targets(output)[1])
         kept.replace(output)
