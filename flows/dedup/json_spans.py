@@ -40,7 +40,9 @@ def find_spans(
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
     """Find the values of one line; False where it is not plain."""
-    nested, depth, state, name, begin = np.uint64(0), 0, _VALUE, ABSENT, at  # nested: a bit for each bracket, 1 for {
+    name: Integer = ABSENT
+    begin = at
+    nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
     while True:
         while at < end and (data[at] == 32 or data[at] == 9 or data[at] == 13):
             at += 1
@@ -64,13 +66,8 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
             state = _VALUE
             continue
         is_object = nested & np.uint64(1) == 1
-        if (state == _FIRST_KEY or (state == _AFTER and is_object)) and depth and byte == _CLOSE:
-            closes = True
-        else:
-            closes = (
-                (state == _FIRST_VALUE or (state == _AFTER and not is_object)) and depth > 0 and byte == _CLOSE_LIST
-            )
-        if closes:
+        may_close = depth > 0 and (state == _AFTER or state == _FIRST_KEY or state == _FIRST_VALUE)
+        if may_close and byte == (_CLOSE if is_object else _CLOSE_LIST):
             depth -= 1
             nested >>= np.uint64(1)
             at += 1

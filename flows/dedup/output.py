@@ -5,7 +5,7 @@ removed row is written whose copy it is, how similar the two are and which share
 Cost: reading, and compressing what stays. Memory: a chunk.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +102,7 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
     if told is None and chunk.raw is not None:
         yield chunk.raw.take(rows).joined()
         return
-    more: Sequence[Mapping[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
+    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
     if chunk.raw is not None:
         for row, reasons in zip(rows.tolist(), more, strict=True):
             yield _with_reasons(chunk.raw[row].strip(), reasons)
@@ -113,7 +113,7 @@ def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterat
         yield row_json({**(own or {}), **reasons}) + b"\n"
 
 
-def _with_reasons(line: bytes, reasons: Mapping[str, Any]) -> bytes:
+def _with_reasons(line: bytes, reasons: dict[str, Any]) -> bytes:
     """The very line, with more fields."""
     if [*reasons.values()][REASON] == UNREAD:
         return row_json({"raw": line.decode(errors="backslashreplace"), **reasons}) + b"\n"

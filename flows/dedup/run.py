@@ -33,7 +33,7 @@ from flows.export.folder import flush, new_folder, scratch_beside
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
 SAMPLES = 150  # texts of which copies are planted
-FOUND_AT_THRESHOLD = 0.985  # of the pairs just as similar as the threshold
+FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
 WORKER_BYTES = 16_000_000_000
 
@@ -61,7 +61,7 @@ class DedupSettings:
     exact_only: bool = False
 
     def duplicates(self) -> DuplicateSettings:
-        """The settings of the kernels: bands that find all but 1.5 in 100 pairs at the threshold. Raises InputError."""
+        """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
         check_choice("--keep", self.keep, KEEPS)
         DuplicateSettings(threshold=self.threshold, shingle_words=self.shingle_words)
         rows = 1
