@@ -5,7 +5,8 @@
 PYTHON is of an environment with datatrove, rensa, datasketch and FastSketchLSH (`dedup_peers.py`); without it ours runs
 alone. To the texts come edited copies of each third one, of which .70 to 1 of the shingles stay. Each side is a whole
 process, from file to file, with its start. Ours reads with one worker and compares candidates exactly, the others trust
-a band. The notes say how many planted pairs of at least .8 each found, and which other rows it removed.
+a band. The notes say how many planted copies of at least .8 each found, of texts that it kept, and how many other rows
+it removed.
 """
 
 import json
@@ -82,12 +83,12 @@ def _theirs(python: str, tool: str, folder: Path, given: Path) -> set[str]:
 
 
 def _note(tool: str, kept: set[str], ours: set[str], rows: Sequence[tuple[str, str]], similar: dict[str, float]) -> str:
-    copies = {id for id, share in similar.items() if share >= 0.8}
+    copies = {id for id, share in similar.items() if share >= 0.8 and f"t{id[1:]}" in kept}
     edge = {id for id in copies if similar[id] < 0.85}
-    found, others = len(copies - kept), sum(id not in kept and id not in copies for id, _ in rows)
+    found, others = len(copies - kept), sum(id not in kept and similar.get(id, 0) < 0.8 for id, _ in rows)
     return (
         f"{tool}: {len(kept):,} of {len(rows):,} rows stay ({len(kept ^ ours):,} not as ours); found {found:,} of "
-        f"{len(copies):,} planted copies from .8 on, {len(edge - kept):,} of {len(edge):,} up to .85; "
+        f"{len(copies):,} copies from .8 on of texts that stay, {len(edge - kept):,} of {len(edge):,} up to .85; "
         f"removed {others:,} others"
     )
 

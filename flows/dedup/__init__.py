@@ -2,9 +2,10 @@
 
     files ──read──► sketches ──judge──► who stays ──read again──► kept rows, removed rows and why
 
-`run.py` is the whole on one page. `inputs.py` cuts files into pieces and reads their rows, `sketches.py` sketches a
-piece, `judge.py` decides by the kernels of `corpora.duplicates`, `output.py` writes, with all columns as they came;
-`planted.py` measures the recall on edited copies of the very texts. Nothing is cleaned, and no language is looked at.
+`run.py` is the whole on one page. `inputs.py` cuts files into pieces and reads their rows, those of JSON lines by
+`lines.py`, which finds values by the kernel of `json_spans.py`. `sketches.py` sketches a piece, `judge.py` decides by
+the kernels of `corpora.duplicates`, `output.py` writes, with all columns as they came; `planted.py` measures the recall
+on edited copies of the very texts. Nothing is cleaned, and no language is looked at.
 
 Memory: some 200 bytes a row, and 8 bytes for each shingle of rows that share a band with another; from a gigabyte on
 these are in a file next to the output.

@@ -14,6 +14,14 @@ from corpora.sources.files.parquet import row_json
 
 Kinds = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
 LARGEST = 2**63
+ADDED = {
+    "file": pa.string(),
+    "row": pa.int64(),
+    "reason": pa.string(),
+    "survivor": pa.string(),
+    "similarity": pa.float32(),
+    "missing": pa.float32(),
+}  # columns of removed rows
 
 
 def kinds_of(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None]) -> Kinds:

@@ -4,32 +4,28 @@ Promises: a row is a line that is not blank, a row of a table or of Parquet, or 
 their file, and a piece gives the same rows whenever it is read. Columns are as the file has them. A row that cannot be
 read, or has no text, is a row: it has neither text nor, where it is unreadable, fields. Half a character and bytes
 that are not UTF-8 are compared as replacement marks, and written as they came.
-Cost: of JSON lines about 5 ns a byte, of Parquet 1. Memory: a chunk, or one row if that is larger.
+Cost: of JSON lines 2 ns a byte, or 5 with all columns; of Parquet 1. Memory: a chunk, or one row if that is larger.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.build import delete_list_at, without_deleted
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import AUTO, read_lines
-from corpora.sources.bytes.recoded import open_lines
+from corpora.sources.bytes.raw_files import AUTO
 from corpora.sources.contract import RawFile, Slice, Tally, whole_file
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
-from corpora.sources.files.fields import Names, look_up, settled
-from corpora.sources.files.formats import JsonLines, ParquetRows, counted, stop_of, wide_lines
+from corpora.sources.files.fields import Names, settled
+from corpora.sources.files.formats import JsonLines, ParquetRows
 from corpora.sources.files.guessing import guess_text
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
@@ -37,7 +33,8 @@ from corpora.store.manifest import ManifestAddress
 from corpora.store.places.place import Place
 from corpora.store.stage import manifest_at
 from corpora.store.tables import open_table
-from flows.export.export import choose
+from flows.dedup.columns import ADDED
+from flows.dedup.lines import Fields, Lines, blocks, parsed, read_lines, text_of
 
 CHUNK_ROWS, CHUNK_BYTES = 2_048, 4_000_000
 MOST_RECORD_BYTES = 1 << 30
@@ -75,13 +72,13 @@ class RowChunk:
 
     first: the number of its first row in the piece
     texts: large_string, null where there is none
-    raw:   the lines of JSON that the rows are, empty for other files
+    raw:   the lines of JSON that the rows are
     """
 
     first: int
     texts: pa.Array
-    fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None]
-    raw: Sequence[bytes] = ()
+    fields: pa.RecordBatch | Sequence[Fields]
+    raw: Lines | None = None
 
 
 def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[InputPiece]:
@@ -110,6 +107,8 @@ def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return pieces_of([address], text, "", "")
+    from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
+
     chosen = choose(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     return [
@@ -131,7 +130,7 @@ def chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = F
     """The rows of a piece in chunks. Raises InputError for a file that cannot be read to its end.
 
     wanted:      whose texts and fields are needed; of other rows they may be absent
-    with_fields: all columns, not the text and those that group and name rows
+    with_fields: all columns, not the text, those that group and name rows, and those of `ADDED`
     """
     if isinstance(piece.where, CorpusPart):
         yield from _corpus_chunks(piece.where)
@@ -141,12 +140,11 @@ def chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = F
         yield from _parquet_chunks(piece, piece.where, form, with_fields)
         return
     if type(form) is JsonLines:  # and not its kind that reads other files of JSON
-        names = form.fields.get("text", "text")
-        yield from _gathered(_lines(piece.where, form), names, wanted, partial(_object, form))
+        yield from _line_chunks(piece, piece.where, form, wanted, with_fields)
     elif isinstance(form, TextTable):
-        yield from _gathered(_table_rows(piece.where, form), form.fields.get("text", "text"), wanted)
+        yield from _gathered(_table_rows(piece.where, form), _names_of_text(form.fields))
     else:
-        yield from _gathered(_records(piece, piece.where), "text", wanted)
+        yield from _gathered(_records(piece, piece.where), ("text",))
 
 
 def parquet_schema(piece: InputPiece) -> pa.Schema | None:
@@ -166,61 +164,44 @@ def is_lines(piece: InputPiece) -> bool:
     return type(piece.source.format_of(piece.where.file.name)) is JsonLines
 
 
-Fields = Mapping[str, Any] | None
-
-
-def _gathered(
-    rows: Iterator[Any], names: Names, wanted: Bools | None, read: Callable[[bytes], Fields] | None = None
+def _line_chunks(
+    piece: InputPiece, where: Slice, form: JsonLines, wanted: Bools | None, with_fields: bool
 ) -> Iterator[RowChunk]:
-    """Rows put together to chunks. rows: the fields of each, or what `read` makes them of."""
-    names = (names,) if isinstance(names, str) else names
+    names = _names_of_text(form.fields)
+    others = [*dict.fromkeys(name for name in (piece.within, piece.id, *ADDED) if name)]
+    first = 0
+    for lines in blocks(where, form):
+        rows = np.arange(len(lines)) if wanted is None else np.flatnonzero(wanted[first : first + len(lines)])
+        if with_fields:
+            fields: list[Fields] = [None] * len(lines)
+            for row in rows.tolist():
+                fields[row] = parsed(form, lines[row])
+            texts = pa.array([text_of(each, names) for each in fields], pa.large_string())
+        else:
+            texts, fields = read_lines(lines, rows, form, names, others)
+        yield RowChunk(first=first, texts=texts, fields=fields, raw=lines)
+        first += len(lines)
+
+
+def _names_of_text(fields: Mapping[str, Names]) -> tuple[str, ...]:
+    names = fields.get("text", "text")
+    return (names,) if isinstance(names, str) else names
+
+
+def _gathered(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
+    """The fields of rows put together to chunks."""
     texts: list[str | None] = []
-    fields: list[Mapping[str, Any] | None] = []
-    raw: list[bytes] = []
+    fields: list[Fields] = []
     first = size = number = 0
     for number, row in enumerate(rows, 1):
-        is_wanted = wanted is None or wanted[number - 1]
-        found = (read(row) if read is not None else row) if is_wanted else None
-        fields.append(found)
-        text = _text(found, names) if found is not None else None
-        texts.append(text)
-        if read is not None:
-            raw.append(row)
-            size += len(row)
-        elif text is not None:
-            size += len(text)
+        fields.append(row)
+        texts.append(text_of(row, names))
+        size += len(texts[-1] or "")
         if len(texts) == CHUNK_ROWS or size > CHUNK_BYTES:
-            yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
-            texts, fields, raw, first, size = [], [], [], number, 0
+            yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields)
+            texts, fields, first, size = [], [], number, 0
     if texts:
-        yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields, raw=raw)
-
-
-def _text(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    for name in names:
-        value = look_up(fields, name)
-        if isinstance(value, str):
-            return value if value.isascii() else value.encode(errors="replace").decode()
-    return None
-
-
-def _lines(where: Slice, form: JsonLines) -> Iterator[bytes]:
-    path = raw_path(where.file.path)
-    wide = "" if where.start else wide_lines(path, form.encoding)
-    stop = None if wide else stop_of(where)
-    with open_lines(path, wide) as stream, refusing_damage(path):
-        for line in counted(read_lines(stream, where.start, stop, form.max_record_bytes), Tally()):
-            yield line.data or b""
-
-
-def _object(form: JsonLines, data: bytes) -> Fields:
-    with suppress(ValueError, RecursionError):  # other encodings, and what is no JSON, go the long way
-        value = json.loads(data.decode())
-        if isinstance(value, dict):
-            return value
-    with suppress(BadRecord):
-        return form.parse(data, 0)
-    return None
+        yield RowChunk(first=first, texts=pa.array(texts, pa.large_string()), fields=fields)
 
 
 def _table_rows(where: Slice, form: TextTable) -> Iterator[Fields]:

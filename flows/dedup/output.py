@@ -1,11 +1,11 @@
 """The rows that stay, and the removed ones with the reason: Parquet or JSON lines, with all columns as they came.
 
-Promises: rows keep their order. JSON lines from JSON lines are the very lines. Of a removed row is written whose copy
-it is, how similar the two are and which share of its shingles the survivor lacks.
+Promises: rows keep their order. JSON lines from JSON lines are the very lines, a removed one with more fields. Of a
+removed row is written whose copy it is, how similar the two are and which share of its shingles the survivor lacks.
 Cost: reading, and compressing what stays. Memory: a chunk.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpora.kernels.arrays import Bools
+from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.files.parquet import row_json
-from flows.dedup.columns import Kinds, column, schema_of
+from flows.dedup.columns import ADDED, Kinds, column, schema_of
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines
+from flows.dedup.judge import UNREAD
 
-ADDED = {
-    "file": pa.string(),
-    "row": pa.int64(),
-    "reason": pa.string(),
-    "survivor": pa.string(),
-    "similarity": pa.float32(),
-    "missing": pa.float32(),
-}  # columns of removed rows
+REASON = [*ADDED].index("reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +55,7 @@ def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Pa
         gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
         for piece, fate in pieces:
             before = 0
-            wanted = ~fate.kept if kept.suffix == ".jsonl" and is_lines(piece) else None
+            wanted = np.zeros_like(fate.kept) if kept.suffix == ".jsonl" and is_lines(piece) else None
             for chunk in chunks(piece, wanted, with_fields=True):
                 rows = fate.kept[chunk.first : chunk.first + len(chunk.texts)]
                 others = len(rows) - int(np.count_nonzero(rows))
@@ -88,10 +82,10 @@ class _Writer:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, chunk: RowChunk, rows: Any, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
+    def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
         """Write some rows of a chunk. told: more columns of these rows."""
         if self._lines:
-            self._file.writelines(_lines(chunk, rows.tolist(), told))
+            self._file.writelines(_lines(chunk, rows, told))
             return
         fields: Any = chunk.fields
         if isinstance(fields, pa.RecordBatch):
@@ -104,13 +98,24 @@ class _Writer:
         )
 
 
-def _lines(chunk: RowChunk, rows: Sequence[int], told: pa.RecordBatch | None) -> Iterator[bytes]:
-    if told is None and chunk.raw:
-        yield from (chunk.raw[row] + b"\n" for row in rows)
+def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes]:
+    if told is None and chunk.raw is not None:
+        yield chunk.raw.take(rows).joined()
+        return
+    more: list[dict[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
+    if chunk.raw is not None:
+        for row, reasons in zip(rows.tolist(), more, strict=True):
+            yield _with_reasons(chunk.raw[row].strip(), reasons)
         return
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows]
-    more: Sequence[Mapping[str, Any]] = told.to_pylist() if told is not None else [{}] * len(rows)
-    for row, own, reasons in zip(rows, fields, more, strict=True):
-        unread = {"raw": chunk.raw[row].decode(errors="backslashreplace")} if own is None and chunk.raw else {}
-        yield row_json({**(own or unread), **reasons}) + b"\n"
+    fields = batch.to_pylist() if batch is not None else [chunk.fields[row] for row in rows.tolist()]
+    for own, reasons in zip(fields, more, strict=True):
+        yield row_json({**(own or {}), **reasons}) + b"\n"
+
+
+def _with_reasons(line: bytes, reasons: dict[str, Any]) -> bytes:
+    """The very line, with more fields."""
+    if [*reasons.values()][REASON] == UNREAD:
+        return row_json({"raw": line.decode(errors="backslashreplace"), **reasons}) + b"\n"
+    own = line[:-1].rstrip()
+    return own + (b"" if own.endswith(b"{") else b", ") + row_json(reasons)[1:] + b"\n"

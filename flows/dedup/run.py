@@ -22,18 +22,18 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
+from flows.dedup.columns import ADDED
 from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
 from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
-from flows.dedup.output import ADDED, Fate, write_rows
+from flows.dedup.output import Fate, write_rows
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
-from flows.export.folder import new_folder, refused
-from flows.signals import scratch_folder
+from flows.export.folder import flush, new_folder, scratch_beside
 
 KEEPS = ("first", "longest", "none")
 ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
-SAMPLES = 300  # texts of which copies are planted
-FOUND_AT_THRESHOLD = 0.985  # of the pairs just as similar as the threshold
+SAMPLES = 150  # texts of which copies are planted
+FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
 WORKER_BYTES = 16_000_000_000
 
@@ -61,7 +61,7 @@ class DedupSettings:
     exact_only: bool = False
 
     def duplicates(self) -> DuplicateSettings:
-        """The settings of the kernels: bands that find all but 1.5 in 100 pairs at the threshold. Raises InputError."""
+        """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
         check_choice("--keep", self.keep, KEEPS)
         DuplicateSettings(threshold=self.threshold, shingle_words=self.shingle_words)
         rows = 1
@@ -96,10 +96,11 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     own = pieces_of(inputs, settings.text, settings.within, settings.id)
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
-    with _crew(workers if many else 1) as call, refused(output), scratch_folder(_parent(output), ".dedup-") as scratch:
+    with _crew(workers if many else 1) as call, scratch_beside(output, "dedup") as scratch:
         num_samples = -(-SAMPLES // len(own))
         near = not settings.exact_only
-        found = call(sketch_piece, [(piece, duplicates, near, num_samples) for piece in pieces])
+        typed = output.suffix != ".jsonl"
+        found = call(sketch_piece, [(piece, duplicates, near, num_samples, typed) for piece in pieces])
         sketch = joined(found, duplicates, SAMPLES)
         starts = np.cumsum([0, *(len(each.state) for each in found)])
         num_given = int(starts[len(given)])
@@ -152,16 +153,11 @@ def _targets(output: Path) -> tuple[Path, Path]:
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
-def _parent(output: Path) -> Path:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    return output.parent
-
-
 def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
     state = sketch.state[num_given:]
     if len(state) and not (state == HAS_TEXT).any():
         what = f"under {text!r}" if text else "that could be found"
-        raise InputError(f"None of {len(state):,} rows has a text {what}: name the column of the text with --text.")
+        raise InputError(f"No row of {len(state):,} has a text {what}: name the column of the text with --text.")
 
 
 def _fill_sets(
@@ -209,21 +205,21 @@ def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> 
 
 def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
     kept = kept_rows(judged)[start:stop]
-    rows = (start + np.flatnonzero(~kept)).tolist()
-    reasons = [REASONS[judged.reason[row]] for row in rows]
-    paired = [judged.survivor[row] >= 0 for row in rows]
+    rows = start + np.flatnonzero(~kept)
+    file, first, _ = names(int(rows[0])) if len(rows) else ("", 0, "")
+    reasons = judged.reason[rows]
+    survivors, places = np.unique(judged.survivor[rows], return_inverse=True)
+    alone = judged.survivor[rows] < 0
+    copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
     columns = {
-        "file": [names(row)[0] for row in rows],
-        "row": [names(row)[1] for row in rows],
-        "reason": reasons,
-        "survivor": [
-            names(int(judged.survivor[row]))[2] if pair else None for row, pair in zip(rows, paired, strict=True)
-        ],
-        "similarity": [float(judged.similarity[row]) if pair else None for row, pair in zip(rows, paired, strict=True)],
-        "missing": [
-            float(judged.missing[row]) if reason in (EXACT, NEAR) else None
-            for row, reason in zip(rows, reasons, strict=True)
-        ],
+        "file": pa.repeat(pa.scalar(file), len(rows)),
+        "row": pa.array(first + rows - rows[:1], pa.int64()),
+        "reason": pa.array(REASONS).take(pa.array(reasons)),
+        "survivor": pa.array([names(row)[2] if row >= 0 else None for row in survivors.tolist()], pa.string()).take(
+            pa.array(places)
+        ),
+        "similarity": pa.array(judged.similarity[rows], mask=alone),
+        "missing": pa.array(judged.missing[rows], mask=~copies),
     }
     return Fate(kept=kept, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
 
@@ -239,6 +235,8 @@ def _write(
     if _is_file(output):
         kept, removed = (scratch / target.name for target in _targets(output))
         call(write_rows, [(pieces, kinds, kept, removed)])
+        for path in (removed, kept):
+            flush(path)
         _refuse_existing(output)
         removed.replace(_targets(output)[1])
         kept.replace(output)

@@ -22,7 +22,7 @@ from corpora.kernels.arrays import Bools, Int32s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
 from flows.dedup.columns import Kinds, kinds_of, merged
-from flows.dedup.inputs import InputPiece, RowChunk, chunks, parquet_schema
+from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, parquet_schema
 
 HAS_TEXT, NO_TEXT, UNREADABLE = 0, 1, 2
 SAMPLES = 64  # of a chunk, at most about so many texts
@@ -34,7 +34,7 @@ class Sketch:
     """The sketches of some rows, one after another.
 
     text_hash: uint64 [n, 2]; state: HAS_TEXT, NO_TEXT or UNREADABLE; ids: what names the rows, where asked for
-    kinds:     the types of the columns; samples: a few texts
+    kinds:     the types of the columns, where they are asked for; samples: a few texts
     """
 
     text_hash: UInt64s
@@ -48,10 +48,16 @@ class Sketch:
     samples: Sequence[str]
 
 
-def sketch_piece(piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int) -> Sketch:
-    """Sketch the rows of a piece. near: sketch shingles, not only whole texts. Raises InputError."""
+def sketch_piece(
+    piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int, typed: bool = True
+) -> Sketch:
+    """Sketch the rows of a piece. Raises InputError.
+
+    near: sketch shingles, not only whole texts; typed: the types of all columns are asked for
+    """
     schema = parquet_schema(piece)
-    found = [_sketch_chunk(chunk, piece, settings, near) for chunk in chunks(piece)]
+    with_fields = typed and is_lines(piece)
+    found = [_sketch_chunk(chunk, piece, settings, near) for chunk in chunks(piece, with_fields=with_fields)]
     sketch = joined(found, settings, num_samples)
     return sketch if schema is None else replace(sketch, kinds={field.name: field.type for field in schema})
 

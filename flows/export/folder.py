@@ -23,21 +23,30 @@ ELSEWHERE = "give another folder, then run the same command again"
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
     refuse_taken(target)
-    parent = target.parent
-    prefix = f".{target.name}.export-"
+    with scratch_beside(target, "export") as scratch:
+        new = scratch / "folder"
+        new.mkdir()
+        yield new
+        for path in [*new.rglob("*"), new]:
+            flush(path)
+        refuse_taken(target)
+        new.rename(target)
+        flush_folder(target.parent)
+
+
+@contextmanager
+def scratch_beside(target: Path, work: str) -> Iterator[Path]:
+    """Yield an empty folder next to a path, without what a killed process left there of the same work.
+
+    Raises InputError for what the disk refuses.
+    """
+    prefix = f".{target.name}.{work}-"
     with refused(target):
-        parent.mkdir(parents=True, exist_ok=True)
-        for left in parent.glob(f"{escape(prefix)}*"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(f"{escape(prefix)}*"):
             shutil.rmtree(left, ignore_errors=True)
-        with scratch_folder(parent, prefix) as scratch:
-            new = scratch / "folder"
-            new.mkdir()
-            yield new
-            for path in [*new.rglob("*"), new]:
-                _flush(path)
-            refuse_taken(target)
-            new.rename(target)
-            flush_folder(parent)
+        with scratch_folder(target.parent, prefix) as scratch:
+            yield scratch
 
 
 @contextmanager
@@ -61,7 +70,8 @@ def refuse_taken(target: Path) -> None:
         )
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Have the disk hold a file or folder. Raises OSError."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -114,19 +114,19 @@ def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: 
     offset = start
     if start:
         stream.seek(start - 1)
-        offset = start - 1 + _skip_line(stream)
+        offset = start - 1 + skip_line(stream)
     while stop is None or offset < stop:
         data = stream.readline(max_bytes + 2)  # of an allowed line all, its end included
         if not data:
             return
         text = data.removesuffix(b"\n").removesuffix(b"\r")
-        rest = 0 if data.endswith(b"\n") else _skip_line(stream)
+        rest = 0 if data.endswith(b"\n") else skip_line(stream)
         whole = len(text) <= max_bytes
         yield Line(offset, len(text) if whole else len(data) + rest, text if whole else None)
         offset += len(data) + rest
 
 
-def _skip_line(stream: BufferedIOBase) -> int:
+def skip_line(stream: BufferedIOBase) -> int:
     """Read to the line's end in small steps; the number of bytes passed."""
     passed = 0
     while data := stream.readline(1 << 16):

@@ -1,16 +1,18 @@
 """What `cloze dedup` and `cloze similar` say."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora.schema import excerpt
-from flows.dedup.run import DedupOutcome
-from flows.dedup.similar import Similar
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 
+if TYPE_CHECKING:
+    from flows.dedup.run import DedupOutcome
+    from flows.dedup.similar import Similar
 
-def summary(outcome: DedupOutcome, output: str) -> Iterator[str]:
+
+def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     """The lines for people."""
     read = f"{counted(outcome.rows, 'row')} of {counted(outcome.files, 'file')}, {readable_bytes(outcome.text_bytes)}"
     removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
@@ -28,7 +30,7 @@ def summary(outcome: DedupOutcome, output: str) -> Iterator[str]:
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 
-def similar_facts(found: Similar) -> dict[str, Any]:
+def similar_facts(found: "Similar") -> dict[str, Any]:
     """A similar document for scripts."""
     document = found.document
     return {
@@ -43,7 +45,7 @@ def similar_facts(found: Similar) -> dict[str, Any]:
     }
 
 
-def similar_lines(found: Sequence[Similar], threshold: float) -> Iterator[str]:
+def similar_lines(found: Sequence["Similar"], threshold: float) -> Iterator[str]:
     """Similar documents for people."""
     if not found:
         yield f"No document is as similar as {threshold}."

@@ -15,7 +15,7 @@ from small_recipe import prose
 
 from corpora.errors import InputError
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import judge, output, run
+from flows.dedup import columns, judge, output, run
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -55,9 +55,9 @@ def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text().splitlines() == lines[:2] and len(kept) == 2
     given = str(tmp_path / "in.jsonl")
     exact, near = removed
-    told = {key: exact[key] for key in output.ADDED}
+    told = {key: exact[key] for key in columns.ADDED}
     expected = ["exact duplicate", f"{given}:2", 1.0, 0.0]
-    assert told == dict(zip(output.ADDED, [given, 3, *expected], strict=True))
+    assert told == dict(zip(columns.ADDED, [given, 3, *expected], strict=True))
     one, other = shingle_hashes(LONGER), shingle_hashes(LONG)
     assert (near["row"], near["reason"], near["survivor"]) == (4, "near duplicate", f"{given}:2")
     assert near["similarity"] == pytest.approx(len(one & other) / len(one | other))
@@ -171,6 +171,22 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     assert ids(kept) == [0, 1, 3]
 
 
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
+    """Fails where hidden folders gather, or where what was half written is taken for the output."""
+    (tmp_path / ".out.jsonl.dedup-killed").mkdir()
+    (tmp_path / ".out.jsonl.dedup-killed" / "out.jsonl").write_text('{"text": "half a')
+    kept, _, _ = run_on(tmp_path, texts(LONG))
+    assert ids(kept) == [0] and not list(tmp_path.glob(".*"))
+
+
+def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None:
+    """Fails where numbers or escapes change, or where a survivor that is called so makes a row unreadable."""
+    lines = [f'{{"text": {json.dumps(LONG)}, "n": 1e2, "reason": "\\u00e9", "id": "unreadable"}}'] * 2
+    _, [removed], _ = run_on(tmp_path, lines, id="id")
+    assert (tmp_path / "out.removed.jsonl").read_text().startswith(lines[0][:-1] + ', "file":')
+    assert (removed["reason"], removed["reason_"], removed["survivor"]) == ("é", "exact duplicate", "unreadable")
+
+
 def test_sets_may_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "HELD_BYTES", 0)
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER))
@@ -184,7 +200,7 @@ def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
     for rows in (texts(*(prose(number, 20) for number in range(60))), texts(*chinese)):
         _, _, outcome = run_on(tmp_path, rows)
         assert outcome.recall is not None and outcome.recall.pairs > 50
-        assert outcome.recall.theory > 0.985
+        assert outcome.recall.theory > 0.99
         assert outcome.recall.found == pytest.approx(outcome.recall.theory, abs=0.03)
         for name in ("out.jsonl", "out.removed.jsonl"):
             (tmp_path / name).unlink()
@@ -207,8 +223,8 @@ def lies(path: Path) -> None:
         ("in.parquet", lambda p: p.write_bytes(b"PAR1 nothing"), {}, "no Parquet file"),
         ("in.parquet", lambda p: pq.write_table(pa.table({"n": [1]}), p), {}, "no column 'text'"),
         ("in.parquet", lambda p: pq.write_table(pa.table({"text": [1]}), p), {}, "holds no text"),
-        ("in.jsonl", lambda p: put(p, [{"n": 1}]), {}, "None of 1 rows has a text"),
-        ("in.jsonl", lambda p: put(p, texts(LONG)), {"text": "body"}, "None of 1 rows has a text under 'body'"),
+        ("in.jsonl", lambda p: put(p, [{"n": 1}]), {}, "No row of 1 has a text"),
+        ("in.jsonl", lambda p: put(p, texts(LONG)), {"text": "body"}, "No row of 1 has a text under 'body'"),
         ("in.csv", lambda p: p.write_text("a,b\n1,2\n"), {"text": "c"}, "'c'"),
         ("in.jsonl", lambda p: put(p, texts(LONG)), {"keep": "all"}, "--keep = 'all' is not known"),
         ("in.jsonl", lambda p: put(p, texts(LONG)), {"threshold": 1.5}, "no similarity to compare with"),
