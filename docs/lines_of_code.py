@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 75_900,
-    "corpora": 23_600,
-    "tokenizers_train": 5_450,
-    "shards": 5_730,
-    "trainer": 17_050,
-    "trainer/tasks": 10_000,
-    "flows": 18_550,
-    "flows/orchestration": 2_680,
-    "cloze": 910,
-    "benchmarks": 3_860,
-    "tests": 53_350,
+    "all code": 77_850,
+    "corpora": 23_910,
+    "tokenizers_train": 5_500,
+    "shards": 5_780,
+    "trainer": 16_730,
+    "trainer/tasks": 9_780,
+    "flows": 20_100,
+    "flows/orchestration": 2_690,
+    "cloze": 915,
+    "benchmarks": 4_100,
+    "tests": 54_000,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
