@@ -34,8 +34,8 @@ class ShownToken:
 
 
 def labels_of(shards: Manifest) -> str | None:
-    """Return the meaning of a shard set's labels; None where it has none. Earlier versions had only one kind."""
-    labels: str | None = shards.facts.get("labels", "next-sentence" if shards.facts["pair_labels"] else None)
+    """Return the meaning of a shard set's labels; None where it has none."""
+    labels: str | None = shards.facts["labels"]
     return labels
 
 

@@ -68,7 +68,7 @@ class ShardSet:
         return example_schema(
             id_type(facts["vocab_size"]),
             labels=facts["pair_labels"],
-            pairs=facts.get("segments") == 2,  # in earlier versions the label showed which document B is of
+            pairs=facts["segments"] == 2,
             static_masks=facts["masking"] == "static",
         )
 

@@ -10,6 +10,7 @@ import pytest
 from toy_stage import toy_stage
 
 from corpora.errors import InputError
+from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
@@ -55,6 +56,23 @@ def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None
     with pytest.raises(RuntimeError, match="half way"):
         build_stage(s3_store, toy_stage(build=fail))
     assert s3_store.sizes("") == {}
+
+
+def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
+    """Fails where bytes that were refused are given again once the object is mended, or sound ones are asked for twice."""
+
+    def parse(data: bytes) -> bytes:
+        if data != b"sound":
+            raise Damaged("a.json", "its bytes are not those that were written")
+        return data
+
+    s3_store.write("a.json", b"other")
+    with pytest.raises(Damaged):
+        s3_store.read_sound("a.json", parse)
+    s3_store.write("a.json", b"sound")
+    assert s3_store.read_sound("a.json", parse) == b"sound"
+    s3_store.delete("a.json")
+    assert s3_store.read_sound("a.json", parse) == b"sound"
 
 
 def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> None:

@@ -80,6 +80,7 @@ def put(place: Place, compression: str | None = "zstd") -> Part:
 
 
 WHOLE = pa.Table.from_batches(batches(), SCHEMA)
+KEYS = WHOLE.select(["key"]).schema
 
 
 @pytest.fixture(
@@ -106,6 +107,15 @@ def test_any_columns_and_rows_are_those_of_the_table(stored: tuple[Place, Part],
     expected = expected.select(columns if columns is not None else SCHEMA.names)
     assert pa.Table.from_batches(read, expected.schema).equals(expected)
     assert rows is None or all(batch.num_rows for batch in read)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.sets(st.integers(0, WHOLE.num_rows - 1), max_size=12))
+def test_rows_far_apart_come_one_by_one(stored: tuple[Place, Part], rows: set[int]) -> None:
+    """Fails where a row is another one, or comes twice where two are of one batch."""
+    place, part = stored
+    read = pa.Table.from_batches(open_table(place, "toys/rows", part, "rows", ("key",), sorted(rows)), KEYS)
+    assert read.equals(WHOLE.select(["key"]).take(pa.array(sorted(rows), pa.int64())))
 
 
 def test_a_table_without_rows_has_no_batches(stored: tuple[Place, Part]) -> None:
