@@ -59,7 +59,7 @@ def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None
 
 
 def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
-    """Fails where bytes that were refused are given again once the object is mended, or sound ones are asked for twice."""
+    """Fails where refused bytes are given again once the object is mended, or sound ones are asked for twice."""
 
     def parse(data: bytes) -> bytes:
         if data != b"sound":
