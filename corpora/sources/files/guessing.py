@@ -52,7 +52,8 @@ GROUP_WORDS = frozenset(
 NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 TAG = re.compile(r"<[^<>]{1,400}>")
 NO_WORD = re.compile(r"://|[@\d]|[A-Za-z+/=_-]{41}")  # in a piece of ASCII: an address, number, digest or path
-LETTER = re.compile(r"[^\W\d_]")
+NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
+ASCII, OTHER_LETTER = re.compile(r"[\x00-\x7f]+"), re.compile(r"[^\W\d_]")
 DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\d{2,4})(?!\d)")
 
 
@@ -312,5 +313,16 @@ def count_letters(text: str) -> int:
     """
     if text[:2] in ('{"', '["', "[{", "{}", "[]"):
         return 0
-    pieces = (piece for piece in text.split() if not (piece.isascii() and NO_WORD.search(piece)))
-    return len(LETTER.findall(" ".join(pieces)))
+    text, end = " ".join(text.split()), 0
+    letters = _letters(text)
+    for match in NO_WORD.finditer(text):
+        if match.start() >= end:
+            end = (text + " ").find(" ", match.end())
+            piece = text[text.rfind(" ", 0, match.start()) + 1 : end]
+            letters -= _letters(piece) if piece.isascii() else 0
+    return letters
+
+
+def _letters(text: str) -> int:
+    ascii_letters = len(text.encode("ascii", "ignore").translate(None, NO_LETTERS))
+    return ascii_letters + (0 if text.isascii() else len(OTHER_LETTER.findall(ASCII.sub("", text))))
