@@ -142,7 +142,11 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     "a section of the report": [
         ("flows/report/notice.py", "", NOTICE),
         (PAGE, "from flows.report.remarks", "from flows.report.notice import notice_of\nfrom flows.report.remarks"),
-        (PAGE, "        parsed=parsed,\n", "        parsed=parsed,\n        notice=notice_of(run),\n"),
+        (
+            PAGE,
+            "        passed_over=passed_over,\n",
+            "        passed_over=passed_over,\n        notice=notice_of(run),\n",
+        ),
         (PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n{% call part("in"'),
     ],
     "a line that a run prints": [
@@ -166,8 +170,8 @@ REASON = {
     "a reason to rebuild a stage": [
         (
             STAGE,
-            "            settings=self.settings,\n            parents",
-            '            settings={**self.settings, "edition": 2},\n            parents',
+            "            settings=self.settings,\n            parents=[",
+            '            settings={**self.settings, "edition": 2},\n            parents=[',
         ),
         (
             REASONS,
