@@ -44,6 +44,8 @@ VOCABULARY_VERSION = 1
 UNIGRAM_VERSION = 2  # 2: scores of at most 15 digits
 ADDED_VERSION = 2  # of vocabularies that `_brought_version` names; 2: the ids are those of tokenizers
 
+TOGETHER_BYTES = 16_000_000
+
 TOKENS = pa.schema([pa.field("token", pa.string(), nullable=False)])
 
 COUNTED = ("id", "revision", "generation", "held_out", "text")  # columns of the corpus that are read
@@ -92,17 +94,29 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     deleted = delete_list_at(writer.place, job.corpus)
     seen = Counter[str]()
 
-    def counted() -> Iterator[WordCounts]:
+    def texts() -> Iterator[pa.Array]:
         for batch in each_batch(open_table(writer.place, job.folder, job.part, "documents", COUNTED)):
             live = without_deleted(batch, deleted)
             train = live.filter(pc.invert(live.column("held_out")))
             seen.update({"counted": train.num_rows, "held out": live.num_rows - train.num_rows})
-            yield count_by(job.rule, train.column("text"))
+            yield train.column("text")
 
-    figures = _write_counts(writer, merge_counts(counted()))
+    figures = _write_counts(writer, merge_counts(count_by(job.rule, column) for column in put_together(texts())))
     total = job.part.rows("documents")
     outcomes = {"counted": seen["counted"], "held out": seen["held out"], "deleted": total - seen.total()}
     return Ledger(accounts=(Account(unit="documents", total=total, outcomes=outcomes),), figures=figures)
+
+
+def put_together(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Columns in fewer ones of about `TOGETHER_BYTES`: the distinct words of each are sorted and merged."""
+    waiting: list[pa.Array] = []
+    for column in columns:
+        waiting.append(column)
+        if sum(each.nbytes for each in waiting) >= TOGETHER_BYTES:
+            yield pa.concat_arrays(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_arrays(waiting)
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:

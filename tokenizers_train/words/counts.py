@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain, islice
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -58,8 +59,11 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
     [{'word': 'a', 'count': 5}, {'word': 'b', 'count': 1}]
     """
     factors = whole_weights(weights) if weights is not None else None
-    table, total = new_table(), 0
-    for number, part in enumerate(parts):
+    table, total, parts = new_table(), 0, iter(parts)
+    first = [*islice(parts, 2)]
+    if len(first) == 1:
+        return first[0].combine_chunks()
+    for number, part in enumerate(chain(first, parts)):
         factor = factors[number] if factors is not None else 1
         total += factor * (pc.sum(part["count"]).as_py() or 0)
         if total > LARGEST_TOTAL:
