@@ -9,8 +9,8 @@
     once, on the vocabulary's generation, or the first after it that has a document:
         counts       words, added up in `totals` where there are many parts
         vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
+        measures     how well it fits them             one artifact a [[vocabulary]]
     for the whole corpus:
-        measures     how well they fit the words       one artifact a [[vocabulary]]
         tokens       every document tokenised          one artifact a vocabulary, its parts merged where they are many
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
@@ -161,12 +161,12 @@ def run_recipe(
     start = start and fitting(start, recipe, existing)
     parsed = make_documents(place, recipe, lock, perform, settle)
     refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)
-    vocabularies, measures = dict[str, Manifest](), list[Stage]()
+    vocabularies: dict[str, Manifest] = {}
     for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
-            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform, measures)
-    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus, measures)
+            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
@@ -264,16 +264,11 @@ def judged_sources(parsed: Parsed, lock: Lock) -> list[JudgedSource]:
 
 
 def make_vocabularies(
-    recipe: Recipe,
-    corpus: Corpus,
-    existing: Mapping[str, Vocabulary],
-    perform: Perform,
-    later: list[Stage] | None = None,
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
     """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
 
     existing: vocabularies that are brought, not trained
-    later:    where given, gets the stages that measure them, which nothing waits for; else these are performed too
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -286,9 +281,7 @@ def make_vocabularies(
             stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
     vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
     measured = [plan_measures(vocabularies[name], counted) for name, counted in counts.items()]
-    if later is not None:
-        later += measured
-    elif measured:
+    if measured:
         perform(measured)
     return vocabularies
 
@@ -332,12 +325,10 @@ def build_shard_sets(
     vocabularies: Mapping[str, Manifest],
     perform: Perform,
     before: Manifest | None = None,
-    beside: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
     """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
 
     before: the corpus of earlier generations, if they are settled; what was made of it is continued
-    beside: stages that are performed next to the tokens
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None
@@ -360,7 +351,7 @@ def build_shard_sets(
         ]
 
     stages = continued(corpus.place, tokens_of(corpus), tokens_of(older) if older is not None else [])
-    tokens = dict(zip(used, perform([*beside, *stages])[len(beside) :], strict=True))
+    tokens = dict(zip(used, perform(stages), strict=True))
     asked = shards_of(corpus, tokens, merged(tokens, plan_merges, perform))
     made: list[Stage] = []
     earlier = {name: stage.before for name, stage in zip(used, stages, strict=True) if stage.before is not None}
