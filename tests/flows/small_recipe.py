@@ -285,8 +285,8 @@ def run_lock(
             mending.trust_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
-            if survey.manifest is None or stage.folder not in done:
-                done[stage.folder] = run
+            before = done.pop(stage.folder, run)
+            done[stage.folder] = run if survey.manifest is None else before  # in the order of the last attempt
         return [done[stage.folder].manifest for stage in stages]
 
     def attempt() -> Outcome:

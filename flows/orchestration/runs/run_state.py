@@ -136,6 +136,11 @@ class RunState:
         self.manifests[manifest.folder] = manifest
         self.say_stage(self.stages[manifest.folder].end(manifest, seconds), manifest)
 
+    def put_last(self, folder: str) -> None:
+        """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
+        self.stages[folder] = self.stages.pop(folder)
+        self.manifests[folder] = self.manifests.pop(folder)
+
     def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
         """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(line(record, manifest))

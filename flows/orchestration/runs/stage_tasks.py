@@ -280,6 +280,7 @@ class Performer:
         self.run.mending.trust_rebuilt(build.survey, manifest)
         if not finished:
             self.run.end_stage(manifest, time.monotonic() - started)
+        self.run.put_last(build.stage.folder)
         return manifest
 
     def advance(self, build: "Build", number: int) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from launched import Site, cloze
-from small_recipe import Run, World
+from small_recipe import Run, World, page, prose
 
 from corpora.store.places.place import Place
 from flows.run.record.run_record import StageRecord, list_runs, read_run
@@ -65,3 +65,17 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
             assert (store / manifest.stage_folder / one).read_bytes() == Path(
                 finished.place.full_path(f"{manifest.stage_folder}/{one}")
             ).read_bytes()
+
+
+def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, copy: World, site: Site) -> None:
+    """Fails where a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
+    signatures = finished.manifest("signatures")
+    [file] = [file.path for file in signatures.parts[0].files if file.table == "signatures"]
+    flip(Path(copy.place.full_path(f"{signatures.stage_folder}/{file}")))
+    copy.put("pages", "later", [page(str(number), prose(number)) for number in range(300, 320)])
+    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "1", api=site.api)
+    assert done.returncode == 0 and "is damaged: " in done.stdout, done.stdout
+    assert "nothing is unaccounted for" in done.stdout, done.stdout
+    record = read_run(copy.place, list_runs(copy.place)[-1])
+    of_generation = [stage.folder for stage in record.stages if stage.kind == "verdicts"]
+    assert of_generation[0] == finished.manifest("verdicts").folder and len(of_generation) == 2
