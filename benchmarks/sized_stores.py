@@ -220,14 +220,17 @@ def run_metered(recipe: Recipe, lock: Lock, place: Place, until: str = "") -> Si
     with metered() as meters:
         last = meters.read()
 
-        def perform(stages: Sequence[Stage]) -> list[Manifest]:
+        def build(stage: Stage) -> Manifest:
             nonlocal last
-            built = [build_stage(place, stage) for stage in stages]
-            kind, now = stages[0].kind, meters.read()
-            costs[kind] = costs.get(kind, Cost()).plus(now.minus(last))
-            manifests[kind] = built[-1]
+            manifest = manifests[stage.kind] = build_stage(place, stage)
+            now = meters.read()
+            costs[stage.kind] = costs.get(stage.kind, Cost()).plus(now.minus(last))
             last = now
-            if kind == until:
+            return manifest
+
+        def perform(stages: Sequence[Stage]) -> list[Manifest]:
+            built = list(map(build, stages))
+            if any(stage.kind == until for stage in stages):
                 raise _Enough
             return built
 

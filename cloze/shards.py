@@ -19,7 +19,7 @@ from cloze.workspace import Workspace
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from corpora.store.settings import check_choice, check_range
-from flows.run.pipeline import build_shard_sets
+from flows.run.examples import build_shard_sets
 from flows.run.store_address import Artifact, find_artifacts, newest, vocabulary_artifact
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet

@@ -17,7 +17,7 @@ from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from flows.recipes.recipe import Recipe
-from flows.run.pipeline import make_vocabularies
+from flows.run.examples import make_vocabularies
 from tokenizers_train.build import plan_brought, read_vocabulary
 from tokenizers_train.vocabularies.files import CONFIG
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
@@ -161,7 +161,9 @@ def train_vocabulary(
 
     def work() -> Manifest:
         corpus = Corpus(workspace.place, made._made_corpus())
-        return make_vocabularies(recipe, corpus, {}, workspace.perform)[""]
+        vocabularies, measures = make_vocabularies(recipe, corpus, {}, workspace.perform)
+        workspace.perform(measures)
+        return vocabularies[""]
 
     manifest = workspace.past_damage(work)
     return Vocabulary(read_vocabulary(workspace.place, manifest), table, (workspace, manifest))

@@ -9,8 +9,8 @@
     once, on the vocabulary's generation, or the first after it that has a document:
         counts       words, added up in `totals` where there are many parts
         vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
-        measures     how well it fits them             one artifact a [[vocabulary]]
     for the whole corpus:
+        measures     how well each vocabulary fits those words, built beside the tokens
         tokens       every document tokenised          one artifact a vocabulary, its parts merged where they are many
         shards       examples                          one artifact a [[shards]]
         model        weights, learnt phase by phase
@@ -25,26 +25,21 @@ in a test it may build them in the same process.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 from corpora.build import Corpus, Generation, plan_corpus
 from corpora.duplicates.build import plan_signatures, plan_verdicts
 from corpora.errors import InputError
-from corpora.judging.documents import plan_documents
-from corpora.judging.inputs import read_inputs
-from corpora.judging.statistics_build import needs_statistics, plan_statistics
-from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, read_manifest, survey_stage
+from corpora.store.stage import Stage
 from corpora.tombstones import Tombstones, read_tombstones
 from flows.recipes.guesses.fields import reading
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.answers_build import plan_answers
+from flows.run.examples import Perform, brought, build_shard_sets, make_vocabularies
 from flows.run.faults.rule_limits import JudgedSource, refuse_bad_sources
 from flows.run.inputs.start_model import begun, find_baseline, fitting, taught
-from flows.run.record.counts_text import counted
 from flows.run.record.example_shares import nothing_said
 from flows.run.record.releases import answered_until
 from flows.run.settled import (
@@ -56,18 +51,11 @@ from flows.run.settled import (
     inputs_of,
     published,
 )
-from shards.build import plan_shards
-from shards.merges import plan_merges
-from shards.tokens import plan_tokens
-from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_vocabulary, read_vocabulary
-from tokenizers_train.measures.build import plan_measures
+from flows.run.source_plans import documents_plan, from_raw_or_store, readable, source_statistics
 from tokenizers_train.vocabularies.settings import BroughtVocabulary
-from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.build import plan_model
 from trainer.jobs.start import Start
 from trainer.tasks.build import plan_tasks
-
-Perform = Callable[[Sequence[Stage]], list[Manifest]]
 
 STAGES = (
     "fits",
@@ -161,12 +149,12 @@ def run_recipe(
     start = start and fitting(start, recipe, existing)
     parsed = make_documents(place, recipe, lock, perform, settle)
     refuse_bad_sources(place, judged_sources(parsed, lock), recipe.privacy.samples, tell)
-    vocabularies: dict[str, Manifest] = {}
+    vocabularies, measures = dict[str, Manifest](), list[Stage]()
     for number, corpus in make_corpora(place, recipe, lock, parsed, perform):
         last = number == len(lock.generations)
         if not vocabularies and number >= lock.vocabulary_generation and (corpus.rows("documents") or last):
-            vocabularies = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
-    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus)
+            vocabularies, measures = make_vocabularies(recipe, Corpus(place, corpus), existing, perform)
+    shard_sets = build_shard_sets(recipe, Corpus(place, corpus), vocabularies, perform, parsed.corpus, measures)
     model = train_model(place, recipe, vocabularies, shard_sets, perform, start, taught(recipe, lock))
     tasks = learn_tasks(place, recipe, model, perform) if model is not None else {}
     return Outcome(
@@ -263,113 +251,6 @@ def judged_sources(parsed: Parsed, lock: Lock) -> list[JudgedSource]:
     ]
 
 
-def make_vocabularies(
-    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
-) -> dict[str, Manifest]:
-    """The vocabularies of a recipe by their names. Words are counted once for all that count them alike.
-
-    existing: vocabularies that are brought, not trained
-    """
-    weights = {entry.source.name: entry.weight for entry in recipe.sources}
-    counts = count_words(recipe, corpus, existing, perform)
-    stages = []
-    for entry in recipe.vocabularies:
-        name = recipe.artifact_name(entry.name)
-        if isinstance(entry.settings, BroughtVocabulary):
-            stages.append(plan_brought(name, existing[entry.name]))
-        else:
-            stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
-    vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
-    measured = [plan_measures(vocabularies[name], counted) for name, counted in counts.items()]
-    if measured:
-        perform(measured)
-    return vocabularies
-
-
-def count_words(
-    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
-) -> dict[str, Manifest]:
-    """The word counts for each vocabulary by its name: one artifact for each rule of words.
-
-    existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
-    """
-    wanted: dict[str, Stage] = {}
-    for entry in recipe.vocabularies:
-        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
-        if (rule := settings.word_rule) is not None:
-            wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
-    first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
-    counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
-    counted |= merged(counted, plan_totals, perform)
-    return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
-
-
-def merged(
-    manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
-) -> dict[str, Manifest]:
-    """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
-    stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
-    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
-
-
-def brought(settings: BroughtVocabulary) -> Vocabulary:
-    """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
-    vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
-    vocabulary.require_roles(settings.path)
-    return vocabulary.framing()
-
-
-def build_shard_sets(
-    recipe: Recipe,
-    corpus: Corpus,
-    vocabularies: Mapping[str, Manifest],
-    perform: Perform,
-    before: Manifest | None = None,
-) -> dict[str, Manifest]:
-    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
-
-    before: the corpus of earlier generations, if they are settled; what was made of it is continued
-    """
-    used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
-    older = Corpus(corpus.place, before) if before is not None else None
-
-    def tokens_of(corpus: Corpus) -> list[Stage]:
-        return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in used.values()]
-
-    def shards_of(corpus: Corpus, tokens: Mapping[str, Manifest], merges: Mapping[str, Manifest]) -> list[Stage]:
-        return [
-            plan_shards(
-                corpus,
-                tokens[entry.vocabulary],
-                used[entry.vocabulary],
-                read_vocabulary(corpus.place, used[entry.vocabulary]),
-                entry.settings,
-                recipe.artifact_name(entry.name),
-                merges.get(entry.vocabulary),
-            )
-            for entry in recipe.shards
-        ]
-
-    stages = continued(corpus.place, tokens_of(corpus), tokens_of(older) if older is not None else [])
-    tokens = dict(zip(used, perform(stages), strict=True))
-    asked = shards_of(corpus, tokens, merged(tokens, plan_merges, perform))
-    made: list[Stage] = []
-    earlier = {name: stage.before for name, stage in zip(used, stages, strict=True) if stage.before is not None}
-    if older is not None and len(earlier) == len(stages):
-        merges = {name: stage for name, manifest in earlier.items() if (stage := plan_merges(manifest)) is not None}
-        found = {name: read_manifest(corpus.place, stage.folder) for name, stage in merges.items()}
-        fewer = {name: manifest for name, manifest in found.items() if manifest is not None}
-        made = shards_of(older, earlier, fewer) if len(fewer) == len(merges) else []
-    shard_sets = perform(continued(corpus.place, asked, made))
-    return dict(zip((entry.name for entry in recipe.shards), shard_sets, strict=True))
-
-
-def continued(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
-    found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
-    return [replace(stage, before=manifest) for stage, manifest in zip(stages, found, strict=True)]
-
-
 def train_model(
     place: Place,
     recipe: Recipe,
@@ -418,72 +299,3 @@ def answer_documents(
             stage = plan_answers(place, tasks[entry.name], corpus, since, asked.answers, asked.sources)
             [answers[entry.name]] = perform([stage])
     return answers
-
-
-def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """The statistics that each source needs before its documents, by name, from the source's first generation."""
-    stages = {}
-    for entry in recipe.sources:
-        name = entry.source.name
-        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
-        number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
-        if first and needs_statistics(entry.documents):
-            plan = partial(
-                plan_statistics,
-                reading(entry.source, lock.guessed, number),
-                first,
-                entry.documents,
-                read_inputs(entry.documents),
-                quarantine=lock.quarantine,
-            )
-            stages[name] = from_raw_or_store(place, name, first, plan)
-    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
-
-
-def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """The raw files of a source in a generation, except those that the lock leaves out."""
-    left_out = lock.left_out_of(entry.source)
-    return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
-
-
-def documents_plan(
-    entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
-) -> Callable[..., Stage]:
-    """Return what plans the documents stage of one source and generation, with `cut=False` without its parts."""
-    settings = entry.documents
-    return partial(
-        plan_documents,
-        reading(entry.source, lock.guessed, number),
-        lock.generations[number - 1][entry.source.name],
-        settings,
-        quarantine=lock.quarantine,
-        inputs=read_inputs(settings),
-        statistics=statistics,
-        left_out=lock.left_out_of(entry.source),
-    )
-
-
-def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
-
-    plan: makes the stage, with `cut=False` without its parts. Raises InputError where both are gone.
-    """
-    gone = [file.name for file in raw if not file.path]
-    if not gone:
-        return plan()
-    lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
-    stage = plan(cut=False)
-    survey = survey_stage(place, stage)
-    for fault in survey.faults:
-        if fault.path.startswith(f"{stage.folder}/"):
-            raise InputError(
-                f"{fault.path} is damaged: {fault.what}. Source {name!r}: {lost} (first: {gone[0]}), from "
-                "which it would be built again. Bring them back, or that file from a copy of the store."
-            ) from fault
-    if survey.manifest is None:
-        raise InputError(
-            f"Source {name!r}: {lost} (first: {gone[0]}), and their "
-            f"{stage.kind} are not in the store with these settings. Bring the files back, or delete the lock next to "
-            "the recipe to start again from the files that are there."
-        )
-    return stage

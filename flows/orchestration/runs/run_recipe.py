@@ -79,7 +79,7 @@ def execute(
             if is_reused(run, home, own_server):
                 notifier.judged(run.record, run.report_path)
                 return run
-            with recorded(home, own_server, tell) as mine:
+            with at_work(run), run.ahead.begun(run.place, run.pool), recorded(home, own_server, tell) as mine:
                 from flows.orchestration.runs.stage_tasks import (
                     run_flow,  # Prefect reads its settings when it is imported
                 )
@@ -106,7 +106,7 @@ def execute_below(
     """
     with failure_reported(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers, begun)
-        with on_record(run):
+        with on_record(run), at_work(run):
             finish(run, notifier, carry_out(run, perform, notifier))
     return run
 
@@ -187,19 +187,24 @@ def _report_of_reused(run: RunState, outcome: Outcome) -> str | None:
 
 
 def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
-    """Carry out a run that has begun with a pool of workers; return its report."""
+    """Carry out a run that has its workers; return its report."""
     notifier.run_id, notifier.page = run.run_id, lambda: run.flow_run.page if run.flow_run is not None else ""
     signs = LifeSigns(run.watch)
     run.watch = signs.advance
+    signs.workers = run.pool.signs
     run.pulse.doing = "looks at its stages"
-    recipe, workers = run.recipe, run.pulse.workers
-    with (
-        stalls_reported(notifier, signs),
-        engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as pool,
-    ):
-        run.pool, run.pulse.workers, signs.workers = pool, pool.workers, pool.signs
+    with stalls_reported(notifier, signs):
         # The figures and the report read what was not read before, and may meet damage as well.
         return run_past_damage(lambda: end_well(run, perform(run)), run.mending)
+
+
+@contextmanager
+def at_work(run: RunState) -> Iterator[None]:
+    """Give a run its workers during the block."""
+    recipe, workers = run.recipe, run.pulse.workers
+    with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as pool:
+        run.pool, run.pulse.workers = pool, pool.workers
+        yield
 
 
 def end_well(run: RunState, outcome: Outcome) -> str:

@@ -17,6 +17,7 @@ from corpora.store.workers.pool import WorkerDied
 from flows.engines.contract import RunEngine
 from flows.orchestration.pages.markdown import log
 from flows.orchestration.pages.page_artifacts import conclusion, line
+from flows.orchestration.runs.head_start import HeadStart
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.rebuild_damaged import DamageTracker
@@ -51,6 +52,7 @@ class RunState:
     deaths:   of workers, by the record that each was reading
     crossed:  the bounds of the recipe that its figures cross, in words
     settled:  folders of the artifacts of earlier generations that it does not look at again
+    ahead:    what is built before the orchestrator answers
     flow_run: in the orchestrator, once it exists
     pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
     """
@@ -67,7 +69,7 @@ class RunState:
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
-    warm: set[str] = field(default_factory=set)
+    ahead: HeadStart = field(default_factory=HeadStart)
     deaths: Counter[str] = field(default_factory=Counter)
     crossed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()

@@ -232,7 +232,7 @@ class Performer:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
         started = time.monotonic()
         mending = self.run.mending
-        surveys = [mending.survey(self.run.place, stage) for stage in stages]
+        surveys = [self.run.ahead.survey_of(stage) or mending.survey(self.run.place, stage) for stage in stages]
         # All before the first is built: a stage is compared with what existed, as in `cloze plan`.
         for stage, survey in zip(stages, surveys, strict=True):
             self._begin(stage, survey)
@@ -265,13 +265,9 @@ class Performer:
         self._planned += len(survey.missing)
 
     def _build_missing(self, builds: "Sequence[Build]") -> None:
+        missing = sum(len(build.survey.missing) for build in builds)
         for build in builds:
-            if build.survey.missing and build.stage.kind not in self.run.warm:
-                self.run.warm.add(build.stage.kind)
-                build.warm_up()
-        building = [build for build in builds if build.survey.missing]
-        for build in building:
-            build.submit(len(building))
+            build.submit(missing)
 
     def _finish(self, build: "Build", started: float) -> Manifest:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
@@ -302,21 +298,18 @@ class Build:
         self.built = 0
         self._performer, self._run = performer, performer.run
         self._waiting: list[tuple[Doing, int]] = []
-        self._left = survey.missing
         self._parts: list[Part] = []
 
-    def warm_up(self) -> None:
-        """Build the first part alone, so that kernels are compiled once and not by every worker."""
+    def submit(self, of_all: int) -> None:
+        """Give ranges of what is missing to the workers. of_all: missing parts of all stages that do so now"""
+        missing = self.survey.missing
+        if not missing:
+            return
         self._performer.advance(self, 0)
-        self._parts += self._submit(self._left[:1]).result()
-        self._performer.advance(self, 1)
-        self._left = self._left[1:]
-
-    def submit(self, beside: int) -> None:
-        """Give the ranges of what is left to the workers. beside: stages that do so at the same time"""
-        groups = ranges(self._left, self._run.pool.workers, self._run.range_size, MOST_RANGES // beside)
+        most = MOST_RANGES * len(missing) // of_all
+        groups = ranges(missing, self._run.pool.workers, self._run.range_size, most)
         if self.stage.kind in WORK:  # its parts take all cores, one after another
-            groups = [self._left] if self._left else []
+            groups = [missing]
         self._waiting = [(self._submit(group), len(group)) for group in groups]
 
     def met(self, kind: type[Fault]) -> list[Fault]:

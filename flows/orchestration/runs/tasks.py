@@ -57,6 +57,7 @@ def build_range(
     run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
 ) -> State[list[Part]]:
     """Build a range of parts on a worker; what is finished already is not built again."""
+    run.ahead.wait_for(stage, plans)
     bare = stage.bare
     return state_of(lambda: run.call(build_parts, run.place, bare, plans, distrusted), parts_built)
 

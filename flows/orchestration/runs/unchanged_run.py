@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.stage import Stage
+from corpora.store.stage import Stage, Survey
+from flows.orchestration.runs.head_start import HeadStart
 from flows.orchestration.runs.run_state import RunState
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.pipeline import Outcome, run_recipe
+from flows.run.pipeline import Outcome, run_recipe, stages_after
 from flows.run.plan.plan import explain
 from flows.run.record.run_record import StageHistory
 
@@ -27,14 +28,20 @@ class Incomplete(Exception):
 
 
 def whole_in_the_store(run: RunState) -> Outcome | None:
-    """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing."""
+    """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing.
+
+    What a run can build first is then in its `ahead`.
+    """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
 
-    def look(stage: Stage) -> Manifest:
+    def look(stage: Stage) -> Survey:
+        return DamageTracker(tell=lambda line: None).survey(run.place, stage)
+
+    def find(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
             clock = time.monotonic()
-            survey = DamageTracker(tell=lambda line: None).survey(run.place, stage)
+            survey = look(stage)
             if survey.manifest is None or survey.faults:
                 raise Incomplete
             history = stages[stage.folder] = StageHistory()
@@ -44,7 +51,14 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
         return manifests[stage.folder]
 
     def perform(wanted: Sequence[Stage]) -> list[Manifest]:
-        return [look(stage) for stage in wanted]
+        try:
+            return [find(stage) for stage in wanted]
+        except Incomplete:
+            if wanted[0].kind not in stages_after("shards"):  # what learns takes all cores
+                surveys = [look(stage) for stage in wanted]
+                if not any(survey.faults or survey.damaged for survey in surveys):
+                    run.ahead = HeadStart(list(zip(wanted, surveys, strict=True)))
+            raise
 
     try:
         outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=True)

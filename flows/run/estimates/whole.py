@@ -23,11 +23,11 @@ from flows.run.estimates.rehearsal import rehearse
 from flows.run.estimates.sampling import SECONDS, sample_source
 from flows.run.faults.rule_limits import template_hint
 from flows.run.inputs.start_model import begun
-from flows.run.pipeline import readable
 from flows.run.plan.plan import Planned
 from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import readable_bytes
 from flows.run.settled import judged_documents
+from flows.run.source_plans import readable
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:

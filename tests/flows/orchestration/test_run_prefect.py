@@ -85,9 +85,8 @@ def test_every_stage_has_its_task_runs(twice: Twice) -> None:
     assert len(set(names)) == len(names)
     for stage in STAGES:
         assert f"{stage}: publish" in names
-    # The first part of a kind goes alone (it compiles), then two at a time.
     pages = sorted(name for name in names if name.startswith("documents/pages: 0"))
-    assert pages == ["documents/pages: 00000", "documents/pages: 00001..00002", "documents/pages: 00003"]
+    assert pages == ["documents/pages: 00000..00001", "documents/pages: 00002..00003"]
 
 
 def test_the_second_run_is_reused(twice: Twice) -> None:
@@ -149,14 +148,15 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run
     """Fails where a worker that dies fails the run, loses work, or leaves no trace in the record."""
     world = make_world(tmp_path, "killed")
     process = start(site.home, "run", str(world.recipe_path), "--workers", "2", api=site.api)
-    assert wait_until(lambda: bool(workers(process.pid)), LONG), "no worker was ever started"
+    # The second is started by a task: one is enough before there is a flow run.
+    assert wait_until(lambda: len(workers(process.pid)) == 2, LONG), "no second worker was ever started"
     # A new worker spends its first second importing what the part needs, in the middle of the call.
-    os.kill(workers(process.pid)[0].pid, signal.SIGKILL)
+    os.kill(max(worker.pid for worker in workers(process.pid)), signal.SIGKILL)
     said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0, said
     [recorded] = flow_runs(site, "killed")
     again = [task for task in recorded.tasks if task["run_count"] > 1]
-    assert [task["name"] for task in again] == ["documents/pages: 00000"]
+    assert len(again) == 1 and again[0]["name"].startswith("documents/")
     states = get(site.api, f"task_run_states/?task_run_id={again[0]['id']}")
     assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
     assert world.contents() == sorted(manifest.content for manifest in finished.manifests)

@@ -1,0 +1,143 @@
+"""From a corpus to examples: words counted, vocabularies trained or brought, documents tokenised, shards written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from corpora.build import Corpus
+from corpora.store.manifest import Manifest
+from corpora.store.places.place import Place
+from corpora.store.stage import Stage, read_manifest
+from flows.recipes.recipe import Recipe
+from shards.build import plan_shards
+from shards.merges import plan_merges
+from shards.tokens import plan_tokens
+from tokenizers_train.build import plan_brought, plan_counts, plan_totals, plan_vocabulary, read_vocabulary
+from tokenizers_train.measures.build import plan_measures
+from tokenizers_train.vocabularies.settings import BroughtVocabulary
+from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+
+Perform = Callable[[Sequence[Stage]], list[Manifest]]
+
+
+def make_vocabularies(
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
+) -> tuple[dict[str, Manifest], list[Stage]]:
+    """Make the vocabularies of a recipe, by their names; return the stages that measure them as well.
+
+    Words are counted once for all that count them alike.
+    existing: vocabularies that are brought, not trained
+    """
+    weights = {entry.source.name: entry.weight for entry in recipe.sources}
+    counts = count_words(recipe, corpus, existing, perform)
+    stages = []
+    for entry in recipe.vocabularies:
+        name = recipe.artifact_name(entry.name)
+        if isinstance(entry.settings, BroughtVocabulary):
+            stages.append(plan_brought(name, existing[entry.name]))
+        else:
+            stages.append(plan_vocabulary(name, counts[entry.name], entry.settings, weights))
+    vocabularies = dict(zip((entry.name for entry in recipe.vocabularies), perform(stages), strict=True))
+    return vocabularies, [plan_measures(vocabularies[name], counted) for name, counted in counts.items()]
+
+
+def count_words(
+    recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
+) -> dict[str, Manifest]:
+    """The word counts for each vocabulary by its name: one artifact for each rule of words.
+
+    existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
+    """
+    wanted: dict[str, Stage] = {}
+    for entry in recipe.vocabularies:
+        settings = existing[entry.name] if isinstance(entry.settings, BroughtVocabulary) else entry.settings
+        if (rule := settings.word_rule) is not None:
+            wanted[entry.name] = plan_counts(corpus, rule, recipe.artifact_name(entry.name))
+    first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
+    counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
+    counted |= merged(counted, plan_totals, perform)
+    return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
+
+
+def merged(
+    manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
+) -> dict[str, Manifest]:
+    """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
+    stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
+    return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
+
+
+def brought(settings: BroughtVocabulary) -> Vocabulary:
+    """Load a vocabulary that exists already. Raises InputError where it cannot serve a masked language model."""
+    vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
+    vocabulary.require_roles(settings.path)
+    return vocabulary.framing()
+
+
+def build_shard_sets(
+    recipe: Recipe,
+    corpus: Corpus,
+    vocabularies: Mapping[str, Manifest],
+    perform: Perform,
+    before: Manifest | None = None,
+    beside: Sequence[Stage] = (),
+) -> dict[str, Manifest]:
+    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
+
+    before: the corpus of earlier generations, if they are settled; what was made of it is continued
+    beside: stages that are built beside the tokens
+    """
+    used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
+    older = Corpus(corpus.place, before) if before is not None else None
+    stages = continued(corpus.place, plan_all_tokens(recipe, corpus, used), plan_all_tokens(recipe, older, used))
+    tokens = dict(zip(used, perform([*beside, *stages])[len(beside) :], strict=True))
+    asked = plan_all_shards(recipe, corpus, used, tokens, merged(tokens, plan_merges, perform))
+    continues = {name: stage.before for name, stage in zip(used, stages, strict=True) if stage.before is not None}
+    earlier = shards_before(recipe, older, used, continues) if older is not None and len(continues) == len(used) else []
+    shard_sets = perform(continued(corpus.place, asked, earlier))
+    return dict(zip((entry.name for entry in recipe.shards), shard_sets, strict=True))
+
+
+def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
+    """The tokens of a corpus by each vocabulary; none where there is no corpus."""
+    if corpus is None:
+        return []
+    return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]
+
+
+def plan_all_shards(
+    recipe: Recipe,
+    corpus: Corpus,
+    vocabularies: Mapping[str, Manifest],
+    tokens: Mapping[str, Manifest],
+    merges: Mapping[str, Manifest],
+) -> list[Stage]:
+    """The shard sets of a recipe. vocabularies, tokens, and their merges where there are any: by vocabulary"""
+    return [
+        plan_shards(
+            corpus,
+            tokens[entry.vocabulary],
+            vocabularies[entry.vocabulary],
+            read_vocabulary(corpus.place, vocabularies[entry.vocabulary]),
+            entry.settings,
+            recipe.artifact_name(entry.name),
+            merges.get(entry.vocabulary),
+        )
+        for entry in recipe.shards
+    ]
+
+
+def shards_before(
+    recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
+) -> list[Stage]:
+    """The shard sets of a settled corpus from its tokens; none where the store lacks the merges of these."""
+    planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
+    merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
+    found = {name: manifest for name, manifest in merges.items() if manifest is not None}
+    return plan_all_shards(recipe, corpus, vocabularies, tokens, found) if len(found) == len(merges) else []
+
+
+def continued(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
+    """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
+    found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
+    return [replace(stage, before=manifest) for stage, manifest in zip(stages, found, strict=True)]
