@@ -23,6 +23,7 @@ import httpx
 from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
+from flows.orchestration.server.embedded import embedded_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds: for what takes one or two
@@ -147,26 +148,9 @@ def wait_until(true: Callable[[], bool], seconds: float = PATIENCE, pause: float
 @contextmanager
 def server(home: Path) -> Iterator[str]:
     """A Prefect server of this home, as a user may have one running; gives the address of its API."""
-    log = (home / "own-server.log").open("ab")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.orchestration.server.embedded"],
-        cwd=home,
-        env={**environment(home), "PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        address = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
-        assert wait_until(lambda: answers(address), LONG), (home / "own-server.log").read_text()
-        yield address
-    finally:
-        process.stdin.close()
-        process.wait(PATIENCE)
-        process.stdout.close()
-        log.close()
+    own = {"PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    with embedded_server(str(home / "own-server.log"), environment=environment(home) | own) as started:
+        yield started.wait(LONG)
 
 
 def answers(address: str) -> bool:

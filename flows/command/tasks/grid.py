@@ -43,7 +43,7 @@ def grid_of(asked: GridAsked, home: Path, tell: Tell) -> list[Row]:
         return row | {f"published {what}": _shown(cells[name].published.get(what)) for what in grid.published}
 
     rows = list[Row]()
-    with recorded(home, False, tell):
+    with recorded(home, False, tell, lambda: None):
         from flows.orchestration.runs.stage_tasks import run_flow  # Prefect reads its settings when it is imported
 
         for name in cells:

@@ -79,16 +79,23 @@ def execute(
             if is_reused(run, home, own_server):
                 notifier.judged(run.record, run.report_path)
                 return run
-            with at_work(run), run.ahead.begun(run.place, run.pool), recorded(home, own_server, tell) as mine:
-                from flows.orchestration.runs.stage_tasks import (
-                    run_flow,  # Prefect reads its settings when it is imported
-                )
-
-                report = carry_out(run, run_flow, notifier)
+            with (
+                at_work(run),
+                run.ahead.begun(run.place, run.pool),
+                recorded(home, own_server, tell, _import_flows) as mine,
+            ):
+                report = carry_out(run, _import_flows(), notifier)
                 if run.flow_run is None:
                     put_on_record(run, mine.api_by_now(), "builds", mine.embedded)
                 finish(run, notifier, report)
     return run
+
+
+def _import_flows() -> CarryOut:
+    """Import Prefect, which reads its settings then, and takes as long as its server half of the time to start."""
+    from flows.orchestration.runs.stage_tasks import run_flow
+
+    return run_flow
 
 
 def execute_below(

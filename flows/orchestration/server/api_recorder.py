@@ -64,10 +64,7 @@ class Recording:
 
     def api_by_now(self) -> str:
         """Return the address of the API if it answers by now, else ""."""
-        address = self.address
-        if self._server is not None and self._server.has_address():
-            address = self._server.address
-        return address if address and answers(address) else ""
+        return self.address if answers(self.address) else ""
 
     def leave(self, call: Callable[[], Result]) -> Result | None:
         """Call the API, again if it comes back soon; None if it does not: then it is lost."""
@@ -225,16 +222,18 @@ def answering_api(home: Path, own_server: bool) -> str:
 
 
 @contextmanager
-def recorded(home: Path, own_server: bool, tell: Tell) -> Iterator[Recording]:
+def recorded(home: Path, own_server: bool, tell: Tell, meanwhile: Callable[[], object]) -> Iterator[Recording]:
     """Record a run during the block with the API of the user's profile, or with the embedded server.
 
     If none answers in time, it is recorded with none.
+    meanwhile: is called while the server starts, when Prefect may be imported: it then knows the address
     """
     ambient = api_of_profile(own_server)
     with ExitStack() as servers:
-        mine = _embedded(home / "prefect", tell, servers) if ambient is None else _of_profile(ambient, tell)
-        if not mine.lost:
-            os.environ["PREFECT_API_URL"] = mine.address
+        server = _starting(home / "prefect", tell, servers) if ambient is None else None
+        os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
+        meanwhile()
+        mine = _of_profile(address, tell) if server is None else _embedded(server, tell)
         with during(mine):
             yield mine
 
@@ -269,13 +268,17 @@ def _of_profile(address: str, tell: Tell) -> Recording:
     return Recording(address, tell, lost=not answering)
 
 
-def _embedded(prefect_home: Path, tell: Tell, servers: ExitStack) -> Recording:
-    """Start the embedded server of a home. One that is not up in time keeps starting."""
+def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedServer:
+    """Start the embedded server of a home."""
     first = not database_of(prefect_home).exists()
     tell(f"Starting the embedded Prefect server{': the first time it makes its database, some 20 s' * first} ...")
-    server = servers.enter_context(embedded_server(str(prefect_home / "server.log")))
+    return servers.enter_context(embedded_server(str(prefect_home / "server.log")))
+
+
+def _embedded(server: EmbeddedServer, tell: Tell) -> Recording:
+    """Wait for the embedded server. One that is not up in time keeps starting."""
     try:
         return Recording(server.wait(START_SECONDS), tell, server)
     except ServerFailed as error:
         tell(goes_without(str(error)))
-        return Recording("", tell, server, lost=True)
+        return Recording(server.address, tell, server, lost=True)

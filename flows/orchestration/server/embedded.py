@@ -13,7 +13,6 @@ import http.client
 import json
 import os
 import re
-import select
 import socket
 import subprocess
 import sys
@@ -21,8 +20,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -50,17 +49,21 @@ class ServerFailed(InputError):
 class EmbeddedServer:
     """A server that is starting or running; with a port it is a full one."""
 
-    def __init__(self, log_path: str, port: int | None = None) -> None:
-        self.address = ""  # of its API, once it has printed its port
+    def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self.log_path = log_path
-        arguments = [] if port is None else [str(port)]
-        with open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+        # Bound here, so that the address is known before the server is up, and heard from there on.
+        with closing(socket.socket()) as bound, open(log_path, "ab") as log:  # noqa: PTH123  a plain handle for the child
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(("127.0.0.1", port or 0))
+            number = bound.getsockname()[1]
+            self.address = f"http://127.0.0.1:{number}/api"
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "flows.orchestration.server.embedded", *arguments],
+                [sys.executable, "-m", "flows.orchestration.server.embedded", str(bound.fileno()), str(port or 0)],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=log,
                 stderr=log,
-                env={**os.environ, **(EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)})},
+                env={**environment, **(EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)})},
+                pass_fds=[bound.fileno()],
                 # Ctrl-C reaches all processes of the terminal's group: the server has to outlive what it records.
                 process_group=0,
             )
@@ -69,7 +72,7 @@ class EmbeddedServer:
         """Return its API's address, once it answers. Raises ServerFailed if it ends, and after some seconds."""
         deadline = time.monotonic() + seconds
         while not self.ended:
-            if self.has_address() and answers(self.address):
+            if answers(self.address):
                 return self.address
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > deadline:
@@ -78,14 +81,6 @@ class EmbeddedServer:
             f"The embedded Prefect server did not start; its log is {self.log_path}.{last_error(self.log_path)}"
         )
 
-    def has_address(self) -> bool:
-        """Tell whether it has printed its port, which is read once."""
-        assert self._process.stdout is not None
-        if not self.address and select.select([self._process.stdout], [], [], 0)[0]:
-            if line := self._process.stdout.readline():  # nothing if it ends
-                self.address = f"http://127.0.0.1:{int(line)}/api"
-        return bool(self.address)
-
     @property
     def ended(self) -> bool:
         """True if its process is gone."""
@@ -93,9 +88,8 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         try:
             self._process.wait(SERVER_STOP_SECONDS + 2)
         except subprocess.TimeoutExpired:
@@ -104,9 +98,11 @@ class EmbeddedServer:
 
 
 @contextmanager
-def embedded_server(log_path: str, port: int | None = None) -> Iterator[EmbeddedServer]:
+def embedded_server(
+    log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ
+) -> Iterator[EmbeddedServer]:
     """Run a server during the block, a full one with a port; it need not answer yet."""
-    server = EmbeddedServer(log_path, port)
+    server = EmbeddedServer(log_path, port, environment)
     try:
         yield server
     finally:
@@ -212,10 +208,11 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     raise ServerFailed(f"The Prefect server has ended; its log is {log}.")
 
 
-def serve(port: int | None) -> None:
-    """Run the child process: print the port, serve, and end when the parent's end of stdin closes.
+def serve(listener: socket.socket, port: int) -> None:
+    """Run the child process: serve, and end when the parent's end of stdin closes.
 
-    port: of a full server, with the UI and the services that schedule runs; None: another one, on a port that is free
+    listener: is bound to a port, and does not listen yet
+    port:     of a full server, with the UI and the services that schedule runs; 0: it is another one
     """
     servers: list[Any] = []
 
@@ -235,10 +232,8 @@ def serve(port: int | None) -> None:
 
     starting = ExitStack()
     starting.enter_context(starting_turn(PREFECT_HOME.value()))
-    listener = socket.create_server(("127.0.0.1", port or 0))
-    print(listener.getsockname()[1], flush=True)
-    app = create_app(ephemeral=port is None)
-    if port is not None:
+    app = create_app(ephemeral=not port)
+    if port:
         from flows.orchestration.pages.report_server import add_reports
 
         add_reports(app, PREFECT_HOME.value())
@@ -263,4 +258,4 @@ def _once_started(server: Any, starting: ExitStack) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -23,7 +23,7 @@ from flows.orchestration.runs.run_recipe import execute
 from flows.orchestration.server import api_recorder as module
 from flows.orchestration.server import embedded as server_module
 from flows.orchestration.server.api_recorder import FlowEnd, Recording, during, is_unanswered, leave, recorded
-from flows.orchestration.server.embedded import EmbeddedServer, answers
+from flows.orchestration.server.embedded import answers
 
 GONE = httpx.ConnectError("All connection attempts failed")
 
@@ -209,7 +209,7 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
 ) -> None:
     """Fails where a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
-    monkeypatch.setattr(EmbeddedServer, "has_address", lambda self: False)
+    monkeypatch.setattr(server_module, "answers", lambda address: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     told, steps = list[str](), list[tuple[str, int, int]]()
@@ -248,7 +248,7 @@ def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatc
     monkeypatch.setattr(module, "START_SECONDS", 60.0)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     told: list[str] = []
-    with recorded(tmp_path, True, told.append) as mine:
+    with recorded(tmp_path, True, told.append, lambda: None) as mine:
         assert mine.lost and not mine.api_by_now()
     assert "The embedded Prefect server did not start; its log is " in told[1]
     assert "The last error there: " in told[1] and "unable to open database file. The run continues" in told[1]
