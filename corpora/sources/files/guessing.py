@@ -127,7 +127,7 @@ def guess_text(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[
     names, without = _names(heads, earlier)
     for number, file in enumerate(tables):
         if number % step:
-            head = _head(source, file, 1, {})
+            head = _head(source, file, 1)
             if not _name_of(head, names):
                 more = _heads(source, file, seen)
                 names, lacking = _names(more, names)
@@ -197,16 +197,18 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2].strip()
 
 
-def _head(source: FilesSource, file: RawFile, most: int, seen: dict[str, set[int]]) -> _Head:
-    """The first rows of a file. seen: by column, the values that were seen before"""
+def _head(source: FilesSource, file: RawFile, most: int, seen: dict[str, set[int]] | None = None) -> _Head:
+    """The first rows of a file. seen: by column, the values that were seen before; without it only names are noted"""
     head = _Head(file, 0, True, {})
     try:
         for row in islice(_rows(source.format_of(file.name), raw_path(file.path), head), most):
-            head.rows += 1
+            head.rows += seen is not None
             for name, value in islice(leaves(row), MOST_COLUMNS):
                 if "." in name and look_up(row, name) is not value:
                     continue  # a name in its path holds a dot itself
-                _note(head.columns.setdefault(name, _Column()), value, seen.setdefault(name, set()))
+                column = head.columns.setdefault(name, _Column())
+                if seen is not None:
+                    _note(column, value, seen.setdefault(name, set()))
     except (InputError, OpenQuote):
         head.readable = False
     return head
