@@ -16,7 +16,7 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 77_420,
+    "all code": 77_395,
     "corpora": 23_910,
     "tokenizers_train": 5_510,
     "shards": 5_780,
@@ -25,7 +25,7 @@ BUDGETS = {
     "flows": 19_960,
     "flows/orchestration": 2_690,
     "cloze": 915,
-    "benchmarks": 3_805,
+    "benchmarks": 3_780,
     "tests": 53_995,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
