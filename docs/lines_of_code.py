@@ -26,7 +26,7 @@ BUDGETS = {
     "flows/orchestration": 2_690,
     "cloze": 915,
     "benchmarks": 3_780,
-    "tests": 53_995,
+    "tests": 53_965,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
