@@ -16,12 +16,10 @@ from a folder of its own: `pip install --no-deps --target FOLDER setfit==1.2.0 e
 
 import argparse
 import contextlib
-import csv
 import importlib
 import inspect
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -33,12 +31,15 @@ from typing import Any
 
 import numpy as np
 
-from trainer.tasks.formats.records import FileSettings
+from trainer.tasks.formats.published import published
+from trainer.tasks.formats.reading import read_examples
+from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.scores.tags import span_scores
 from trainer.tasks.scores.texts import class_scores, correlations
 
 DATA = Path(os.environ.get("CLOZE_SHARED", "../shared")) / "data" / "tasks"
 BATCH, JUDGED, LENGTH = 16, 400, 64
+SETS = {"cola": "glue/cola", "sst2": "glue/sst2", "stsb": "stsb-multi/en", "wnut17": "wnut17"}
 RATES = {"cola": 3e-4, "sst2": 3e-4, "stsb": 3e-4, "wnut17": 1e-3}
 Rows = list[dict[str, Any]]
 Score = Callable[[Any], float]
@@ -48,29 +49,15 @@ Side = Callable[..., Any]
 # The rows.
 
 
-def rows_of(task: str, part: str, number: int) -> Rows:
-    """Return rows of a published file, evenly spread over it. part: train or dev"""
-    rows = {"wnut17": _entities, "stsb": _pairs}.get(task, _sentences)(task, part)
-    return [rows[place * len(rows) // number] for place in range(min(number, len(rows)))]
-
-
-def _entities(task: str, part: str) -> Rows:
-    path = DATA / task / {"train": "wnut17train.conll", "dev": "emerging.dev.conll"}[part]
-    text = re.sub(r"(?m)^\s+$", "", path.read_text(encoding="utf-8"))  # a tab alone ends a sentence too
-    sentences = [each.strip().splitlines() for each in text.split("\n\n") if each.strip()]
-    cells = [[line.split("\t") for line in lines] for lines in sentences]
-    return [{"words": [cell[0] for cell in each], "tags": [cell[1].strip() for cell in each]} for each in cells]
-
-
-def _pairs(task: str, part: str) -> Rows:
-    with (DATA / task / f"stsb-en-{part}.csv").open(encoding="utf-8", newline="") as file:
-        return [{"text": one, "second": other, "label": float(label)} for one, other, label in csv.reader(file)]
-
-
-def _sentences(task: str, part: str) -> Rows:
-    name, label = {"cola": (f"in_domain_{part}.tsv", 1), "sst2": (f"{part}.tsv", 0)}[task]
-    lines = [line.split("\t") for line in (DATA / task / name).read_text(encoding="utf-8").splitlines()]
-    return [{"text": cells[-1], "label": int(cells[label])} for cells in lines]
+def rows_of(task: str, part: str, number: int | None = None) -> Rows:
+    """Return rows of a published file, evenly spread over it; None: all. part: train or dev"""
+    found = published(SETS[task], str(DATA / task))
+    roles = {"wnut17": ("words", "tags"), "stsb": ("text", "second", "label")}.get(task, ("text", "label"))
+    rows: Rows = [row for _, row in read_examples(found.files[part], RowCounts(), roles, dict)]
+    if task != "wnut17":
+        rows = [{**row, "label": float(row["label"]) if task == "stsb" else int(row["label"])} for row in rows]
+    number = min(number or len(rows), len(rows))
+    return [rows[place * len(rows) // number] for place in range(number)]
 
 
 def score_of(task: str, judged: Rows) -> Score:
@@ -257,7 +244,7 @@ def lines_of(side: Side) -> int:
 
 def large_table(model: Path, rows: int) -> None:
     """Print rows a second and memory of three commands on a table of SST-2's sentences over and over."""
-    sentences = _sentences("sst2", "train")
+    sentences = rows_of("sst2", "train")
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.jsonl"
         with table.open("w", encoding="utf-8") as file:

@@ -10,7 +10,6 @@ table of docs/performance.md is written again: the range over all calls on recor
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -25,7 +24,7 @@ from typing import Any
 
 from benchmarks.figures import PAGE, extent, page_with
 from benchmarks.measuring import cpu_of_children, figure
-from benchmarks.record import Others, processor, read_calls
+from benchmarks.record import Others, call_of, put_on_record, read_calls
 
 RECORD = Path(__file__).with_name("first_contact.jsonl")
 BEGIN, END = "<!-- table of `python -m benchmarks.first_contact` -->", "<!-- end of that table -->"
@@ -67,18 +66,11 @@ def main(arguments: Sequence[str]) -> int:
     others = Others.now()
     with tempfile.TemporaryDirectory(prefix="cloze-contact-") as name:
         rows = measure(Path(name), given.home, int(given.megabytes * 1e6))
-    call = {
-        "date": time.strftime("%Y-%m-%d"),
-        "home": "copied" if given.home else "new",
-        "megabytes": given.megabytes,
-        "processor": processor(),
-        "others": round(others.share(), 2),
-        "rows": rows,
-    }
+    home = "copied" if given.home else "new"
+    call = call_of(others, home=home, megabytes=given.megabytes, rows=rows)
     print("\n".join(table([call])))
     if given.record and all(row["code"] == 0 for row in rows):
-        with RECORD.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(call) + "\n")
+        put_on_record(call, RECORD)
         page = page_with(PAGE.read_text(encoding="utf-8"), table(read_calls(RECORD)), BEGIN, END)
         PAGE.write_text(page, encoding="utf-8")
     return 0 if all(row["code"] == 0 for row in rows) else 1

@@ -312,25 +312,33 @@ def write_by_domain(readings: Sequence[Reading], path: Path) -> None:
     path.write_text("domain\tkind\tpages\tword F1\n" + "".join(lines), "utf-8")
 
 
-def main() -> None:
-    """Print the figures, and with --write replace the forests."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.fit_blocks", description=(__doc__ or "").split("\n\n")[0]
-    )
+def read_marked(program: str, story: str | None) -> tuple[list[Marked], list[Marked], bool]:
+    """Read the arguments of a program that grows forests; return pages of kinds, news, and whether to write.
+
+    Ends with exit code 2 where the arguments are wrong.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{program}", description=(story or "").split("\n\n")[0])
     parser.add_argument("--kinds", type=Path, required=True, help="pages of kinds: a .tar.xz or a folder")
     parser.add_argument("--news", type=Path, required=True, help="a folder with warc/*.warc.gz and gold/*.jsonl")
-    parser.add_argument("--write", action="store_true", help="grow the forests on all pages, and keep them")
+    parser.add_argument(
+        "--write", action="store_true", help="grow on all pages, and replace the forests of the package"
+    )
     given = parser.parse_args()
     try:
-        marked = [*load_kinds(given.kinds), *load_marked(given.news)]
+        return load_kinds(given.kinds), load_marked(given.news), given.write
     except InputError as error:
-        raise SystemExit(str(error)) from error
-    pages = list(fitting_pages(marked))
+        parser.error(str(error))
+
+
+def main() -> None:
+    """Print the figures, and with --write replace the forests."""
+    kinds, news, write = read_marked("fit_blocks", __doc__)
+    pages = list(fitting_pages([*kinds, *news]))
     measured, num_blocks = sum(page.measured for page in pages), sum(len(page.blocks) for page in pages)
     print(f"{measured} pages in {len(pages)} forms, {num_blocks} blocks, {len(FEATURES)} columns", flush=True)
     readings = cross_validate(pages)
     print_figures(readings)
-    if given.write:
+    if write:
         forests = arrays_of("blocks", grow_blocks(pages)) | arrays_of("pages", grow_pages(readings))
         np.savez_compressed(FILE, allow_pickle=False, **forests)
         write_by_domain(readings, BY_DOMAIN)

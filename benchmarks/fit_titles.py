@@ -11,18 +11,15 @@ The trees are grown to put the candidate that was noted before the others of its
 was noted are not grown on.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 import lightgbm
 import numpy as np
 
-from benchmarks.fit_blocks import FOLDS, arrays_of, domain_of, tree_of
-from benchmarks.pages import Marked, as_told, load_kinds, load_marked
-from corpora.errors import InputError
+from benchmarks.fit_blocks import FOLDS, arrays_of, domain_of, read_marked, tree_of
+from benchmarks.pages import Marked, as_told
 from corpora.kernels.arrays import Bools, Float32s
 from corpora.sources.web.facts import metas_of
 from corpora.sources.web.titles import FILE, candidates, describe_titles, what_is_given
@@ -84,17 +81,11 @@ def figures(pages: Sequence[TitledPage]) -> dict[str, list[tuple[bool, bool]]]:
 
 def main() -> None:
     """Print the figures, and with --write replace the forest."""
-    story = (__doc__ or "").split("\n\n")[0]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fit_titles", description=story)
-    parser.add_argument("--kinds", type=Path, required=True, help="pages of kinds: a .tar.xz or a folder")
-    parser.add_argument("--news", type=Path, required=True, help="a folder with warc/*.warc.gz and gold/*.jsonl")
-    parser.add_argument("--write", action="store_true", help="grow the forest on all pages, and keep it")
-    given = parser.parse_args()
-    try:
-        sets = {"kinds": load_kinds(given.kinds), "news": load_marked(given.news)}
-    except InputError as error:
-        raise SystemExit(str(error)) from error
-    by_set = {name: [titled_page(page) for page in marked if page.title] for name, marked in sets.items()}
+    kinds, news, write = read_marked("fit_titles", __doc__)
+    by_set = {
+        name: [titled_page(page) for page in marked if page.title]
+        for name, marked in (("kinds", kinds), ("news", news))
+    }
     every = [page for pages in by_set.values() for page in pages]
     shown = figures(every)
     for name, pages in by_set.items():
@@ -102,7 +93,7 @@ def main() -> None:
         for group in (*sorted({page.group for page in pages}), name):
             equal, oracle = np.mean(shown[group], axis=0)
             print(f"{group:15} {len(shown[group]):5} pages  equal {equal:.4f}  a candidate is equal {oracle:.4f}")
-    if given.write:
+    if write:
         np.savez_compressed(FILE, allow_pickle=False, **arrays_of("titles", grow_titles(every)))
         print(f"{FILE.name}: {FILE.stat().st_size} bytes")
 

@@ -33,7 +33,7 @@ from shards.reading.loader import GatheredExamples
 from trainer.auto_settings import compiler_lacks
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
-from trainer.model.batches import filled, to_batch
+from trainer.model.batches import Batch, filled, to_batch
 from trainer.model.objective import Objective, build_model, peak_flops
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
@@ -104,20 +104,26 @@ def examples(workload: Workload, seed: int) -> GatheredExamples:
     """Return random tokens as the loader gathers them, as many examples as the budget holds full ones."""
     draw = np.random.default_rng(seed)
     lengths = _lengths(workload, draw)
-    number = int(lengths.sum())
-    ids = draw.integers(FIRST_WORD, workload.vocab_size, number).astype(np.uint16)
-    masked = np.sort(draw.choice(number, round(workload.rate * number), replace=False))
-    targets = ids[masked].copy()
-    ids[masked] = SPECIAL_IDS.mask
+    ids = draw.integers(FIRST_WORD, workload.vocab_size, int(lengths.sum()))
+    return masked_examples(ids, lengths, workload.rate, draw, seed)
+
+
+def masked_examples(
+    ids: Int64s, lengths: Int64s, rate: float, draw: np.random.Generator, epoch: int
+) -> GatheredExamples:
+    """Return tokens as examples of these lengths, each of two halves, a share of the tokens masked."""
+    masked = np.sort(draw.choice(len(ids), round(rate * len(ids)), replace=False))
+    seen = ids.astype(np.uint16)
+    seen[masked] = SPECIAL_IDS.mask
     return GatheredExamples(
-        ids=ids,
+        ids=seen,
         offsets=np.concatenate([[0], lengths.cumsum()]).astype(np.int32),
         boundary=lengths // 2,
         labels=draw.integers(0, 2, len(lengths)),
         masked=masked,
-        targets=targets,
+        targets=ids[masked].astype(np.uint16),
         example_ids=np.arange(len(lengths), dtype=np.uint64),
-        epochs=np.full(len(lengths), seed, np.int64),
+        epochs=np.full(len(lengths), epoch, np.int64),
         deleted=0,
     )
 
@@ -155,8 +161,8 @@ def steps_of(workload: Workload, learner: Learner, read: Sequence[Sequence[Gathe
     ]
 
 
-def padded(workload: Workload, gathered: GatheredExamples, device: torch.device) -> dict[str, Tensor]:
-    """Return the same examples as rows of the full length, as transformers' models take them."""
+def padded(settings: ModelSettings, inputs: ModelInputs, gathered: GatheredExamples, width: int) -> dict[str, Tensor]:
+    """Return examples as rows of one width, as transformers' models take them: labels are -100 where none is masked."""
     labels = np.full(len(gathered.ids), -100, np.int64)
     labels[gathered.masked] = gathered.targets
     segments = np.concatenate([np.arange(n) >= n // 2 for n in np.diff(gathered.offsets)]).astype(np.int64)
@@ -165,13 +171,14 @@ def padded(workload: Workload, gathered: GatheredExamples, device: torch.device)
         "attention_mask": (np.ones(len(gathered.ids), np.int64), 0),
         "labels": (labels, -100),
     }
-    family = workload.model.of_family
+    family = settings.of_family
     if family.segment_types > 1:
         flat["token_type_ids"] = (segments, 0)
-    rows = {name: _rows(values, gathered, workload.limit, fill).to(device) for name, (values, fill) in flat.items()}
-    if family.has_pairs(workload.inputs):
-        name = "sentence_order_label" if workload.family == "albert" else "next_sentence_label"
-        rows[name] = torch.from_numpy(gathered.labels).to(device)
+    rows = {name: _rows(values, gathered, width, fill) for name, (values, fill) in flat.items()}
+    if family.has_pairs(inputs):
+        rows["sentence_order_label" if family.shared_layers else "next_sentence_label"] = torch.from_numpy(
+            gathered.labels
+        )
     return rows
 
 
@@ -305,7 +312,10 @@ def theirs(
     model = build_model(workload.model, workload.inputs)
     model.init_weights()
     other = their_model(workload.model, workload.inputs, model).to(ranks.device)
-    rows = [[padded(workload, gathered, ranks.device) for gathered in some] for some in read]
+    rows = [
+        [_on(ranks.device, padded(workload.model, workload.inputs, each, workload.limit)) for each in some]
+        for some in read
+    ]
     _check_theirs(workload, ranks, model, other, read[0][0], rows[0][0])
     optimizer = torch.optim.AdamW(other.parameters(), lr=1e-5, fused=True)
     run = torch.compile(other) if compiled else other
@@ -335,13 +345,21 @@ def _check_theirs(
     other.eval()
     with torch.no_grad():
         reads = settings.read(gathered, model.terms, seed=0)
-        sums = model(to_batch(gathered, reads).to(ranks.device))[:, 0].cpu()
-        weights = torch.tensor([term.weight for term in model.terms])
-        one = float((weights * sums / torch.tensor(settings.counts(gathered, model.terms))).sum())
+        one = float(
+            mean_loss(model, to_batch(gathered, reads).to(ranks.device), settings.counts(gathered, model.terms))
+        )
         another = float(other(**rows).loss)
     assert abs(one - another) < LOSS_WITHIN * one, f"the losses differ: {one} and {another}"
     model.cpu()
     other.train()
+
+
+def mean_loss(model: Objective, batch: Batch, counts: Sequence[int]) -> Tensor:
+    """Return the means of a model's terms over what each counts, by their weights."""
+    sums = model(batch)[:, 0]
+    shares = [term.weight / count for term, count in zip(model.terms, counts, strict=True)]
+    loss: Tensor = (sums * torch.tensor(shares, device=sums.device)).sum()
+    return loss
 
 
 def products(device: torch.device, size: int) -> float:
@@ -356,6 +374,10 @@ def products(device: torch.device, size: int) -> float:
         _wait(device)
         best = max(best, 5 * 2 * size**3 / (time.perf_counter() - began))
     return best
+
+
+def _on(device: torch.device, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: values.to(device) for name, values in rows.items()}
 
 
 def _wait(device: torch.device) -> None:

@@ -13,10 +13,12 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from benchmarks.measuring import Report, Side, cleaned, main, side_by_side
-from benchmarks.pairs import Tokenised, tokenise_texts
+from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.kernels.arrays import Bytes, Ids, Int64s, UInt64s
+from shards.builders.segments.pairs import PairSettings, build_pairs
+from shards.documents import ShardRange, documents_plain
 from shards.masks.masking import (
     Masked,
     Masks,
@@ -29,7 +31,14 @@ from shards.masks.masking import (
 )
 from shards.masks.plain import masks_plain
 from shards.masks.rows import MaskedRows, rows_plain, to_rows
+from shards.schema import id_type, token_schema
+from shards.tokens import tokenise
+from tokenizers_train.encoding.encoder import Encoder
+from tokenizers_train.learning.wordpiece import train_wordpiece
+from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
+from tokenizers_train.words.bert import BertWords
+from tokenizers_train.words.counts import count_by
 
 BATCH_ROWS = 256
 TOKENS, COINS = MaskSettings(), MaskSettings(count="independent")
@@ -48,9 +57,8 @@ class Batch(NamedTuple):
 def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     """Compare masks of the examples of cleaned texts."""
     texts = cleaned(texts)
-    tokenised = tokenise_texts(texts)
-    facts, batches = vocabulary_facts(tokenised.vocabulary), batches_of(tokenised)
-    pad = tokenised.vocabulary.special_ids["pad"]
+    batches, vocabulary = example_batches(texts)
+    facts, pad = vocabulary_facts(vocabulary), vocabulary.special_ids["pad"]
     drawn = _check(batches, facts, pad)
     sides = [
         Side(name="put_masks", call=lambda epoch: [mask(b, epoch, TOKENS, facts) for b in batches]),
@@ -68,22 +76,37 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     if find_spec("transformers") is None or find_spec("torch") is None:
         notes.append("transformers or torch is not installed (extras `reference` and `trainer`): no row for them")
     else:
-        sides.append(Side(name="DataCollatorForLanguageModeling", call=collator(tokenised, batches)))
+        sides.append(Side(name="DataCollatorForLanguageModeling", call=collator(vocabulary, batches)))
     num_examples, num_tokens = sum(len(b.example_ids) for b in batches), sum(len(b.ids) for b in batches)
     amounts = {"K examples": num_examples / 1000, "M tokens": num_tokens / 1e6}
     return [side_by_side("masks", texts, sides, rounds, notes, amounts)]
 
 
-def batches_of(tokenised: Tokenised) -> list[Batch]:
-    """Return the examples of the documents, cut into batches."""
-    pairs = tokenised.pairs(seed=42)
+def example_batches(texts: Sequence[str]) -> tuple[list[Batch], Vocabulary]:
+    """Return examples of texts, pairs of up to 128 tokens, in batches, and a vocabulary learnt from the same texts."""
+    column, number = text_column(texts), len(texts)
+    vocabulary = train_wordpiece(count_by(BertWords(lowercase=True), column), VocabularySettings())
+    ids = np.random.default_rng(0).bytes(16 * number)
+    documents = pa.record_batch(
+        {
+            "id": pa.array([ids[16 * row : 16 * row + 16] for row in range(number)], pa.binary(16)),
+            "revision": pa.array(np.zeros(number, np.int64)),
+            "source": pa.array(["texts"] * number),
+            "held_out": pa.array(np.zeros(number, np.bool_)),
+            "language": pa.array(["en"] * number),
+            "text": column,
+        }
+    )
+    table = tokenise(documents, Encoder(vocabulary), token_schema(id_type(vocabulary.size)), 42)
+    tokens, ends = documents_plain(table, ShardRange()).tokens, vocabulary.special_ids
+    pairs, _ = build_pairs(tokens, PairSettings(seed=42), cls_id=ends["cls"], sep_id=ends["sep"])
     batches = []
     for first in range(0, len(pairs.label), BATCH_ROWS):
         offsets = pairs.offsets[first : first + BATCH_ROWS + 1]
-        tokens = slice(offsets[0], offsets[-1])
-        ids = pairs.example_id[first : first + BATCH_ROWS]
-        batches.append(Batch(pairs.ids[tokens], offsets - offsets[0], pairs.word_starts[tokens], ids))
-    return batches
+        span = slice(offsets[0], offsets[-1])
+        example_ids = pairs.example_id[first : first + BATCH_ROWS]
+        batches.append(Batch(pairs.ids[span], offsets - offsets[0], pairs.word_starts[span], example_ids))
+    return batches, vocabulary
 
 
 def mask(batch: Batch, epoch: int, settings: MaskSettings, facts: MaskVocabulary) -> tuple[Ids, Masked]:
@@ -115,11 +138,11 @@ def _check(batches: Sequence[Batch], facts: MaskVocabulary, pad_id: int) -> int:
     return drawn
 
 
-def collator(tokenised: Tokenised, batches: Sequence[Batch]) -> Callable[[int], list[Any]]:
+def collator(vocabulary: Vocabulary, batches: Sequence[Batch]) -> Callable[[int], list[Any]]:
     """Return transformers' collator over the same batches, each example a dictionary of lists as it wants them."""
-    torch, collate = import_module("torch"), their_collator(tokenised.vocabulary)
+    torch, collate = import_module("torch"), their_collator(vocabulary)
     torch.set_num_threads(1)
-    is_special = vocabulary_facts(tokenised.vocabulary).is_special
+    is_special = vocabulary_facts(vocabulary).is_special
     given = []
     for batch in batches:
         rows = np.split(batch.ids, batch.offsets[1:-1])

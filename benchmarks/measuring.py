@@ -28,7 +28,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pyarrow as pa
 
-from benchmarks.record import Others, put_on_record
+from benchmarks.record import Others, call_of, put_on_record
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
 from corpora.sources.contract import StatCache, Tally, hash_files
@@ -282,5 +282,5 @@ def main(benchmark: Benchmark, load: Load = load_texts) -> None:
     print("\n\n".join("\n".join(report.lines()) for report in reports))
     if arguments.record:
         text = arguments.text.name if arguments.text else "what any machine has"
-        measured = [report.to_json() for report in reports]
-        put_on_record(Path(sys.argv[0]).stem, text, arguments.megabytes, others.share(), measured)
+        facts = {"benchmark": Path(sys.argv[0]).stem, "text": text, "megabytes": arguments.megabytes}
+        put_on_record(call_of(others, **facts, reports=[report.to_json() for report in reports]))

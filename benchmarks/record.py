@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,26 +45,16 @@ def _machine_seconds() -> float:
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
-def processor() -> str:
-    """Return the machine's name for its processor."""
-    names = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return f"{len(names)} x {names[0]}"
+def call_of(others: Others, **facts: Any) -> dict[str, Any]:
+    """Return a call of today on this machine, as the record keeps it. others: since before it"""
+    cpus = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    machine = {"processor": f"{len(cpus)} x {cpus[0]}", "others": round(others.share(), 2)}
+    return {"date": time.strftime("%Y-%m-%d"), **machine, **facts}
 
 
-def put_on_record(
-    benchmark: str, text: str, megabytes: float, others: float, reports: Sequence[Mapping[str, Any]]
-) -> None:
-    """Add a call of today on this machine."""
-    call = {
-        "date": time.strftime("%Y-%m-%d"),
-        "benchmark": benchmark,
-        "text": text,
-        "megabytes": megabytes,
-        "processor": processor(),
-        "others": round(others, 2),
-        "reports": reports,
-    }
-    with RECORD.open("a", encoding="utf-8") as file:
+def put_on_record(call: Mapping[str, Any], path: Path | None = None) -> None:
+    """Add a call to a record: by default that of the comparisons."""
+    with (path or RECORD).open("a", encoding="utf-8") as file:
         file.write(json.dumps(call, ensure_ascii=False) + "\n")
 
 

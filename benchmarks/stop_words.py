@@ -9,7 +9,6 @@ Source: Penedo et al. 2025 (FineWeb2), section 4.3, which takes the words above 
 """
 
 import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from benchmarks.residue import prose
+from benchmarks.sentence_quality import treebank
 from corpora.text.counts.languages import ENGLISH, SPACELESS
 
 SHARE, MOST_TEXTS, PIECE, LEAST, MOST = 0.004, 0.7, 500, 5_000, 20
@@ -29,8 +29,7 @@ def texts_of(data: Path) -> dict[str, list[str]]:
     """Return the texts of each language in the folder of samples."""
     texts: dict[str, list[str]] = {}
     for path in sorted((data / "languages" / "sentences").glob("*.jsonl")):
-        documents = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        texts[path.stem] = ["".join(_joined(document)) for document in documents]
+        texts[path.stem] = [document.text for document in treebank(path)]
     for code, name in WIKIS.items():
         texts.setdefault(code, []).extend(text for _, text in prose(data / "wikipedia" / "minidumps" / name))
     for code, name in UDHR.items():
@@ -38,12 +37,6 @@ def texts_of(data: Path) -> dict[str, list[str]]:
     english = (data / "gold" / "ud-english-ewt" / "en_ewt-ud-dev.conllu").read_text(encoding="utf-8")
     texts[ENGLISH] = [" ".join(re.findall("(?m)^# text = (.+)", english))]
     return texts
-
-
-def _joined(document: dict[str, list[str]]) -> Iterator[str]:
-    """The sentences of a document of a treebank, and what is between them."""
-    for sentence, after in zip(document["sentences"], [*document["after"], ""], strict=False):
-        yield sentence + after
 
 
 def stop_words(texts: Sequence[Sequence[str]]) -> list[str]:

@@ -13,20 +13,22 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.gpu import their_model
+from benchmarks.gpu import FIRST_WORD, SPECIAL_IDS, masked_examples, mean_loss, padded, their_model
 from benchmarks.measuring import Report, Side, cleaned, main, take_turns
 from corpora.errors import InputError
-from trainer.families.contract import Family, ModelInputs, SpecialIds
-from trainer.model.batches import Batch
+from corpora.kernels.arrays import Int64s
+from shards.reading.loader import GatheredExamples
+from trainer.families.contract import ModelInputs
+from trainer.model.batches import to_batch
 from trainer.model.objective import Objective, build_model
 from trainer.settings.model import ModelSettings
 
 ROWS, WIDTH = 16, 128
-VOCAB_SIZE = 30522
-SPECIAL_IDS = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
+INPUTS = ModelInputs(vocab_size=30522, special_ids=SPECIAL_IDS, pair_labels=True)
 MASKED_SHARE = 0.15
 SIZES = {"bert": "mini", "roberta": "mini", **dict.fromkeys(("electra", "albert", "distilbert", "modernbert"), "tiny")}
 DRAWN_WITHIN, WITHIN = 2e-3, 1e-5  # losses of each other, where both sides draw what is read, and where not
@@ -40,24 +42,30 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         raise InputError("transformers is not installed: this comparison needs the extras `trainer` and `reference`.")
     torch.set_num_threads(1)
     ids = word_ids(cleaned(texts))
-    return [compare(family, batch_of(ids, lengths), rounds) for family in SIZES for lengths in (FULL, RAGGED)]
+    return [compare(family, examples_of(ids, lengths), rounds) for family in SIZES for lengths in (FULL, RAGGED)]
 
 
-def compare(family: str, batch: Batch, rounds: int) -> Report:
-    """Compare a step of each side on one batch."""
-    ours, theirs = twins(family)
-    rows = padded(batch, ours.family)
-    loss = _check(ours, theirs, batch, rows)
-    tokens, what = len(batch.ids), "train step" if family == "bert" else f"train step of {family}"
+def compare(family: str, gathered: GatheredExamples, rounds: int) -> Report:
+    """Compare a step of each side on the same examples."""
+    settings = ModelSettings(family=family, size=SIZES[family])
+    torch.manual_seed(0)
+    ours = build_model(settings, INPUTS)
+    ours.init_weights()
+    theirs = their_model(settings, INPUTS, ours)
+    objective, rows = settings.objective_settings, padded(settings, INPUTS, gathered, WIDTH)
+    batch = to_batch(gathered, objective.read(gathered, ours.terms, seed=0))
+    counts = objective.counts(gathered, ours.terms)
+    loss = _check(ours, theirs, lambda: mean_loss(ours, batch, counts), rows)
+    tokens, what = len(gathered.ids), "train step" if family == "bert" else f"train step of {family}"
     return Report(
         title=(
-            f"{what}, rows {tokens / (batch.num_sequences * WIDTH):.0%} full: {tokens} tokens in "
-            f"{batch.num_sequences} rows of {WIDTH}, {len(batch.points)} masked, medians of {rounds} rounds"
+            f"{what}, rows {tokens / (gathered.num_examples * WIDTH):.0%} full: {tokens} tokens in "
+            f"{gathered.num_examples} rows of {WIDTH}, {len(gathered.masked)} masked, medians of {rounds} rounds"
         ),
         amounts={"tokens": tokens},
         rows=take_turns(
             [
-                Side(name=type(ours).__name__, call=stepper(ours, lambda: our_loss(ours, batch))),
+                Side(name=type(ours).__name__, call=stepper(ours, lambda: mean_loss(ours, batch, counts))),
                 Side(name=type(theirs).__name__, call=stepper(theirs, lambda: theirs(**rows).loss)),
             ],
             rounds,
@@ -66,79 +74,24 @@ def compare(family: str, batch: Batch, rounds: int) -> Report:
     )
 
 
-def word_ids(texts: Sequence[str]) -> Tensor:
+def word_ids(texts: Sequence[str]) -> Int64s:
     """Return a token for every word of the texts, none of them special."""
-    first = SPECIAL_IDS.mask + 1
     words = (word for text in texts for word in text.split())
-    return torch.tensor([first + zlib.crc32(word.encode()) % (VOCAB_SIZE - first) for word in words])
+    return np.array([FIRST_WORD + zlib.crc32(word.encode()) % (INPUTS.vocab_size - FIRST_WORD) for word in words])
 
 
-def batch_of(word_ids: Tensor, lengths: Sequence[int]) -> Batch:
-    """Return words from the first on, and again from there, in sequences of these lengths."""
-    number = sum(lengths)
-    ids = word_ids.repeat(-(-number // len(word_ids)))[:number].clone()
-    generator = torch.Generator().manual_seed(0)
-    masked = torch.randperm(number, generator=generator)[: round(MASKED_SHARE * number)].sort().values
-    targets = ids[masked]
-    ids[masked] = SPECIAL_IDS.mask
-    return Batch(
-        ids=ids,
-        segment_ids=torch.cat([torch.arange(length) // (length // 2 + 1) for length in lengths]),
-        boundaries=torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
-        longest=max(lengths),
-        points=masked,
-        targets={
-            "masked": targets,
-            "pair": torch.arange(len(lengths)) % 2,
-            "noise": torch.rand(len(targets), generator=generator, dtype=torch.float64),
-            "present": torch.ones(number, dtype=torch.bool),
-        },
+def examples_of(word_ids: Int64s, lengths: Sequence[int]) -> GatheredExamples:
+    """Return words from the first on, and again from there, in examples of these lengths."""
+    return masked_examples(
+        np.resize(word_ids, sum(lengths)), np.array(lengths), MASKED_SHARE, np.random.default_rng(0), 0
     )
 
 
-def padded(batch: Batch, family: Family) -> dict[str, Tensor]:
-    """Return the batch as the other side takes it: rows of the full width, labels -100 where nothing is masked."""
-    labels = torch.full_like(batch.ids, -100)
-    labels[batch.points] = batch.targets["masked"]
-    lengths = batch.boundaries.diff().tolist()
-    rows = {
-        name: torch.stack(
-            [nn.functional.pad(row, (0, WIDTH - len(row)), value=fill) for row in torch.split(flat, lengths)]
-        )
-        for name, flat, fill in (
-            ("input_ids", batch.ids, SPECIAL_IDS.pad),
-            ("attention_mask", torch.ones_like(batch.ids), 0),
-            ("labels", labels, -100),
-            *([("token_type_ids", batch.segment_ids, 0)] if family.segment_types > 1 else []),
-        )
-    }
-    if family.pairs:
-        rows["sentence_order_label" if family.shared_layers else "next_sentence_label"] = batch.targets["pair"]
-    return rows
-
-
-def twins(family: str) -> tuple[Objective, nn.Module]:
-    """Return a model of each side, with the same weights."""
-    settings = ModelSettings(family=family, size=SIZES[family])
-    inputs = ModelInputs(vocab_size=VOCAB_SIZE, special_ids=SPECIAL_IDS, pair_labels=True)
-    torch.manual_seed(0)
-    ours = build_model(settings, inputs)
-    ours.init_weights()
-    return ours, their_model(settings, inputs, ours)
-
-
-def our_loss(model: Objective, batch: Batch) -> Tensor:
-    """Return the means over masked tokens and, where there are such terms, over pairs and over all tokens, added."""
-    counts = {"masked": len(batch.points), "pair": batch.num_sequences, "replaced": len(batch.ids)}
-    shares = torch.tensor([term.weight / counts[term.name] for term in model.terms])
-    loss: Tensor = (model(batch)[:, 0] * shares).sum()
-    return loss
-
-
-def _check(ours: Objective, theirs: Any, batch: Batch, rows: dict[str, Tensor]) -> float:
+def _check(ours: Objective, theirs: Any, loss_of: Callable[[], Tensor], rows: dict[str, Tensor]) -> float:
     """Check the losses against one another, without dropout; return the loss."""
+    ours.eval()
     with torch.no_grad():
-        one, other = our_loss(ours.eval(), batch), theirs.eval()(**rows).loss
+        one, other = loss_of(), theirs.eval()(**rows).loss
     within = DRAWN_WITHIN if "replaced" in (term.name for term in ours.terms) else WITHIN
     assert torch.isclose(one, other, rtol=within), f"the losses differ: {one} and {other}"
     ours.train()

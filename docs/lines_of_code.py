@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 77_850,
+    "all code": 77_465,
     "corpora": 23_910,
     "tokenizers_train": 5_510,
     "shards": 5_780,
-    "trainer": 16_730,
-    "trainer/tasks": 9_780,
-    "flows": 20_100,
-    "flows/orchestration": 2_690,
+    "trainer": 16_720,
+    "trainer/tasks": 9_775,
+    "flows": 20_025,
+    "flows/orchestration": 2_735,
     "cloze": 915,
-    "benchmarks": 4_100,
-    "tests": 54_000,
+    "benchmarks": 3_780,
+    "tests": 54_025,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

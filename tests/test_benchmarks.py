@@ -18,15 +18,12 @@ from benchmark_texts import prose
 
 from benchmarks import (
     clean,
-    contamination,
     encode,
     figures,
     loader,
     masks,
     measuring,
-    pairs,
     record,
-    rules,
     sentences,
     signatures,
     unigram,
@@ -37,10 +34,8 @@ from benchmarks.measuring import Report, Row, Side
 from corpora.duplicates.signatures import signatures as make_signatures
 from corpora.errors import InputError
 from corpora.judging.steps.clean import clean as clean_column
-from corpora.judging.steps.rules import reasons
 from corpora.sources.wiki.wikitext.prose import is_redirect, wikitext_to_text
 from corpora.text.sentences.splitter import sentence_offsets
-from shards.builders.segments.pairs import build_pairs
 from shards.masks.masking import draw_masks
 from shards.reading.loader import gather_plain
 from tokenizers_train.encoding.encoder import Encoder
@@ -75,7 +70,6 @@ CASES = {
     signatures: ["signatures, from text", "datasketch, hashes given", "datasketch, from text", "definition, from text"],
     clean: ["clean", "ftfy.fix_text", "definition (clean_text)"],
     sentences: ["sentence_offsets", "segtok", "definition (split_sentences)"],
-    rules: ["reasons", "definition (judge)"],
     vocabulary: ["counting and training", "  counting", "  training", "tokenizers' trainer"],
     encode: [
         "Encoder, its words known",
@@ -83,7 +77,6 @@ CASES = {
         "tokenizers encode_batch_fast",
         "tokenizers encode_batch",
     ],
-    pairs: ["build_pairs", "definition (pairs_plain)"],
     masks: [
         "put_masks",
         "  as rows of int64",
@@ -107,13 +100,6 @@ def test_both_sides_agree_and_each_is_measured(module: ModuleType) -> None:
         assert all(len(row.seconds) == 2 and min(row.seconds) > 0 for row in report.rows)
         assert min(report.amounts.values()) > 0
         assert any("equal" in note for note in report.notes)
-
-
-@pytest.mark.long
-def test_words_are_matched_as_plain_python_matches_them() -> None:
-    reports = contamination.benchmark(TEXTS, 1)
-    assert [report.title.split(":")[0] for report in reports] == ["contamination", "Stories score", "privacy"]
-    assert all("equal" in report.notes[0] and len(report.rows) == 2 for report in reports)
 
 
 @pytest.mark.long
@@ -151,16 +137,11 @@ SPOILT: dict[ModuleType, tuple[str, Any]] = {
         "sentence_offsets",
         altered(sentence_offsets, lambda found: (found[0], found[1] - (found[1] > 20), found[2])),
     ),
-    rules: ("reasons", altered(reasons, lambda codes: codes + (codes == 0))),
     vocabulary: (
         "train_wordpiece",
         lambda counts, settings: train_wordpiece(counts, replace(settings, limit_alphabet=5)),
     ),
     encode: ("Encoder", SpoiltEncoder),
-    pairs: (
-        "build_pairs",
-        altered(build_pairs, lambda built: (built[0]._replace(label=1 - built[0].label), built[1])),
-    ),
     masks: (
         "draw_masks",
         altered(draw_masks, lambda drawn: drawn._replace(positions=drawn.positions ^ np.uint16(1))),
@@ -272,20 +253,20 @@ def test_the_text_that_any_machine_has() -> None:
 def test_a_folder_without_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     with pytest.raises(InputError, match=r"no \.txt file"):
         measuring.load_texts(tmp_path, 1)
-    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        measuring.main(rules.benchmark)
+        measuring.main(sentences.benchmark)
     assert ended.value.code == 2
     assert "no .txt file" in capsys.readouterr().err
 
 
 def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path), "--rounds", "3"])
-    measuring.main(rules.benchmark)
+    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path), "--rounds", "3"])
+    measuring.main(sentences.benchmark)
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("rules: ") and printed[0].endswith(" documents, medians of 3 rounds")
-    assert printed[2].split()[0] == "reasons" and printed[2].split()[-1] == "1.00"
+    assert printed[0].startswith("sentences: ") and printed[0].endswith(" documents, medians of 3 rounds")
+    assert printed[2].split()[0] == "sentence_offsets" and printed[2].split()[-1] == "1.00"
 
 
 def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
@@ -294,18 +275,18 @@ def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
     """Fails where a call is lost, overwrites another, or a range leaves one out."""
     monkeypatch.setattr(record, "RECORD", tmp_path / "figures.jsonl")
     (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["rules.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
-    measuring.main(rules.benchmark)
-    measuring.main(rules.benchmark)
+    monkeypatch.setattr("sys.argv", ["sentences.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
+    measuring.main(sentences.benchmark)
+    measuring.main(sentences.benchmark)
     calls = record.read_calls(tmp_path / "figures.jsonl")
     assert [(call["benchmark"], call["text"], call["megabytes"]) for call in calls] == [
-        ("rules", tmp_path.name, 2.0)
+        ("sentences", tmp_path.name, 2.0)
     ] * 2
     assert all(0 <= call["others"] <= 1 and call["processor"] for call in calls)
-    of_twin = [call["reports"][0]["rows"][1]["times"] for call in calls]
-    [row] = [line for line in figures.tables(calls) if "definition (judge)" in line]
+    of_twin = [call["reports"][0]["rows"][-1]["times"] for call in calls]
+    [row] = [line for line in figures.tables(calls) if "definition (split_sentences)" in line]
     assert row.split(" | ")[3] == figures.extent(of_twin)
-    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "definition" in line]
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "definition (" in line]
     assert [float(fields[-1]) for fields in shown[:2]] == of_twin
 
 

@@ -78,9 +78,13 @@ def test_figures_by_domain_are_written(tmp_path: Path, fit_blocks: Any) -> None:
 
 
 def test_without_marked_pages_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fit_blocks: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fit_blocks: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["fit_blocks", "--kinds", str(tmp_path), "--news", str(tmp_path)])
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit, match="2"):
         fit_blocks.main()
-    assert str(left.value.code).startswith(f"{tmp_path} has no page with gold") and "\n" not in str(left.value.code)
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .startswith(f"python -m benchmarks.fit_blocks: error: {tmp_path} has no")
+    )

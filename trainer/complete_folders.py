@@ -119,8 +119,10 @@ def alone(output: Path, doing: str) -> Iterator[None]:
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError where an output folder holds something."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    """Raise InputError where something exists at a path already, except an empty folder."""
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
+        raise InputError(f"{output} is not a folder: name one that does not exist yet.")
+    if output.is_dir() and any(output.iterdir()):
         raise InputError(f"The output folder {output} is not empty: name another, or remove what is there.")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import disk_refusal, flush_folder
 from flows.signals import scratch_folder
+from trainer.complete_folders import check_output
 
 ELSEWHERE = "give another folder, then run the same command again"
 
@@ -22,14 +23,14 @@ ELSEWHERE = "give another folder, then run the same command again"
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
-    refuse_taken(target)
+    check_output(target)
     with scratch_beside(target, "export") as scratch:
         new = scratch / "folder"
         new.mkdir()
         yield new
         for path in [*new.rglob("*"), new]:
             flush(path)
-        refuse_taken(target)
+        check_output(target)
         new.rename(target)
         flush_folder(target.parent)
 
@@ -57,17 +58,6 @@ def refused(target: Path) -> Iterator[None]:
     except OSError as error:
         remedy = disk_refusal(error, ELSEWHERE) or f"nothing can be made there: {ELSEWHERE}"
         raise InputError(f"Cannot write {target}: {remedy} ({error.strerror or error}).") from error
-
-
-def refuse_taken(target: Path) -> None:
-    """Raise InputError where something exists at a path already, except an empty folder."""
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"{target} is not a folder: give a folder that does not exist yet.")
-    if target.is_dir() and any(target.iterdir()):
-        raise InputError(
-            f"{target} is not empty, and an export replaces nothing: give a folder that does not exist yet, "
-            "or remove it first."
-        )
 
 
 def flush(path: Path) -> None:

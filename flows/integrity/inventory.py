@@ -298,7 +298,7 @@ def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _has_had_figures(place: Place, run_id: str) -> bool:
-    """Return whether a run was complete, and of a version that kept figures: they came with what a run has cost."""
+    """Return whether a run came to its end, with its figures and what it has cost."""
     try:
         record = read_run(place, run_id)
     except (FileNotFoundError, DamagedRun):

@@ -177,7 +177,7 @@ def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy,
         kept = kept_runs(states, policy, now or datetime.now(UTC))
         roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
-            names = _names(place, state)
+            names = names_in_use(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
             unclear |= open_run and names is None
             recorded_names |= set(names or ())
@@ -209,13 +209,6 @@ def _began(state: ListedRun) -> datetime:
         return datetime.fromisoformat(state.started)
     except ValueError:
         return datetime.max.replace(tzinfo=UTC)
-
-
-def _names(place: Place, state: ListedRun) -> Collection[str] | None:
-    """Return the names that artifacts of a run may have; None where they are unknown."""
-    if state.record is None or state.record.names:
-        return names_in_use(place, state)
-    return {state.recipe, *(stage.name for stage in state.record.stages)}
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:

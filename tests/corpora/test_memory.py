@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+READER = Path(__file__).with_name("read_in_process.py")
 MOST_BYTES = 1_000_000_000  # that a worker may hold
 MB = 1_000_000
 WORDS = (
@@ -44,9 +45,8 @@ def prose(num_words: int, seed: int = 1) -> str:
 
 def measure(table: dict[str, Any], size_bytes: int = 0, judge_every: int = 1) -> Any:
     """Return what a separate process makes of a source, and check that it stayed within a worker's memory."""
-    options = ["--size-bytes", str(size_bytes), "--judge-every", str(judge_every)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.memory", json.dumps(table), *options],
+        [sys.executable, str(READER), json.dumps(table), str(size_bytes), str(judge_every)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -32,6 +32,7 @@ from flows.run.faults.rebuild_damaged import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe, stages_without
 from flows.run.plan.plan import explain
 from flows.run.policies import ranges
+from flows.run.record.heartbeat import names_of
 from flows.run.record.run_record import RunRecord, StageRecord
 
 RECIPE = """
@@ -228,6 +229,7 @@ class Run:
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
             versions={"python": "3.11"},
             overrides=self.recipe.overrides,
+            names=names_of(self.recipe),
             settled=self.outcome.settled,
         )
 

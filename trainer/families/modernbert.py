@@ -37,6 +37,7 @@ def _kinds(layers: int, every: int) -> list[str]:
     return ["sliding_attention" if number % every else "full_attention" for number in range(layers)]
 
 
+CLASSIFIER = {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"}
 HEAD = ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="masked_head.", dropout=0.0)
 
 MODERNBERT = Family(
@@ -75,10 +76,7 @@ MODERNBERT = Family(
         },
         heads={
             "masked_head": {"bias": "decoder.bias", "dense": "head.dense", "norm": "head.norm"},
-            "class_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
-            "choice_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
-            "token_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
-            "span_head": {"pooler.dense": "head.dense", "pooler.norm": "head.norm", "decision": "classifier"},
+            **dict.fromkeys(("class_head", "choice_head", "token_head", "span_head"), CLASSIFIER),
         },
         tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
         architectures=classes("ModernBert"),

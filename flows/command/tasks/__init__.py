@@ -1,4 +1,4 @@
-"""Commands for tasks: `cloze check`, `finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `grid`, `generate`,
+"""Commands for tasks: `cloze check`, `finetune`, `predict`, `evaluate`, `onnx`, `embed`, `search`, `generate`,
 `fill`.
 
 `cli.py` reads arguments (`options.py` has the longer lists of them) and calls the module of the command, which writes a

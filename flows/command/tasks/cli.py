@@ -4,7 +4,6 @@ Each imports what it needs when it runs.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -205,19 +204,6 @@ def search(
     facts = search_for(job, queries if is_query(queries) else "", teller(as_json))
     if as_json:
         print_json(facts)
-
-
-@tasks_app.command
-def grid(asked: options.GridAsked, *, as_json: AsJson = False) -> None:
-    """Train a recipe in several forms; report one table.
-
-    Published figures are next to those of each form.
-    """
-    from flows.command.tasks.grid import JSON, grid_of
-
-    grid_of(asked, Path(os.environ["CLOZE_HOME"]), teller(as_json))
-    if as_json:
-        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
 @tasks_app.command

@@ -26,10 +26,9 @@ from flows.command.terminal.tables import fitted_lines
 from flows.command.trainer_process import CONFIG, job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance
-from flows.export.folder import refuse_taken
 from flows.report.evaluation import evaluation_page
 from flows.run.task_lines import Listener
-from trainer.complete_folders import refusing
+from trainer.complete_folders import check_output, refusing
 from trainer.tasks.suites import comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.judged import JudgedSplit, read_judged
@@ -52,7 +51,7 @@ def check_asked(asked: EvaluationAsked) -> None:
     if asked.compare == asked.model:
         raise InputError(f"--compare names {asked.model} itself: give another model.")
     if asked.card is not None:
-        refuse_taken(asked.card)
+        check_output(asked.card)
 
 
 def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.command.arguments import Overrides, Workers
-
 if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings
 
@@ -94,21 +92,6 @@ class EvaluationAsked:
         bool, Parameter(help="Write each task's median run as ONNX too, and report its cost.", negative=())
     ] = False
     accept: Accept = ()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class GridAsked:
-    """A grid of a recipe, from its runs to its table."""
-
-    grid: Annotated[str, Parameter(help="A grid's TOML file, or one that comes with Cloze: masking, sentence-loss.")]
-    recipe: Annotated[str, Parameter(help="A recipe file with a [model]; each cell is a run of it.")]
-    _: KW_ONLY
-    output: Annotated[Path, Parameter(help="Folder for the table, and for what is fine-tuned.")]
-    suite: Annotated[str | None, Parameter(help="A suite that every model is evaluated on.")] = None
-    data: Annotated[Path | None, Parameter(help="Folder of the suite's files.")] = None
-    overrides: Overrides = None
-    workers: Workers = None
 
 
 @Parameter(name="*")

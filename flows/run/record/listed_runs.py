@@ -140,7 +140,7 @@ def _began(run_id: str) -> str:
 
 def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
-    if state.record is not None and state.record.names:
+    if state.record is not None:
         return state.record.names
     if state.present is not None and "names" in state.present.said:
         return [str(name) for name in state.present.said["names"]]
@@ -148,8 +148,7 @@ def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 
     try:
         text = place.read(f"runs/{state.run_id}/recipe.toml").decode()
-        overrides: Mapping[str, str] = state.record.overrides if state.record is not None else {}
-        return names_of(parse_recipe(text, Path("recipe.toml"), overrides))
+        return names_of(parse_recipe(text, Path("recipe.toml"), {}))
     except (FileNotFoundError, UnicodeDecodeError, InputError):
         return None
 

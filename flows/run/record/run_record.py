@@ -72,7 +72,7 @@ class FlowRun:
 class StageRecord:
     """One stage of a run: whether it was built or reused, why, and how long it took.
 
-    bytes_built: size of the files of the parts that it built; 0 in records of earlier versions
+    bytes_built: size of the files of the parts that it built
     """
 
     kind: str
@@ -127,12 +127,12 @@ class RunRecord:
     """A whole run. `state` is completed, failed or interrupted.
 
     inputs: by source, how many raw files it had and what else it contained (`flows.run.inputs.unread_files`)
-    names:  of the artifacts that it may have used or built; none in records of earlier versions
-    cost:   None in records of earlier versions
+    names:  of the artifacts that it may have used or built
+    cost:   None until it is written
     crossed: the bounds of the recipe that its figures cross, in words
     settled: folders of the artifacts of earlier generations that it took as they were
-    flow_run: in the orchestrator; None in records of earlier versions, and of a run without one
-    error:  what ended a run that failed; "" in records of earlier versions
+    flow_run: in the orchestrator; None where it has none
+    error:  what ended a run that failed
     """
 
     run_id: str

@@ -11,7 +11,6 @@ from flows.command.cli import app, run_command_line
 from flows.command.terminal.help import JSON_KEYS, command_names, command_of
 
 TRAINS = {
-    "grid",
     "check",
     "predict",
     "evaluate",

@@ -9,7 +9,6 @@ import pytest
 from recorded_run import of_recipe
 from small_recipe import World, new_world
 
-from corpora.store.damage import seal
 from corpora.store.leases.active_runs import read_presence, this_process
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
@@ -99,16 +98,6 @@ def test_time_is_left_once_a_rate_is_known() -> None:
     progress.built = 60
     assert progress.said(10.0) == {"built": 60, "parts": 100, "rate": 2.0, "seconds_left": 20}
     assert progress.said(1.0)["rate"] is None
-
-
-def test_a_record_of_an_earlier_version_is_read(bare: World) -> None:
-    """Fails where a record without names and cost is taken for damaged."""
-    made = record(bare, 1, stages=(BUILT,))
-    old = asdict(made)
-    del old["names"], old["cost"], old["stages"][0]["bytes_built"]
-    bare.place.write(f"runs/{made.run_id}/run.json", seal(json.dumps(old).encode()))
-    read = read_run(bare.place, made.run_id)
-    assert read.cost is None and read.names == () and read.stages == (BUILT,)
 
 
 def test_a_store_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The head of a report: what differs from the run before, what is worth a look, and the page in a browser."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from browser import browser, browser_path
 from playwright.sync_api import Page
-from small_recipe import Run, fill, new_world, note, page, prose
+from small_recipe import Run, fill, new_world, note, page, prose, text_of
 
 from corpora.store.manifest import Manifest
 from flows.recipes.lock import Lock
@@ -41,10 +40,6 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Run]:
 def html(two_runs: tuple[RunRecord, Run]) -> str:
     _, run = two_runs
     return build_page(run.place, run.record, "text", run.lock)
-
-
-def text_of(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecord, Run], html: str) -> None:

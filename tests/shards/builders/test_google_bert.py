@@ -1,6 +1,6 @@
 """The examples of google-research/bert's script: kernel and definition alike, and both like the script itself.
 
-The golden digests were made by the script (`benchmarks/google_bert.py` ran it: commit eedf571, Python 3.11.7, a
+The golden digests were made by the script (`authors_script.py` ran it: commit eedf571, Python 3.11.7, a
 stand-in for TensorFlow's flags and files) from the text and vocabulary of this file. With `GOOGLE_BERT` naming a
 checkout of github.com/google-research/bert the script is run again.
 """
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from authors_script import AuthorsScript, load_script
 from hypothesis import given
 from hypothesis import strategies as st
 from small_documents import documents_of
 from text_columns import assert_equal
 from tiers import examples
 
-from benchmarks.google_bert import AuthorsScript, load_script
 from corpora.errors import InputError
 from corpora.text.buffers import text_buffers
 from shards.builders.examples import DocumentTokens, Examples

@@ -14,7 +14,6 @@ from small_batches import (
     VOCAB_SIZE,
     far_from_zero,
     padded_inputs,
-    padded_labels,
     present_tokens,
     small_batch,
     small_inputs,
@@ -24,7 +23,7 @@ from small_batches import (
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import config_json, export, from_huggingface, load, to_huggingface
+from trainer.huggingface.checkpoints import config_json, export, load
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
@@ -121,27 +120,6 @@ def write_tokenizer(folder: Path, family: str) -> None:
     (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
 
 
-def test_hidden_states_and_losses_are_those_of_bert(tmp_path: Path, transformers: ModuleType) -> None:
-    """Theirs is a mean over masked tokens and one over pairs, ours are sums, in float32 whatever the model is in."""
-    model, _, _ = exported(tmp_path)
-    model = model.double()
-    reference = transformers.AutoModelForPreTraining.from_pretrained(tmp_path).eval().double()
-    batch = small_batch()
-    with torch.no_grad():
-        rows = reference.bert(**padded_inputs(batch, 0, segments=True)).last_hidden_state
-        hidden = model.encoder(batch)
-        losses = model(batch)
-        output = reference(
-            **padded_inputs(batch, 0, segments=True),
-            labels=padded_labels(batch),
-            next_sentence_label=batch.targets["pair"],
-        )
-    torch.testing.assert_close(hidden, present_tokens(rows, batch), atol=1e-9, rtol=1e-9)
-    ours = losses[0, 0] / len(batch.points) + losses[1, 0] / batch.num_sequences
-    torch.testing.assert_close(ours.double(), output.loss, atol=1e-5, rtol=1e-5)
-    assert float(ours) > 1
-
-
 ALBERT, ELECTRA = ({"family": family, "embedding_size": 16} for family in ("albert", "electra"))
 EXPORTED: list[tuple[dict[str, Any], bool]] = [
     *(({"family": family}, pairs) for family, pairs in (*CASES, ("distilbert", False))),
@@ -188,28 +166,6 @@ def test_the_bytes_follow_the_weights_alone(tmp_path: Path) -> None:
     with safe_open(tmp_path / "one" / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
         assert not set(file.keys()) & set(FAMILIES["bert"].names.tied)
-
-
-def test_names_cover_the_model_and_are_used_once() -> None:
-    for family, pairs in CASES:
-        settings, inputs = small_settings(family=family), small_inputs(family, pairs)
-        model = small_model(settings, inputs)
-        state, [part] = model.state_dict(), settings.objective_settings.parts(settings.of_family, inputs)
-        tensors = to_huggingface(state, settings.of_family, part)
-        assert sum(map(torch.numel, tensors.values())) == sum(map(torch.numel, state.values()))
-        back = from_huggingface(tensors, model, part, "here")
-        assert all(torch.equal(back[name], tensor) for name, tensor in state.items()) and back.keys() == state.keys()
-
-
-def test_queries_keys_and_values_are_apart(tmp_path: Path) -> None:
-    model, settings, inputs = exported(tmp_path)
-    fused = model.state_dict()["encoder.layers.1.attention.query_key_value.weight"]
-    [part] = settings.objective_settings.parts(settings.of_family, inputs)
-    tensors = to_huggingface(model.state_dict(), settings.of_family, part)
-    for part, name in enumerate(("query", "key", "value")):
-        tensor = tensors[f"bert.encoder.layer.1.attention.self.{name}.weight"]
-        assert torch.equal(tensor, fused[32 * part : 32 * (part + 1)])
-        assert tensor.untyped_storage().nbytes() == tensor.nbytes
 
 
 # What other writers do.

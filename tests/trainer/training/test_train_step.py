@@ -1,5 +1,7 @@
 """The benchmark of a step on a tiny model: it holds both sides to one loss, and measures each."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks import gpu, measuring, train_step
@@ -14,8 +16,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     pytest.importorskip("transformers")
     monkeypatch.setattr(measuring, "LEAST_SECONDS", 1e-9)
-    sizes = {"bert": "tiny", "electra": "tiny"}
-    for name, value in {"SIZES": sizes, "VOCAB_SIZE": 300, "WIDTH": 9, "FULL": (9, 9), "RAGGED": (4, 9)}.items():
+    sizes, inputs = {"bert": "tiny", "electra": "tiny"}, replace(train_step.INPUTS, vocab_size=300)
+    for name, value in {"SIZES": sizes, "INPUTS": inputs, "WIDTH": 9, "FULL": (9, 9), "RAGGED": (4, 9)}.items():
         monkeypatch.setattr(train_step, name, value)
 
 
@@ -31,8 +33,8 @@ def test_both_sides_agree_and_each_is_measured() -> None:
 
 
 def test_another_loss_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    loss = train_step.our_loss
-    monkeypatch.setattr(train_step, "our_loss", lambda model, batch: loss(model, batch) * 1.001)
+    loss = train_step.mean_loss
+    monkeypatch.setattr(train_step, "mean_loss", lambda *given: loss(*given) * 1.001)
     with pytest.raises(AssertionError, match="the losses differ"):
         train_step.benchmark(WORDS, 1)
 

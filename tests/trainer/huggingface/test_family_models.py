@@ -1,4 +1,4 @@
-"""ALBERT and DistilBERT next to those of transformers: sizes, logits and gradients, both ways; ALBERT's one layer."""
+"""Models next to those of transformers: logits, losses and gradients; ALBERT's one layer, and DistilBERT."""
 
 import json
 from dataclasses import replace
@@ -30,10 +30,13 @@ from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.saving import write_task
 
 THREE = ClassesTask(labels=("a", "b", "c"))
-SMALL: dict[str, dict[str, int]] = {"albert": {"layers": 4, "embedding_size": 16}, "distilbert": {}}
+SMALL: dict[str, dict[str, int]] = {"albert": {"layers": 4, "embedding_size": 16}}
 FAMILIES = pytest.mark.parametrize(
     ("family", "pairs", "settings"),
     [
+        ("bert", True, {}),
+        ("bert", False, {}),
+        ("roberta", False, {}),
         ("albert", True, {}),
         ("albert", False, {}),
         ("albert", True, {"layer_groups": 2}),
@@ -44,7 +47,7 @@ FAMILIES = pytest.mark.parametrize(
 
 
 def asked(family: str, **settings: Any) -> ModelSettings:
-    return small_settings(family=family, **{**SMALL[family], **settings})
+    return small_settings(family=family, **{**SMALL.get(family, {}), **settings})
 
 
 def put(folder: Path, family: str, pairs: bool, **settings: Any) -> MaskedModel:
@@ -63,17 +66,23 @@ def test_logits_and_gradients_are_those_of_transformers(
     model = put(tmp_path, family, pairs, **settings).eval().double()
     reference = opened(transformers.AutoModelForPreTraining if pairs else transformers.AutoModelForMaskedLM, tmp_path)
     batch = small_batch(pairs=pairs)
-    labels = {"labels": padded_labels(batch)} | ({"sentence_order_label": batch.targets["pair"]} if pairs else {})
-    output = reference(**padded_inputs(batch, 0, segments=family == "albert"), **labels)
+    inputs, of_pairs = small_inputs(family, pairs), ("sop", "sentence_order")
+    if family == "bert":
+        of_pairs = ("seq_relationship", "next_sentence")
+    labels = {"labels": padded_labels(batch)} | ({f"{of_pairs[1]}_label": batch.targets["pair"]} if pairs else {})
+    segments = family in ("albert", "bert")
+    output = reference(**padded_inputs(batch, inputs.special_ids.pad, segments=segments), **labels)
     masked, pair = model.logits(batch)
     rows = output.prediction_logits if pairs else output.logits
     torch.testing.assert_close(masked, present_tokens(rows, batch)[batch.points], atol=1e-9, rtol=1e-9)
     if pairs:
-        torch.testing.assert_close(pair, output.sop_logits, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(pair, output[f"{of_pairs[0]}_logits"], atol=1e-9, rtol=1e-9)
     sums = model(batch)[:, 0]
-    (sums[0] / len(batch.points) + (sums[1] / batch.num_sequences if pairs else 0)).backward()
+    loss = sums[0] / len(batch.points) + (sums[1] / batch.num_sequences if pairs else 0)
+    torch.testing.assert_close(loss.double(), output.loss, atol=1e-5, rtol=1e-5)
+    loss.backward()
     output.loss.backward()
-    assert_gradients_are_theirs(model, reference, asked(family), small_inputs(family, pairs))
+    assert_gradients_are_theirs(model, reference, asked(family), inputs)
 
 
 @pytest.mark.parametrize(("family", "dropout"), [("albert", 0.1), ("distilbert", 0.2)])
