@@ -26,7 +26,7 @@ BUDGETS = {
     "flows/orchestration": 2_735,
     "cloze": 915,
     "benchmarks": 3_780,
-    "tests": 54_025,
+    "tests": 54_010,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

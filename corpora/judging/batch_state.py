@@ -75,7 +75,6 @@ class BatchState:
 def _parse_drop(record: Record, max_document_bytes: int) -> StepDrop | None:
     if record.drop is not None:
         return StepDrop("parse", record.drop.reason, record.drop.detail)
-    characters = len(record.text)
-    if characters > max_document_bytes or 4 * characters > max_document_bytes < len(record.text.encode()):
+    if 4 * len(record.text) > max_document_bytes and len(record.text.encode()) > max_document_bytes:
         return StepDrop("parse", "too large", f"over {max_document_bytes} bytes")
     return None
