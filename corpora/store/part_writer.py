@@ -44,7 +44,7 @@ class PartWriter:
         """
         path = self._new_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
-        with self._out.create(f"{self._folder}/{path}") as sink:
+        with self._out.create(f"{self._folder}/{path}", once=True) as sink:
             tap = _Tap(sink)
             with pa.ipc.new_file(pa.PythonFile(tap, "w"), schema, options=options) as writer:
                 rows = TableSink(writer, tap, sorted_by)
@@ -56,7 +56,7 @@ class PartWriter:
     def file(self, name: str, data: bytes, table: str = "files") -> None:
         """A file of another format, in the artifact's folder; its content is its bytes as one row."""
         path = self._new_path(name)
-        with self._out.create(f"{self._folder}/{path}") as sink:
+        with self._out.create(f"{self._folder}/{path}", once=True) as sink:
             sink.write(data)
         row = pa.table({"name": pa.array([name]), "data": pa.array([data], pa.large_binary())})
         self._add(path, table, content_of(row), sink.size_bytes, sink.sha256())

@@ -353,7 +353,7 @@ def build_part(place: Place, stage: Stage, plan: PartPlan, out: Place | None = N
         _refuse_other_rows(place, stage, part)
     address = record_path(stage.fingerprint, plan.name)
     data = PartRecord(part=part, checks=writer.checks).to_bytes()
-    out.write(f"{stage.stage_folder}/{address}", data)
+    out.write(f"{stage.stage_folder}/{address}", data, once=True)
     return replace(part, record=RecordAddress(path=address, digest=digest_in(data)))
 
 

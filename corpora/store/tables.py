@@ -1,20 +1,20 @@
 """Tables read: the columns and rows that are asked for, checked before they are decoded.
 
 Promise: of a table only the record batches that hold the rows are touched, and of these only the columns that are
-named: they alone are compared with their digests and decompressed. From an object store they are read with what is
-between them where that is little (`_GAP`), and nothing else of the batch but its metadata. A column that is not what
-was written raises `Damaged`, which names the file; nothing of its batch comes out.
+named: they alone are compared with their digests and decompressed. A column that is not what was written raises
+`Damaged`, which names the file; nothing of its batch comes out.
 
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables`), for the bytes are read once more at 10 GB a
 second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns. Opening a part of a
 local store takes some half a millisecond, its record included. From an object store come a request for the size of each
-file and one for all of it, if it has at most a megabyte; else one for its head and, of a batch, one for its metadata
-and one for each run of neighbouring columns.
+file and, of one up to AT_ONCE bytes, one for all of it, which the process then keeps; of a larger one, pieces of
+AT_ONCE bytes from its head, the metadata of a batch and its columns on, and runs of columns that are longer.
 """
 
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from corpora.store.damage import Damaged
 from corpora.store.digests.arrow_layout import MAGIC, Span, TableChecks, column_spans, digest_of
 from corpora.store.digests.content import Content, content_of
 from corpora.store.manifest import Manifest, Part, StoredFile, checks_of
+from corpora.store.places.object_store import AT_ONCE
 from corpora.store.places.place import Place
 
 _GAP = 1 << 16  # bytes between two wanted pieces of an object that are read rather than asked for around
@@ -137,8 +138,10 @@ def _batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
     """All bytes of a file that is not a table. Raises Damaged."""
-    path = f"{stage_folder}/{file.path}"
+    return _whole_file(place, f"{stage_folder}/{file.path}", file)
 
+
+def _whole_file(place: Place, path: str, file: StoredFile) -> bytes:
     def check(data: bytes) -> bytes:
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise Damaged(path, "its bytes are not those that were written")
@@ -213,6 +216,9 @@ class _TableFile:
         return [_Touched(number, start, stop) for number, (start, stop) in enumerate(cut) if start < stop]
 
     def _open(self) -> pa.NativeFile:
+        if not self.place.is_local and self.file.size_bytes <= AT_ONCE:
+            with suppress(Damaged):  # which of its columns are is looked into below
+                return pa.BufferReader(_whole_file(self.place, self.path, self.file))
         try:
             source = self.place.open(self.path)
         except FileNotFoundError as error:

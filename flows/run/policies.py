@@ -11,7 +11,8 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 RANGES_PER_WORKER = 6  # many enough to even out the end
-MOST_RANGES = 120  # of stages that are built side by side: of eight kinds, so that a run has about 1,000 task runs
+MOST_RANGES = 120  # of stages that are built side by side
+MOST_TASKS = 900  # ranges of a run: with a publishing for each stage that is built, about 1,000
 RETRIES = 2
 RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
@@ -31,15 +32,34 @@ def default_workers() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def ranges(
-    parts: Sequence[Item], workers: int, size: int | None = None, most: int = MOST_RANGES
-) -> list[Sequence[Item]]:
-    """Group parts, in order, into tasks: a handful of tasks a worker and at most so many, or ranges of a given size.
+def ranges(parts: Sequence[Item], workers: int, size: int | None = None) -> list[Sequence[Item]]:
+    """Group parts, in order, into what a worker does at a time: a handful a worker, or ranges of a given size.
 
     >>> ranges([1, 2, 3, 4, 5], workers=1, size=2)
     [[1, 2], [3, 4], [5]]
-    >>> [len(group) for group in ranges(range(1_000), workers=200, most=3)]
+    """
+    return even_groups(parts, workers * RANGES_PER_WORKER) if size is None else _cut(parts, size)
+
+
+def even_groups(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
+    """Group items, in order, into at most so many groups of one size.
+
+    >>> [len(group) for group in even_groups(range(1_000), 3)]
     [334, 334, 332]
     """
-    step = size or max(1, ceil(len(parts) / max(1, min(workers * RANGES_PER_WORKER, most))))
-    return [parts[first : first + step] for first in range(0, len(parts), step)]
+    return _cut(items, max(1, ceil(len(items) / max(1, most))))
+
+
+def most_ranges(given: int) -> int:
+    """Return how many range tasks stages that are built side by side may have. given: to stages before
+
+    They take at most a quarter of what is left, so that none is left without.
+
+    >>> most_ranges(0), most_ranges(800), most_ranges(2_000)
+    (120, 25, 1)
+    """
+    return max(1, min(MOST_RANGES, (MOST_TASKS - given) // 4))
+
+
+def _cut(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    return [items[first : first + size] for first in range(0, len(items), size)]

@@ -12,7 +12,8 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from typing import Any, BinaryIO, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -26,7 +27,7 @@ FIRST_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
 _CHUNK = 1 << 20
-_AT_ONCE = 1 << 20  # bytes that come in the time of one or two more requests
+AT_ONCE = 1 << 21  # bytes that come in the time of one or two more requests
 
 _GONE = re.compile(r"AWS Error (NO_SUCH_KEY|RESOURCE_NOT_FOUND)\b")
 _answered: set[str] = set()  # stores that have answered this process, and were not waited for in vain since
@@ -92,12 +93,23 @@ class ObjectFiles:
         self.patiently(put)
 
 
+class _Ahead(NamedTuple):
+    """A piece of an object that is being fetched."""
+
+    offset: int
+    num_bytes: int
+    data: Future[bytes]
+
+
 class ObjectFile:
     """An object that is read at any offset. Raises FileNotFoundError and InputError."""
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
         self._files, self._path, self._file, self._address, self._position = files, path, file, address, 0
-        self._all: bytes | None = None
+        self._block, self._block_at = b"", 0  # the last bytes that were read for a small piece of them
+        self._expected = 0  # the offset of the next large piece, if they are read one after another
+        self._ahead: _Ahead | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "ObjectFile":
         return self
@@ -107,6 +119,8 @@ class ObjectFile:
 
     def close(self) -> None:
         """Read no more."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
         self._file.close()
 
     def size(self) -> int:
@@ -119,13 +133,38 @@ class ObjectFile:
         return str(metadata.get("ETag", b"").decode()) if metadata else ""
 
     def read_at(self, num_bytes: int, offset: int) -> bytes:
-        """So many bytes, or fewer at the end. A small object is read at once, with the first of them."""
+        """So many bytes, or fewer at the end. Small pieces come with what is after them, AT_ONCE bytes at a time.
+
+        While large pieces are read one after another, the next one is fetched already.
+        """
         with readable(self._address):
-            if self._all is None and self.size() <= _AT_ONCE:
-                self._all = self._files.patiently(lambda: self._piece(self.size(), 0))
-            if self._all is not None:
-                return self._all[offset : offset + num_bytes]
-            return self._files.patiently(lambda: self._piece(num_bytes, offset))
+            ahead, self._ahead = self._ahead, None
+            if ahead is not None and ahead.offset == offset and num_bytes <= ahead.num_bytes:
+                data = ahead.data.result()[:num_bytes]
+                self._read_ahead(num_bytes, offset + num_bytes)
+            elif num_bytes >= AT_ONCE:
+                data = self._files.patiently(lambda: self._piece(num_bytes, offset))
+                if 0 < offset == self._expected:
+                    self._read_ahead(num_bytes, offset + num_bytes)
+                self._expected = offset + num_bytes
+            else:
+                data = self._small_piece(num_bytes, offset)
+            return data
+
+    def _small_piece(self, num_bytes: int, offset: int) -> bytes:
+        stop = min(offset + num_bytes, self.size())
+        if not self._block_at <= offset <= stop <= self._block_at + len(self._block):
+            at = 0 if self.size() <= AT_ONCE else offset
+            self._block, self._block_at = self._files.patiently(lambda: self._piece(AT_ONCE, at)), at
+        return self._block[offset - self._block_at : stop - self._block_at]
+
+    def _read_ahead(self, num_bytes: int, offset: int) -> None:
+        """Begin to fetch a piece, as far as the object has it."""
+        num_bytes = min(num_bytes, self.size() - offset)
+        if num_bytes > 0:
+            self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")
+            data = self._thread.submit(self._files.patiently, lambda: self._piece(num_bytes, offset))
+            self._ahead = _Ahead(offset, num_bytes, data)
 
     def _piece(self, num_bytes: int, offset: int) -> bytes:
         """One attempt. Arrow reports a missing object in several ways, so it is looked up after a fault."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from io import BufferedRandom
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -25,23 +24,34 @@ import pyarrow.fs as pafs
 from corpora.errors import InputError
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address, plain_address
 from corpora.store.places.files import UNFINISHED, open_in_folder, put_file, readable, remedied, unfinished
-from corpora.store.places.object_store import ObjectFile, ObjectFiles
+from corpora.store.places.object_store import AT_ONCE, ObjectFile, ObjectFiles
 
 KEPT_BYTES = 64 << 20  # of objects that are written once, in each process
 
 Result = TypeVar("Result")
 
-_kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
-_keeping = threading.Lock()
+
+class _Kept:
+    """The bytes of objects that were used last, as many as there is room for."""
+
+    def __init__(self) -> None:
+        self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
+        self._size = 0
+        self._turn = threading.Lock()
+
+    def get(self, key: tuple[str, str]) -> bytes | None:
+        return self._objects.get(key)
+
+    def keep(self, key: tuple[str, str], data: bytes) -> None:
+        with self._turn:
+            self._size += len(data) - len(self._objects.get(key, b""))
+            self._objects[key] = data
+            self._objects.move_to_end(key)
+            while self._size > KEPT_BYTES:
+                self._size -= len(self._objects.popitem(last=False)[1])
 
 
-def _keep(key: tuple[str, str], data: bytes) -> None:
-    """Keep the bytes of an object, and those of others as long as there is room."""
-    with _keeping:
-        _kept[key] = data
-        _kept.move_to_end(key)
-        while sum(map(len, _kept.values())) > KEPT_BYTES:
-            _kept.popitem(last=False)
+_kept = _Kept()
 
 
 @dataclass(frozen=True)
@@ -146,15 +156,17 @@ class Place:
             info = self._files.get_file_info(self.full_path(path))
         return int(info.size) if info.type == pafs.FileType.File else None
 
-    def read(self, path: str) -> bytes:
-        """All bytes of a file. Raises FileNotFoundError, and InputError where it may not be read."""
+    def read(self, path: str, once: bool = False) -> bytes:
+        """All bytes of a file. once: it is written once. Raises FileNotFoundError, InputError where it may not be read.
+
+        An object's size is asked for first and its bytes then: one replaced in between would come cut. Nobody has to
+        ask whether it was where it has the same bytes always, or ends as a sealed document does.
+        """
         full, files = self.full_path(path), self._files
         while isinstance(files, ObjectFiles):
             with readable(self.at(path)), files.open_input_file(full, self.at(path)) as stream:
                 size, data = stream.size(), bytes(stream.read())
-            # An object's size is asked for first and its bytes then: one replaced in between would come cut, which
-            # nobody has to ask for if it ends as a sealed document does.
-            if len(data) == size and (data.endswith(b'"\n}\n') or self.size(path) == size):
+            if len(data) == size and (once or data.endswith(b'"\n}\n') or self.size(path) == size):
                 return data
         with readable(full):
             return Path(full).read_bytes()
@@ -167,10 +179,10 @@ class Place:
         key = (self.address, path)
         data = _kept.get(key)
         if data is None:
-            data = self.read(path)
+            data = self.read(path, once=True)
         result = parse(data)
         if not self.is_local:
-            _keep(key, data)
+            _kept.keep(key, data)
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
@@ -181,10 +193,8 @@ class Place:
 
     def write(self, path: str, data: bytes, once: bool = False) -> None:
         """Put a file in one step: readers see the old one or the new one, never half. once: for `read_sound`"""
-        with self.create(path) as sink:
+        with self.create(path, once) as sink:
             sink.write(data)
-        if once and not self.is_local:
-            _keep((self.address, path), data)
 
     def delete(self, path: str) -> None:
         """Remove one file. Raises FileNotFoundError, and InputError where it may not be removed."""
@@ -192,15 +202,24 @@ class Place:
             self._files.delete_file(self.full_path(path))
 
     @contextmanager
-    def create(self, path: str) -> "Iterator[HashingSink]":
-        """A new file that appears when the block ends well, and never when it raises.
+    def create(self, path: str, once: bool = False) -> "Iterator[HashingSink]":
+        """A new file that appears when the block ends well, and never when it raises. once: for `read_sound`
 
         Raises InputError where the place cannot be written (permissions, a full disk, a read-only file system);
         what the block itself raises passes unchanged.
         """
         full, files = self.full_path(path), self._files
-        with _object(files, full, self.at(path)) if isinstance(files, ObjectFiles) else _local_file(Path(full)) as sink:
+        if not isinstance(files, ObjectFiles):
+            with _local_file(Path(full)) as sink:
+                yield sink
+            return
+        with _unnamed_file() as (sink, written):
             yield sink
+            with remedied(self.at(path)):
+                files.upload(written, full)
+            if once and sink.size_bytes <= AT_ONCE:
+                written.seek(0)
+                _kept.keep((self.address, path), written.read())
 
 
 class HashingSink:
@@ -254,23 +273,14 @@ def _local_file(path: Path) -> Iterator[HashingSink]:
 
 
 @contextmanager
-def _object(files: ObjectFiles, path: str, address: str) -> Iterator[HashingSink]:
-    """An object that is uploaded when the block has ended well."""
+def _unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
+    """A temporary file without a name, to write to and to read: it is gone with the process, however that ends."""
     folder = tempfile.gettempdir()
     with remedied(folder):
-        handle = _unnamed_file()
+        number, name = tempfile.mkstemp(prefix="cloze-")
+        Path(name).unlink()
+        handle = os.fdopen(number, "w+b")
     try:
-        yield HashingSink(handle, folder)
-        with remedied(folder):
-            handle.flush()
-        with remedied(address):
-            files.upload(handle, path)
+        yield HashingSink(handle, folder), handle
     finally:
         handle.raw.close()
-
-
-def _unnamed_file() -> BufferedRandom:
-    """A temporary file without a name: it is gone with the process, however that ends."""
-    number, name = tempfile.mkstemp(prefix="cloze-")
-    Path(name).unlink()
-    return os.fdopen(number, "w+b")

@@ -62,7 +62,7 @@ from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import MOST_RANGES, RECORD_SECONDS, RETRIES, ranges
+from flows.run.policies import RECORD_SECONDS, RETRIES, even_groups, most_ranges, ranges
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word
@@ -225,7 +225,7 @@ class Performer:
         self.run = run
         self.tasks = tasks
         self._progress = progress
-        self._planned = self._built = 0
+        self._planned = self._built = self._ranges = 0
         self._unreadable: list[FileFault] = []
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
@@ -265,9 +265,10 @@ class Performer:
         self._planned += len(survey.missing)
 
     def _build_missing(self, builds: "Sequence[Build]") -> None:
-        missing = sum(len(build.survey.missing) for build in builds)
+        missing, most = sum(len(build.survey.missing) for build in builds), most_ranges(self._ranges)
         for build in builds:
-            build.submit(missing)
+            share = most * len(build.survey.missing) // max(1, missing)
+            self._ranges += build.submit(share)
 
     def _finish(self, build: "Build", started: float) -> Manifest:
         finished = build.survey.manifest is not None and build.stage.folder in self.run.manifests
@@ -300,17 +301,18 @@ class Build:
         self._waiting: list[tuple[Doing, int]] = []
         self._parts: list[Part] = []
 
-    def submit(self, of_all: int) -> None:
-        """Give ranges of what is missing to the workers. of_all: missing parts of all stages that do so now"""
+    def submit(self, most: int) -> int:
+        """Give what is missing to the workers, by at most so many tasks; return how many tasks there are."""
         missing = self.survey.missing
         if not missing:
-            return
+            return 0
         self._performer.advance(self, 0)
-        most = MOST_RANGES * len(missing) // of_all
-        groups = ranges(missing, self._run.pool.workers, self._run.range_size, most)
+        pieces = ranges(missing, self._run.pool.workers, self._run.range_size)
         if self.stage.kind in WORK:  # its parts take all cores, one after another
-            groups = [missing]
-        self._waiting = [(self._submit(group), len(group)) for group in groups]
+            pieces = [missing]
+        groups = even_groups(pieces, most)
+        self._waiting = [(self._submit(group), sum(map(len, group))) for group in groups]
+        return len(groups)
 
     def met(self, kind: type[Fault]) -> list[Fault]:
         """Wait for all ranges that are under way; return the faults of a kind that they ended with."""
@@ -330,12 +332,15 @@ class Build:
         assert isinstance(manifest, Manifest)
         return manifest
 
-    def _submit(self, plans: Sequence[PartPlan]) -> Doing:
+    def _submit(self, pieces: Sequence[Sequence[PartPlan]]) -> Doing:
         give_way()  # no task begins while the run is being stopped
-        span = plans[0].name if len(plans) == 1 else f"{plans[0].name}..{plans[-1].name}"
-        work = WORK.get(self.stage.kind, build_range)
+        first, last = pieces[0][0].name, pieces[-1][-1].name
+        span = first if first == last else f"{first}..{last}"
         distrusted = frozenset(self._run.mending.distrusted)
-        todo = partial(work, self._run, self.stage, plans, distrusted)
+        if work := WORK.get(self.stage.kind):
+            todo = partial(work, self._run, self.stage, pieces[0], distrusted)
+        else:
+            todo = partial(build_range, self._run, self.stage, pieces, distrusted)
         return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", todo)
 
 

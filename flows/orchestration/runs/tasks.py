@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from prefect.utilities.annotations import quote
 
-from corpora.errors import InputError
+from corpora.errors import FileFault, InputError, raise_all
 from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import PartPlan, Stage, Survey, build_parts, publish
 from corpora.store.workers.pool import PoolClosed, WorkerDied
@@ -54,12 +54,33 @@ def state_of(
 
 
 def build_range(
-    run: RunState, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str]
+    run: RunState, stage: Stage, pieces: Sequence[Sequence[PartPlan]], distrusted: frozenset[str]
 ) -> State[list[Part]]:
-    """Build a range of parts on a worker; what is finished already is not built again."""
-    run.ahead.wait_for(stage, plans)
+    """Build a range of parts, each piece of it on a worker; what is finished already is not built again.
+
+    A run on many workers has more pieces than task runs. If pieces fail, the others are built to their end.
+    """
+    run.ahead.wait_for(stage, [plan for plans in pieces for plan in plans])
     bare = stage.bare
-    return state_of(lambda: run.call(build_parts, run.place, bare, plans, distrusted), parts_built)
+
+    def build(plans: Sequence[PartPlan]) -> list[Part]:
+        return run.call(build_parts, run.place, bare, plans, distrusted)
+
+    def build_all() -> list[Part]:
+        if len(pieces) == 1:
+            return build(pieces[0])
+        with ThreadPoolExecutor(len(pieces)) as threads:
+            under_way = [threads.submit(build, plans) for plans in pieces]
+        parts, faults = list[Part](), list[FileFault]()
+        for future in under_way:
+            try:
+                parts += future.result()
+            except FileFault as fault:
+                faults.append(fault)
+        raise_all(faults)
+        return parts
+
+    return state_of(build_all, parts_built)
 
 
 def train_range(

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from corpora.errors import InputError
 from corpora.store.places.address import without_password
 from flows.orchestration.server.database import database_of
 from flows.orchestration.server.embedded import EmbeddedServer, ServerFailed, answers, embedded_server, server_of_home
@@ -147,13 +148,19 @@ class FlowEnd:
     def whatever(self, run: "Callable[[], State[Any]]") -> "State[Any] | None":
         """Return the final state of a flow, or of its work if the API is away by then; None if it cannot begin.
 
-        Raises what the work raised.
+        An API that does not answer when the work has ended, but does a moment later, has the flow fail by that: Prefect
+        records the error as the flow's own. Raises what the work raised, and InputError if that is such an error.
         """
         state = leave(lambda: None if self._begun else run())
-        if state is not None or not self._begun:
+        if not self._begun or (state is not None and not _failed_unanswered(state)):
             return state
         if (mine := recording()) is not None:
             mine.leave_last(self._close)
+        if self._error is not None and is_unanswered(self._error):
+            raise InputError(
+                f"The Prefect API does not answer ({self._error}), and a task of the run ended by that. What is "
+                "finished is kept: run the same command again, or with `--own-server` if that API stays away."
+            ) from self._error
         if self._error is not None:
             raise self._error from None
         return self._state
@@ -167,6 +174,12 @@ class FlowEnd:
         end = failed if self._state is None else self._state.model_copy(update={"data": None})
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(UUID(self._flow_run_id), end, force=True)
+
+
+def _failed_unanswered(state: "State[Any]") -> bool:
+    """Tell whether a flow failed because its API did not answer."""
+    error = state.result(raise_on_failure=False) if state.is_failed() else None
+    return isinstance(error, Exception) and is_unanswered(error)
 
 
 def unanswered() -> tuple[type[Exception], ...]:

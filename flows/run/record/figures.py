@@ -325,12 +325,15 @@ def kept_figures(place: Place, run_id: str) -> Figures:
     Raises FileNotFoundError, and Damaged if they are not what was written.
     """
     path = figures_file(run_id)
-    with document(path, "the figures of a run"):
-        fields = unseal(place.read(path), path)
-        figures = {name: Figure(**figure) for name, figure in fields["figures"].items()}
-    if not figures:
-        raise Damaged(path, "it holds no figures")
-    return figures
+
+    def parse(data: bytes) -> Figures:
+        with document(path, "the figures of a run"):
+            figures = {name: Figure(**figure) for name, figure in unseal(data, path)["figures"].items()}
+        if not figures:
+            raise Damaged(path, "it holds no figures")
+        return figures
+
+    return place.read_sound(path, parse)
 
 
 def figures_before(
@@ -353,7 +356,7 @@ def figures_before(
 
 def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
     """Put the figures of a run next to its record."""
-    place.write(figures_file(record.run_id), figures_to_bytes(figures))
+    place.write(figures_file(record.run_id), figures_to_bytes(figures), once=True)
 
 
 def figures_at_end(place: Place, record: RunRecord) -> Figures:

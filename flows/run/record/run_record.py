@@ -254,7 +254,7 @@ def list_runs(place: Place) -> list[str]:
 def read_run(place: Place, run_id: str) -> RunRecord:
     """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
-    record = unsealed(RunRecord, place.read(path), path, DamagedRun)
+    record = place.read_sound(path, lambda data: unsealed(RunRecord, data, path, DamagedRun))
     if record.run_id != run_id:
         raise DamagedRun(path, f"it is the record of the run {record.run_id}")
     return record

@@ -4,6 +4,7 @@ import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
+from corpora.store.places.object_store import AT_ONCE
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, build_stage, survey_stage
 from corpora.store.tables import read_table
@@ -73,6 +75,49 @@ def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
     assert s3_store.read_sound("a.json", parse) == b"sound"
     s3_store.delete("a.json")
     assert s3_store.read_sound("a.json", parse) == b"sound"
+
+
+@pytest.mark.parametrize("size", [3 * AT_ONCE // 2, 5 * AT_ONCE + 7])
+def test_pieces_of_an_object_are_those_of_its_bytes(s3_store: Place, size: int) -> None:
+    """Fails where a piece that came with another one, or was fetched ahead, is of other bytes or of another length."""
+    data = Random(size).randbytes(size)
+    s3_store.write("object.bin", data)
+    draw = Random(1)
+    with s3_store.open("object.bin") as file:
+        at = 0
+        while at < size:  # one after another, large and small, as a reader of a raw file does
+            num_bytes = draw.choice((AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE - 1, 1_000))
+            assert file.read_at(num_bytes, at) == data[at : at + num_bytes]
+            at += num_bytes
+        for _ in range(30):
+            at, num_bytes = draw.randrange(size), draw.choice((1, 5_000, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE))
+            assert file.read_at(num_bytes, at) == data[at : at + num_bytes]
+        large = [file.read_at(AT_ONCE, at) for at in range(0, size, AT_ONCE)]
+        assert b"".join(large) == data
+
+
+def test_an_object_that_is_removed_while_it_is_read_ahead_is_gone(s3_store: Place) -> None:
+    """Fails where the fault of a piece that was fetched ahead is lost, or is another one than of any piece."""
+    s3_store.write("object.bin", bytes(5 * AT_ONCE))
+    with s3_store.open("object.bin") as file:
+        for at in (0, AT_ONCE):
+            file.read_at(AT_ONCE, at)
+        s3_store.delete("object.bin")
+        with pytest.raises(FileNotFoundError):  # the third piece may have come before that
+            for at in (2 * AT_ONCE, 3 * AT_ONCE, 4 * AT_ONCE):
+                file.read_at(AT_ONCE, at)
+
+
+def test_what_a_process_wrote_of_a_part_it_does_not_ask_for(s3_store: Place) -> None:
+    """Fails where a table that is written once is fetched by who wrote it, or is believed once it was damaged there."""
+    manifest = build_stage(s3_store, toy_stage())
+    paths = [f"{manifest.stage_folder}/{file.path}" for part in manifest.parts for file in part.files]
+    for path in paths:
+        s3_store.delete(path)
+    assert sum(batch.num_rows for batch in read_table(s3_store, manifest, "squares")) == 26
+    far = Place(s3_store.address + "&region=us-east-1")  # another address: nothing of it is kept
+    with pytest.raises(Damaged, match="it is gone"):
+        list(read_table(far, manifest, "squares"))
 
 
 def test_a_bucket_that_is_not_there_is_the_users_to_make(s3_store: Place) -> None:

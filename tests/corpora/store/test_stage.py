@@ -65,7 +65,7 @@ def test_a_manifest_is_read_once_at_its_address(place: Place, monkeypatch: pytes
     manifest = build_stage(place, toy_stage())
     reads: list[str] = []
     read = Place.read
-    monkeypatch.setattr(Place, "read", lambda self, path: (reads.append(path), read(self, path))[1])
+    monkeypatch.setattr(Place, "read", lambda self, path, once: (reads.append(path), read(self, path))[1])
     assert manifest_at(place, manifest.address) == manifest_at(Place(place.address), manifest.address) == manifest
     assert reads == [f"{manifest.folder}/manifest.json"]
     with pytest.raises(Damaged, match="is not the one"):

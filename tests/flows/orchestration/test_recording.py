@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 from launched import LONG, Site, ask, new_home, server, session_processes, start, wait_until
-from prefect.states import Completed, State
+from prefect.states import Completed, Failed, State
 from small_recipe import Run, World, fill, new_world, note, prose
 
 from corpora.errors import InputError
@@ -198,6 +198,34 @@ def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api)
         assert state is not None and state.message == "done"
         assert FlowEnd().whatever(api_gone) is None
     assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT}"]
+
+
+@pytest.mark.parametrize(
+    "end", [Completed(message="done"), Failed(message="full", data=InputError("The disk is full."))]
+)
+def test_an_api_that_answers_too_late_at_the_end_changes_no_result(api: Api, end: State[Any]) -> None:
+    """Fails where Prefect's engine, which takes the error for the flow's own, has its way."""
+    late, flow_end = Failed(message="late", data=httpx.ReadTimeout("timed out")), FlowEnd()
+
+    def flow() -> Any:
+        flow_end.keep(lambda: end)
+        return late
+
+    with during(Recording(ADDRESS, print)):
+        state = flow_end.whatever(flow)
+    assert state is end and api.closed == [f"{end.name}: {end.message}"]
+
+
+def test_a_task_that_ends_by_its_api_is_one_paragraph(api: Api) -> None:
+    """Fails where a run ends with the traceback of a request, or without a word of what stays."""
+
+    def work() -> Any:
+        raise httpx.ReadTimeout("timed out")
+
+    end = FlowEnd()
+    with during(Recording(ADDRESS, print)), pytest.raises(InputError, match="What is finished is kept"):
+        end.whatever(lambda: end.keep(work))
+    assert api.closed == ["Failed: ReadTimeout: timed out"]
 
 
 def api_gone() -> Any:
