@@ -3,7 +3,8 @@
     PEERS=PYTHON python -m benchmarks.dedup --text books --megabytes 20 --rounds 1
 
 PYTHON is of an environment with datatrove, rensa, datasketch and FastSketchLSH (`dedup_peers.py`); without it ours runs
-alone. To the texts come edited copies of each third one, of which .70 to 1 of the shingles stay. Each side is a whole
+alone. Where the texts are fewer than asked for, they come again with other words, each for one as long. To them come
+edited copies of each third one, of which .70 to 1 of the shingles stay. Each side is a whole
 process, from file to file, with its start. Ours reads with one worker and compares candidates exactly, the others trust
 a band. The notes say how many planted copies of at least .8 each found, of texts that it kept, and how many other rows
 it removed.
@@ -12,6 +13,7 @@ it removed.
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,11 +23,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.dedup_peers import TOOLS
-from benchmarks.measuring import Report, Side, main, side_by_side, text_column
+from benchmarks.measuring import Report, Side, load_texts, main, side_by_side, size_mb, text_column
 from corpora.duplicates.verify import jaccard_pairs, shingle_sets
 
 EVERY = 3  # of so many texts one has a copy
 LEAST_COMMON = 0.7
+_WORD = re.compile(r"\w+")
 MOST_EDITS = 0.035  # of the words of a copy: each changes up to five shingles
 
 
@@ -49,6 +52,26 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         report = side_by_side("dedup", [text for _, text in rows], sides, rounds, [])
     notes = tuple(_note(tool, kept[tool], kept["cloze dedup"], rows, similar) for tool in tools)
     return [Report(title=report.title, amounts=report.amounts, rows=report.rows, notes=notes)]
+
+
+def load(folder: Path | None, megabytes: float) -> list[str]:
+    """Return texts, and as often as it takes the same with other words."""
+    texts = load_texts(folder, megabytes)
+    size, more = size_mb(texts), list(texts)
+    for number in range(1, round(megabytes / size)):
+        more += with_other_words(texts, number)
+    return more
+
+
+def with_other_words(texts: Sequence[str], number: int) -> list[str]:
+    """Return texts in which every word is another one of its length."""
+    draw, by_length = random.Random(number), dict[int, list[str]]()
+    for word in sorted({word for text in texts for word in _WORD.findall(text)}):
+        by_length.setdefault(len(word), []).append(word)
+    table = dict[str, str]()
+    for some in by_length.values():
+        table.update(zip(some, draw.sample(some, len(some)), strict=True))
+    return [_WORD.sub(lambda match: table[match[0]], text) for text in texts]
 
 
 def planted(texts: Sequence[str]) -> tuple[list[tuple[str, str]], dict[str, float]]:
@@ -94,4 +117,4 @@ def _note(tool: str, kept: set[str], ours: set[str], rows: Sequence[tuple[str, s
 
 
 if __name__ == "__main__":
-    main(benchmark)
+    main(benchmark, load)

@@ -11,6 +11,7 @@ at a time and four hashes at a time, so that a running minimum is read and writt
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt32s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 from corpora.text.buffers import text_buffers
-from corpora.text.shingles import buffer_sizes, distinct_shingles, shingle_hashes
+from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles, shingle_hashes
 from corpora.text.words import WordTables, word_tables
 
 BLOCK = 64  # lanes at a time
@@ -56,6 +57,7 @@ class SignatureBatch(NamedTuple):
     """Signatures of a text column, row by row.
 
     signature:    uint32 [n, permutations]
+    shingles:     uint64, the distinct shingles of one row after another, where asked for
     num_shingles: int32 [n], distinct shingles of the row
     set_hash:     uint64 [n], a hash of the shingle set, whatever its order; EMPTY_SET for the empty set alone
     """
@@ -63,8 +65,10 @@ class SignatureBatch(NamedTuple):
     signature: UInt32s
     num_shingles: Int32s
     set_hash: UInt64s
+    shingles: UInt64s
 
 
+@cache
 def permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
     """datasketch's permutations, as factors and summands: two uint32 arrays [permutations].
 
@@ -91,7 +95,7 @@ def set_hash(shingles: set[int]) -> int:
     return total if total or not shingles else 1
 
 
-def signatures(texts: pa.Array, settings: SignatureSettings) -> SignatureBatch:
+def signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
     """Signature, number of shingles and set hash of each row of a large_string or large_binary column.
 
     Raises InputError for a column of another type or with nulls.
@@ -102,8 +106,11 @@ def signatures(texts: pa.Array, settings: SignatureSettings) -> SignatureBatch:
     factors[: settings.permutations], summands[: settings.permutations] = permutations(settings)
     lanes = np.empty((len(texts), num_lanes), np.uint32)
     num_shingles, set_hashes = np.empty(len(texts), np.int32), np.empty(len(texts), np.uint64)
-    sign_rows(data, offsets, settings.shingle_words, word_tables(), factors, summands, lanes, num_shingles, set_hashes)
-    return SignatureBatch(np.ascontiguousarray(lanes[:, : settings.permutations]), num_shingles, set_hashes)
+    values = np.empty(most_shingles(offsets) if with_shingles else 0, np.uint64)
+    tables, words = word_tables(), settings.shingle_words
+    sign_rows(data, offsets, words, tables, factors, summands, lanes, num_shingles, set_hashes, values)
+    shingles = values[: num_shingles.sum()].copy() if with_shingles else values
+    return SignatureBatch(np.ascontiguousarray(lanes[:, : settings.permutations]), num_shingles, set_hashes, shingles)
 
 
 @kernel
@@ -117,14 +124,21 @@ def sign_rows(
     lanes: UInt32s,
     num_shingles: Int32s,
     set_hashes: UInt64s,
+    values: UInt64s,
 ) -> None:
-    """Fill `lanes` [n, a multiple of BLOCK], `num_shingles` and `set_hashes` [n] from a text column."""
+    """Fill `lanes` [n, a multiple of BLOCK], `num_shingles` and `set_hashes` [n] from a text column.
+
+    values: gets the shingles of one row after another, where it has room
+    """
     most_words, table_size = buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)
-    table = np.empty(table_size, np.uint64)
+    table, at = np.empty(table_size, np.uint64), 0
     for row in range(len(offsets) - 1):
         number = distinct_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
         num_shingles[row] = number
+        if len(values):
+            values[at : at + number] = shingles[:number]
+            at += number
         set_hashes[row] = hash_set(shingles, number)
         mix_upper_halves(shingles, number, mixed)
         for block in range(0, len(factors), BLOCK):

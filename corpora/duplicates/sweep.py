@@ -102,10 +102,14 @@ def shared_buckets(set_hash: UInt64s, band_keys: UInt64s) -> Buckets:
     all_members, all_sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for band in range(band_keys.shape[1]):
         keys = band_keys[filled, band]
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)  # vectors sort, and leave equal keys in no order: four times as fast as a stable sort
         sizes = _run_lengths(keys[order])
-        all_members.append(filled[order[np.repeat(sizes > 1, sizes)]])
-        all_sizes.append(sizes[sizes > 1])
+        shared = order[np.repeat(sizes > 1, sizes)]
+        sizes = sizes[sizes > 1]
+        shared += np.repeat(np.arange(len(sizes)) * len(filled), sizes)
+        shared.sort()
+        all_members.append(filled[shared % max(len(filled), 1)])
+        all_sizes.append(sizes)
     places, sizes = np.concatenate(all_members), np.concatenate(all_sizes)
     shares = np.zeros(len(set_hash), np.bool_)
     shares[places] = True
@@ -224,6 +228,7 @@ def settle(
     overlaps: Overlaps,
     numerator: int,
     denominator: int,
+    room: int,
     contained: bool,
 ) -> None:
     """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
@@ -244,7 +249,8 @@ def settle(
             sweep.counts[COMPARED] += 1
             sweep.own[document] = overlaps.own[pair]
             whole = common == sweep.own[document] or not contained
-            if whole and common * denominator >= numerator * union and union > 0:
+            long = common == union or (denominator - numerator) * union >= room * denominator
+            if whole and long and common * denominator >= numerator * union and union > 0:
                 choose(sweep, document, other, common, union)
         if sweep.survivor[document] == KEPT:
             keep(buckets, sweep, document)

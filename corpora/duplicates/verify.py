@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.text.buffers import text_buffers
-from corpora.text.shingles import buffer_sizes, distinct_shingles
+from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles
 from corpora.text.words import WordTables, word_tables
 
 READ = 1 << 16  # documents read at a time
@@ -111,9 +111,13 @@ def threshold_ratio(threshold: float) -> Fraction:
     return ratio
 
 
-def reaches(intersection: int, union: int, threshold: Fraction) -> bool:
-    """True if intersection / union >= threshold, exactly; 0/0 reaches none."""
-    return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
+def reaches(intersection: int, union: int, threshold: Fraction, room: int = 0) -> bool:
+    """True if intersection / union >= threshold, exactly; 0/0 reaches none.
+
+    room: so many shingles two sets must be allowed to differ by at this threshold, unless they are equal
+    """
+    similar = union > 0 and intersection * threshold.denominator >= threshold.numerator * union
+    return similar and (intersection == union or union - threshold * union >= room)
 
 
 def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
@@ -122,8 +126,7 @@ def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
     Raises InputError for a column of another type or with nulls.
     """
     data, offsets = text_buffers(texts)
-    # A row of b bytes has at most (b + 1) / 2 words. What is not written of this room is never in memory.
-    room = np.empty(int((np.diff(offsets) + 1).sum()) // 2 + len(texts), np.uint64)
+    room = np.empty(most_shingles(offsets), np.uint64)  # what is not written of it is never in memory
     ends = np.zeros(len(texts) + 1, np.int64)
     write_sets(data, offsets, words, word_tables(), room, ends)
     return ShingleSets(room[: ends[-1]].copy(), ends)
@@ -147,6 +150,24 @@ def write_sets(
         sort_hashes(shingles, number, table, values[at : at + number])
         at += number
         ends[row + 1] = at
+
+
+@kernel
+def sort_sets(values: UInt64s, ends: Int64s, rows: Int64s, out: UInt64s) -> int:
+    """Write the sets of some rows to `out`, each sorted, and return how many values that are.
+
+    values, ends: distinct shingles of one row after another, and where those of each row end
+    """
+    counts, at, longest = np.empty(0, np.uint64), 0, 2
+    for row in rows:
+        start = ends[row - 1] if row > 0 else 0
+        number = ends[row] - start
+        while longest < number or len(counts) < longest:
+            longest = 2 * longest if longest < number else longest
+            counts = np.empty(longest, np.uint64)
+        sort_hashes(values[start : start + number], number, counts, out[at : at + number])
+        at += number
+    return at
 
 
 @kernel

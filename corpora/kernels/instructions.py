@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba.core import types
 
 _WORD, _TWO_WORDS, _LANES = ir.IntType(64), ir.IntType(128), ir.VectorType(ir.IntType(64), 8)
+_BYTES = ir.VectorType(ir.IntType(8), 64)
 _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
 
 
@@ -74,6 +75,48 @@ def add_stripe(typing_context: Any, lanes: Any, data: Any, index: Any, keys: Any
         return context.get_dummy_value()
 
     return types.void(lanes, data, types.int64, keys, types.int64), generate
+
+
+def word_bits(typing_context: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.bitcast(_pointer(context, builder, signature.args[0], *arguments), _BYTES.as_pointer())
+        values = builder.load(place, align=1)
+        small = builder.or_(values, ir.Constant(_BYTES, [0x20] * 64))
+        letters, digits = (
+            builder.icmp_unsigned(
+                "<", builder.sub(each, ir.Constant(_BYTES, [first] * 64)), ir.Constant(_BYTES, [n] * 64)
+            )
+            for each, first, n in ((small, ord("a"), 26), (values, ord("0"), 10))
+        )
+        return _bits(builder, builder.or_(letters, digits))
+
+    return types.uint64(data, types.int64), generate
+
+
+def equal_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
+    return types.uint64(data, types.int64, types.uint8), _comparison("==")
+
+
+def below_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
+    return types.uint64(data, types.int64, types.uint8), _comparison("<")
+
+
+def _comparison(sign: str) -> Any:
+    """What makes the bits of a comparison of 64 bytes with one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.bitcast(_pointer(context, builder, signature.args[0], *arguments[:2]), _BYTES.as_pointer())
+        one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
+        each = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
+        return _bits(builder, builder.icmp_unsigned(sign, builder.load(place, align=1), each))
+
+    return generate
+
+
+def _bits(builder: Any, flags: Any) -> Any:
+    """64 flags as a word, the first one lowest."""
+    bits = builder.bitcast(flags, _WORD)
+    return builder.bitreverse(bits) if sys.byteorder == "big" else bits
 
 
 def trailing_zeros(typing_context: Any, value: Any) -> Any:

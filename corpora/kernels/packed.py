@@ -55,6 +55,11 @@ load8_at: Callable[[Integer, Integer], np.uint64] = Instruction("load8_at")
 store8: Callable[[npt.NDArray[Any], Integer, np.uint64], None] = Instruction("store8")
 # Counts the zero bits below the lowest one; 64 for 0. By 8 it is the number of the lowest byte flagged.
 trailing_zeros: Callable[[np.uint64], int] = Instruction("trailing_zeros")
+# A bit for each of 64 bytes from element `index` on, the first one lowest: is it one of 0-9, A-Z, a-z; is it equal to a
+# byte; is it below one. No bound is checked.
+word_bits: Callable[[npt.NDArray[Any], Integer], np.uint64] = Instruction("word_bits")
+equal_bits: Callable[[npt.NDArray[Any], Integer, int], np.uint64] = Instruction("equal_bits")
+below_bits: Callable[[npt.NDArray[Any], Integer, int], np.uint64] = Instruction("below_bits")
 # The upper 64 bits of the product of two words, whose lower ones `*` has.
 high_product: Callable[[np.uint64, np.uint64], np.uint64] = Instruction("high_product")
 # Adds to each of eight words, lane i, what two stretches of 64 bytes have there: the upper half of the word of their

@@ -62,13 +62,17 @@ def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
     if num_words == 0:
         return 0
     num_shingles = max(num_words - length + 1, 1)
-    for at in range(num_shingles):
-        value = _0
-        for position in range(at, at + length):
-            value *= SHINGLE_FACTOR
-            if position < num_words:
-                value += words[position]
-        words[at] = finish(value)  # no later run needs the word that was here
+    value, last = _0, _1  # last: the factor that the first word of a run has in it
+    for position in range(length):
+        value *= SHINGLE_FACTOR
+        if position < num_words:
+            value += words[position]
+        if position > 0:
+            last *= SHINGLE_FACTOR
+    for at in range(num_shingles - 1):  # each run is the one before without its first word, and with one more
+        gone, words[at] = words[at], finish(value)  # no later run needs the word that was here
+        value = (value - gone * last) * SHINGLE_FACTOR + words[at + length]
+    words[num_shingles - 1] = finish(value)
     return num_shingles
 
 
@@ -87,14 +91,13 @@ def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
     for at in range(num_values):
         value = values[at]
         place = value & mask
-        while table[place] != _0 and table[place] != value:
+        held = table[place]
+        while held != _0 and held != value:
             place = (place + _1) & mask
-        fresh = table[place] != value or (value == _0 and not zero_seen)
+            held = table[place]
+        table[place] = values[num_distinct] = value
+        num_distinct += held != value or (value == _0 and not zero_seen)
         zero_seen |= value == _0
-        if fresh:
-            table[place] = value
-            values[num_distinct] = value
-            num_distinct += 1
     return num_distinct
 
 
@@ -111,6 +114,11 @@ def distinct_shingles(
     """Write the shingle set of data[start:end] to the front of `out`; returns its size."""
     num_words = hash_words(data, start, end, tables, out)
     return keep_distinct(out, hash_shingles(out, num_words, length), table)
+
+
+def most_shingles(offsets: Int64s) -> int:
+    """Room for the shingles of all rows of a column: one of b bytes has at most (b + 1) / 2 words."""
+    return int((np.diff(offsets) + 1).sum()) // 2 + len(offsets)
 
 
 @kernel

@@ -14,23 +14,29 @@ from corpora.kernels.arrays import Bytes, Int64s, Integer, UInt32s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import absorb
 from corpora.kernels.packed import (
+    CASE_BITS,
     TOP_BITS,
     ascii_marks,
+    below_bits,
     bytes_before,
     first_flagged,
     keep_bytes,
+    load8,
     load_up_to,
     lowered,
     not_alphanumeric,
+    trailing_zeros,
+    word_bits,
 )
 from corpora.kernels.utf8 import decode_word, encode
 from corpora.text.words import ALONE, EMPTY_WORD, HIDDEN, INSIDE, MARK, OUTSIDE, WordTables
 
-_0, _64, _LOWEST_TOP = np.uint64(0), np.uint64(64), np.uint64(0x80)
+_0, _1, _64, _LOWEST_TOP = np.uint64(0), np.uint64(1), np.uint64(64), np.uint64(0x80)
 _6, _8, _LANE = np.uint64(6), np.uint64(8), np.uint64(0xFFFF)
 # Four characters of two bytes each, the first byte of each lower in its lane of 16 bits.
 _LANES = np.uint64(0x0001000100010001)
 _PAIR_BITS, _PAIR_FORM, _LEADS, _TRAILS = (_LANES * np.uint64(bits) for bits in (0xC0E0, 0x80C0, 0x1F, 0x3F))
+_WINDOW = 64  # bytes that are looked at at once where all is ASCII
 _KIND_BITS, _BYTE, _WIDE = 7, 0xFF, 0x80
 
 
@@ -56,14 +62,19 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 
     `out` needs room for (stop - start + 1) // 2 words.
     """
-    num_words, state, inside, entries = 0, EMPTY_WORD, False, tables.entries
+    num_words, state, inside, calm, entries = 0, EMPTY_WORD, False, True, tables.entries
     at: Integer = np.int64(start)
     while at < stop:
+        if calm and not inside:
+            num_words, at = _hash_ascii(data, at, stop, out, num_words)
+            if at >= stop:
+                break
         chunk = load_up_to(data, at, stop)
         outside = ascii_marks(chunk)
         before = bytes_before(outside) if outside != _0 else ~_0  # the bytes before the first that parts words
         wide = chunk & before & TOP_BITS
-        if wide == _0:
+        calm = wide == _0
+        if calm:
             if outside == _0:
                 state, inside = absorb(state, lowered(chunk)), True
                 at += 8
@@ -89,6 +100,33 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
         out[num_words] = state
         num_words += 1
     return num_words
+
+
+@kernel
+def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
+    """Hash words from `at` on, where one may begin, 64 bytes at a time, up to what is not ASCII or the last 72 bytes.
+
+    Returns the number of words now, and a place where a word may begin.
+    """
+    while at + _WINDOW + 8 <= stop:
+        bits, wide = word_bits(data, at), ~below_bits(data, at, _WIDE)
+        begins, ends = bits & ~(bits << _1), ~bits & bits << _1
+        if wide != _0:
+            ends &= (wide & (~wide + _1)) - _1
+        while ends != _0:
+            place, end = int(at + trailing_zeros(begins)), int(at + trailing_zeros(ends))
+            begins, ends = begins & (begins - _1), ends & (ends - _1)
+            state = EMPTY_WORD
+            while end - place > 8:
+                state = absorb(state, load8(data, place) | CASE_BITS)
+                place += 8
+            out[num_words] = absorb(state, keep_bytes(load8(data, place) | CASE_BITS, end - place))
+            num_words += 1
+        step = min(trailing_zeros(begins), trailing_zeros(wide))  # the word that is open, or what is not ASCII
+        at += step
+        if step == 0 or wide != _0:
+            break
+    return num_words, at
 
 
 @kernel

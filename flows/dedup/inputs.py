@@ -88,7 +88,7 @@ def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[In
     for given in inputs:
         fields = {"text": text} if text else {}
         source = FilesSource(name=given, path=given, fields=fields, encoding=AUTO, max_record_bytes=MOST_RECORD_BYTES)
-        files = [(name, path) for name, path in source.files() if str(path) not in seen]
+        files = [(name, path) for name, path in _files_of(source) if str(path) not in seen]
         seen.update(str(path) for _, path in files)
         raw = [RawFile(name=n, sha256="", size_bytes=path.stat().st_size, path=str(path)) for n, path in files]
         if not text and (names := guess_text(source, raw).names):
@@ -100,6 +100,14 @@ def pieces_of(inputs: Sequence[str], text: str, within: str, id: str) -> list[In
                 for each in cut
             ]
     return pieces
+
+
+def _files_of(source: FilesSource) -> list[tuple[str, Path]]:
+    try:
+        return source.files()
+    except InputError as error:  # which speaks of a recipe
+        told = str(error).replace(f"Source {source.name!r}: ", "").replace("Set its `path` to", "Give")
+        raise InputError(f"{told[:1].upper()}{told[1:]}".replace("Its `path` ", "")) from error
 
 
 def pieces_of_corpus(address: str, text: str) -> list[InputPiece]:
@@ -155,6 +163,15 @@ def parquet_schema(piece: InputPiece) -> pa.Schema | None:
         return None
     with parquet.open_parquet(raw_path(piece.where.file.path)) as table:
         return table.schema_arrow
+
+
+def names_of_text(piece: InputPiece) -> tuple[str, ...]:
+    """The names under which a row of a piece has its text; the first that it has counts."""
+    assert not isinstance(piece.where, CorpusPart)
+    form = piece.source.format_of(piece.where.file.name)
+    if type(form) is JsonLines or isinstance(form, ParquetRows | TextTable):
+        return _names_of_text(form.fields)
+    return ("text",)
 
 
 def is_lines(piece: InputPiece) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 
 from corpora.kernels.arrays import Bools, Bytes, Int64s, Integer
 from corpora.kernels.compiling import kernel
+from corpora.kernels.packed import below_bits, equal_bits, load8, store8, trailing_zeros
 
 DEEPEST, MOST_DIGITS = 60, 4_000
 ABSENT = -1
 _FIRST_KEY, _KEY, _FIRST_VALUE, _VALUE, _AFTER = range(5)
-_QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _U = b'"\\,:-+.0u'
+_SPACE, _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _U = b' "\\,:-+.0u'
+_NEWLINE, _NONE, _ONE = 10, np.uint64(0), np.uint64(1)
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b"{}[]"
 _LITERALS = np.frombuffer(b"true\0null\0false", np.uint8)
 _PLAIN = np.array([byte >= 0x20 and byte not in b'"\\' for byte in range(256)])  # of a string, as they are
@@ -106,6 +108,12 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 def _end_of_string(data: Bytes, at: Integer, end: Integer) -> Integer:
     """Where a string ends whose first character is at `at`, its quote included; -1 where it does not."""
     while at < end:
+        if at + 64 <= end:
+            others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
+            step = trailing_zeros(others)
+            at += step
+            if step == 64:
+                continue
         if _PLAIN[data[at]]:
             at += 1
         elif data[at] == _QUOTE:
@@ -202,6 +210,14 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
     for row in range(len(starts)):
         at, end = starts[row] + 1, ends[row] - 1
         while at < end:
+            if at + 64 <= end:  # `out` has the room: an escape is longer than what it stands for
+                for place in range(0, 64, 8):
+                    store8(out, to + place, load8(data, at + place))
+                step = trailing_zeros(equal_bits(data, at, _BACKSLASH))
+                at += step
+                to += step
+                if step == 64:
+                    continue
             if data[at] != _BACKSLASH:
                 out[to] = data[at]
                 at += 1
@@ -228,3 +244,21 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
                 out[to] = code if size == 1 else code | (0xF00 >> size & 0xFF)
                 to += size
         offsets[row + 1] = to
+
+
+@kernel
+def find_breaks(data: Bytes, ends: Int64s) -> None:
+    """Fill `ends` with the place of each newline."""
+    number = at = np.int64(0)
+    while number < len(ends):
+        if at + 64 <= len(data):
+            bits = equal_bits(data, at, _NEWLINE)
+            while bits != _NONE:
+                ends[number] = at + trailing_zeros(bits)
+                number, bits = number + 1, bits & (bits - _ONE)
+            at += 64
+            continue
+        if data[at] == _NEWLINE:
+            ends[number] = at
+            number += 1
+        at += 1

@@ -22,7 +22,8 @@ from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
 
 HELD_BYTES = 1 << 30
 EXACT, NEAR, UNREAD, HAS_COPIES = "exact duplicate", "near duplicate", "unreadable", "has duplicates"
-REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES)
+EMPTIED, CUT = "nothing new", "parts cut out"
+REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES, EMPTIED, CUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

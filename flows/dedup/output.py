@@ -18,17 +18,22 @@ import pyarrow.parquet as pq
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.sources.files.parquet import row_json
 from flows.dedup.columns import ADDED, Kinds, column, schema_of
-from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines
+from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, names_of_text
 from flows.dedup.judge import UNREAD
+from flows.dedup.parts import PartCuts, cut_chunk
 
 REASON = [*ADDED].index("reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What was decided about the rows of one piece. added: the columns of `ADDED`, of the removed rows alone."""
+    """What was decided about the rows of one piece.
+
+    added: the columns of `ADDED`, of the removed rows and those of which parts are cut out
+    """
 
     kept: Bools
+    cuts: PartCuts
     added: pa.RecordBatch
 
 
@@ -54,17 +59,22 @@ def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Pa
         stay = files.enter_context(_Writer(kept, schema))
         gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
         for piece, fate in pieces:
-            before = 0
-            wanted = np.zeros_like(fate.kept) if kept.suffix == ".jsonl" and is_lines(piece) else None
+            before = before_cut = 0
+            touched = fate.cuts.touched
+            wanted = touched if kept.suffix == ".jsonl" and is_lines(piece) else None
             for chunk in chunks(piece, wanted, with_fields=True):
-                rows = fate.kept[chunk.first : chunk.first + len(chunk.texts)]
-                others = len(rows) - int(np.count_nonzero(rows))
-                if others < len(rows):
-                    stay.write(chunk, np.flatnonzero(rows), kinds)
-                if others:
-                    told = fate.added.slice(before, others).rename_columns(added.names)
-                    gone.write(chunk, np.flatnonzero(~rows), kinds, told)
-                    before += others
+                here = slice(chunk.first, chunk.first + len(chunk.texts))
+                rows, edited = np.flatnonzero(fate.kept[here]), np.flatnonzero(touched[here])
+                others = np.flatnonzero(~fate.kept[here] | touched[here])
+                left = taken = chunk
+                if len(edited):
+                    left, taken, used = cut_chunk(chunk, edited, fate.cuts, before_cut, names_of_text(piece))
+                    before_cut += used
+                if len(rows):
+                    stay.write(left, rows, kinds)
+                if len(others):
+                    gone.write(taken, others, kinds, fate.added.slice(before, len(others)).rename_columns(added.names))
+                    before += len(others)
 
 
 class _Writer:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,14 +19,16 @@ import pyarrow as pa
 
 from corpora.duplicates.bands import probability
 from corpora.duplicates.survivors import DuplicateSettings
+from corpora.duplicates.verify import sort_sets
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
 from flows.dedup.columns import ADDED
 from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
-from flows.dedup.judge import EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
+from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
 from flows.dedup.output import Fate, write_rows
+from flows.dedup.parts import PARTS, PartCuts, copied, parts_of
 from flows.dedup.planted import Recall, planted_recall
 from flows.dedup.sketches import HAS_TEXT, NO_TEXT, Sketch, joined, sets_of, sketch_piece
 from flows.export.folder import flush, new_folder, scratch_beside
@@ -35,6 +38,7 @@ ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
 SAMPLES = 150  # texts of which copies are planted
 FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
+HELD_BYTES = 512 << 20  # of shingles, where they need not go from process to process
 WORKER_BYTES = 16_000_000_000
 
 Result = TypeVar("Result")
@@ -48,6 +52,7 @@ class DedupSettings:
     text, id, within: columns: of the text, of a name of each row, of the group in which copies are looked for
     keep:          of several the "first", the "longest" or "none"
     exact_only:    only texts that are equal, byte for byte
+    parts:         "lines" or "paragraphs" that an earlier row has are cut out of the texts that stay
     """
 
     threshold: float = 0.8
@@ -59,10 +64,12 @@ class DedupSettings:
     against: str = ""
     keep: str = "first"
     exact_only: bool = False
+    parts: str = ""
 
     def duplicates(self) -> DuplicateSettings:
         """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
         check_choice("--keep", self.keep, KEEPS)
+        check_choice("--parts", self.parts, PARTS)
         DuplicateSettings(threshold=self.threshold, shingle_words=self.shingle_words)
         rows = 1
         while rows < 16 and probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
@@ -84,6 +91,7 @@ class DedupOutcome:
     without_text: int
     pairs_compared: int
     comparisons_cut_off: int
+    parts_cut: int
     missing: tuple[float, float] | None
     recall: Recall | None
 
@@ -97,31 +105,46 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     pieces = [*given, *own]
     many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
     with _crew(workers if many else 1) as call, scratch_beside(output, "dedup") as scratch:
-        num_samples = -(-SAMPLES // len(own))
+        num_samples = -(-SAMPLES // max(len(own), 1))  # an empty file has no piece
         near = not settings.exact_only
         typed = output.suffix != ".jsonl"
-        found = call(sketch_piece, [(piece, duplicates, near, num_samples, typed) for piece in pieces])
+        calls = [(piece, duplicates, near, num_samples, typed) for piece in pieces]
+        found = list(call(sketch_piece, calls)) if many else _held_sketches(calls)
         sketch = joined(found, duplicates, SAMPLES)
+        found = [replace(each, keys=each.keys[:0].copy()) for each in found]  # most of what a sketch takes
         starts = np.cumsum([0, *(len(each.state) for each in found)])
         num_given = int(starts[len(given)])
         _refuse_textless(sketch, num_given, settings.text)
 
         def fill(rows: Int64s, values: UInt64s) -> None:
-            _fill_sets(call, pieces, starts, rows, values, duplicates)
+            _fill_sets(call, pieces, found, starts, rows, values, duplicates)
 
         judged = judge(sketch, num_given, duplicates, settings.keep, fill, scratch)
         names = _names(pieces, starts, sketch.ids)
-        fates = [_fate(judged, names, starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
-        kinds = joined(found[len(given) :], duplicates, 0).kinds
-        _write(call, list(zip(own, fates, strict=True)), kinds, output, scratch, workers if many else 1)
-    return _outcome(sketch, judged, num_given, len({piece.name for piece in own}), settings, duplicates)
+        cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
+        fates = [_fate(judged, names, cuts[at], starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
+        asked = joined(found[len(given) :], duplicates, 0)
+        _write(call, list(zip(own, fates, strict=True)), asked.kinds, output, scratch, workers if many else 1)
+    parts_cut = sum(int(np.count_nonzero(each.gone)) for each in cuts)
+    return _outcome(
+        sketch, judged, asked.text_bytes, parts_cut, num_given, len({piece.name for piece in own}), settings, duplicates
+    )
+
+
+def _held_sketches(calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]]) -> list[Sketch]:
+    """The sketches of pieces, with their shingles up to HELD_BYTES, which then need not be read again."""
+    found, room = list[Sketch](), HELD_BYTES
+    for each in calls:
+        found.append(sketch_piece(*each, hold=room))
+        room -= sum(shingles.nbytes for shingles in found[-1].shingles)
+    return found
 
 
 @contextmanager
-def _crew(workers: int) -> Iterator[Callable[..., list[Any]]]:
-    """Calls a function with many arguments, here or on worker processes; gives the results in order."""
+def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """Calls a function with many arguments, here or on worker processes; results come in order, as they are taken."""
     if workers == 1:
-        yield lambda function, calls: [function(*each) for each in calls]
+        yield lambda function, calls: (function(*each) for each in calls)
         return
     limits = Limits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
@@ -136,7 +159,7 @@ def _crew(workers: int) -> Iterator[Callable[..., list[Any]]]:
                 stop.set()
                 raise
 
-        yield lambda function, calls: list(threads.map(lambda each: one(function, each), calls))
+        yield lambda function, calls: threads.map(lambda each: one(function, each), calls)
 
 
 def _refuse_existing(output: Path) -> None:
@@ -161,28 +184,70 @@ def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
 
 
 def _fill_sets(
-    call: Callable[..., list[Any]],
+    call: Callable[..., Iterator[Any]],
     pieces: Sequence[InputPiece],
+    found: Sequence[Sketch],
     starts: Int64s,
     rows: Int64s,
     values: UInt64s,
     settings: DuplicateSettings,
 ) -> None:
-    """Read the shingle sets of ascending rows. Raises InputError where a file changed meanwhile."""
-    calls = []
+    """Fill in the shingle sets of ascending rows, read again where they are not held.
+
+    Raises InputError where a file changed meanwhile.
+    """
+    calls, places, filled = [], list[int](), 0
+    firsts = np.searchsorted(rows, starts)
+    sizes = np.concatenate([np.empty(0, np.int32), *(sketch.num_shingles for sketch in found)])[rows]
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     for at, piece in enumerate(pieces):
-        wanted = np.zeros(starts[at + 1] - starts[at], np.bool_)
-        here = rows[np.searchsorted(rows, starts[at]) : np.searchsorted(rows, starts[at + 1])]
-        wanted[here - starts[at]] = True
-        if len(here):
+        here = rows[firsts[at] : firsts[at + 1]] - starts[at]
+        room = values[ends[firsts[at]] : ends[firsts[at + 1]]]
+        if len(here) and len(found[at].shingles):
+            held = np.concatenate(found[at].shingles)
+            filled += sort_sets(held, np.cumsum(found[at].num_shingles, dtype=np.int64), here, room)
+        elif len(here):
+            wanted = np.zeros(starts[at + 1] - starts[at], np.bool_)
+            wanted[here] = True
             calls.append((piece, wanted, settings))
-    at = 0
-    for sets in call(sets_of, calls):
-        if at + len(sets.values) <= len(values):
-            values[at : at + len(sets.values)] = sets.values
-        at += len(sets.values)
-    if at != len(values):
+            places.append(at)
+    for at, sets in zip(places, call(sets_of, calls), strict=True):
+        room = values[ends[firsts[at]] : ends[firsts[at + 1]]]
+        if len(sets.values) == len(room):
+            room[:] = sets.values
+            filled += len(room)
+    if filled != len(values):
         raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
+
+
+def _judge_parts(
+    call: Callable[..., Iterator[Any]],
+    pieces: Sequence[InputPiece],
+    starts: Int64s,
+    judged: RowVerdicts,
+    num_given: int,
+    parts: str,
+) -> list[PartCuts]:
+    """What is cut out of the rows of each piece; a row of which nothing is left is judged so. Raises InputError."""
+    kept = kept_rows(judged)
+    if not parts:
+        return [PartCuts(np.zeros_like(kept[first:last]), kept[:0], "") for first, last in pairwise(starts.tolist())]
+    found = list(
+        call(parts_of, [(p, kept[a:b], parts) for p, a, b in zip(pieces, starts[:-1], starts[1:], strict=True)])
+    )
+    rows, counts = np.flatnonzero(kept), np.concatenate([counts for _, counts in found])
+    of_row = np.repeat(rows, counts)
+    gone = copied(np.concatenate([hashes for hashes, _ in found]), counts) & (of_row >= num_given)
+    num_gone = np.bincount(of_row[gone], minlength=len(kept))
+    num_parts = np.bincount(of_row, minlength=len(kept))
+    judged.reason[(num_gone > 0) & (num_gone == num_parts)] = REASONS.index(EMPTIED)
+    touched = (num_gone > 0) & (num_gone < num_parts)
+    cut, of_row = gone[touched[of_row]], of_row[touched[of_row]]
+    ends = np.searchsorted(of_row, starts).tolist()
+    return [
+        PartCuts(touched[first:last], cut[begin:end], parts)
+        for (first, last), (begin, end) in zip(pairwise(starts.tolist()), pairwise(ends), strict=True)
+    ]
 
 
 def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> Callable[[int], tuple[str, int, str]]:
@@ -203,11 +268,13 @@ def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> 
     return name
 
 
-def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], start: int, stop: int) -> Fate:
+def _fate(
+    judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], cuts: PartCuts, start: int, stop: int
+) -> Fate:
     kept = kept_rows(judged)[start:stop]
-    rows = start + np.flatnonzero(~kept)
+    rows = start + np.flatnonzero(~kept | cuts.touched)
     file, first, _ = names(int(rows[0])) if len(rows) else ("", 0, "")
-    reasons = judged.reason[rows]
+    reasons = np.where(judged.reason[rows] == 0, REASONS.index(CUT), judged.reason[rows])
     survivors, places = np.unique(judged.survivor[rows], return_inverse=True)
     alone = judged.survivor[rows] < 0
     copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
@@ -221,11 +288,11 @@ def _fate(judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], sta
         "similarity": pa.array(judged.similarity[rows], mask=alone),
         "missing": pa.array(judged.missing[rows], mask=~copies),
     }
-    return Fate(kept=kept, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
+    return Fate(kept=kept, cuts=cuts, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
 
 
 def _write(
-    call: Callable[..., list[Any]],
+    call: Callable[..., Iterator[Any]],
     pieces: Sequence[tuple[InputPiece, Fate]],
     kinds: Any,
     output: Path,
@@ -234,7 +301,7 @@ def _write(
 ) -> None:
     if _is_file(output):
         kept, removed = (scratch / target.name for target in _targets(output))
-        call(write_rows, [(pieces, kinds, kept, removed)])
+        list(call(write_rows, [(pieces, kinds, kept, removed)]))
         for path in (removed, kept):
             flush(path)
         _refuse_existing(output)
@@ -245,12 +312,14 @@ def _write(
         (folder / "kept").mkdir()
         (folder / "removed").mkdir()
         groups = _groups(pieces, workers)
-        call(
-            write_rows,
-            [
-                (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
-                for number, group in enumerate(groups)
-            ],
+        list(
+            call(
+                write_rows,
+                [
+                    (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
+                    for number, group in enumerate(groups)
+                ],
+            )
         )
 
 
@@ -271,6 +340,8 @@ def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[lis
 def _outcome(
     sketch: Sketch,
     judged: RowVerdicts,
+    text_bytes: int,
+    parts_cut: int,
     num_given: int,
     files: int,
     settings: DedupSettings,
@@ -282,12 +353,13 @@ def _outcome(
     return DedupOutcome(
         files=files,
         rows=len(sketch.state) - num_given,
-        text_bytes=sketch.text_bytes,
+        text_bytes=text_bytes,
         kept=reasons.pop("", 0),
-        removed={reason: reasons[reason] for reason in (EXACT, NEAR, HAS_COPIES, UNREAD) if reasons[reason]},
+        removed={reason: reasons[reason] for reason in (EXACT, NEAR, HAS_COPIES, EMPTIED, UNREAD) if reasons[reason]},
         without_text=int(np.count_nonzero(sketch.state[num_given:] == NO_TEXT)),
         pairs_compared=judged.num_compared,
         comparisons_cut_off=judged.num_cut,
+        parts_cut=parts_cut,
         missing=(float(shares[0]), float(shares[1])) if shares is not None else None,
         recall=planted_recall(sketch.samples, duplicates) if sketch.samples and not settings.exact_only else None,
     )

@@ -7,13 +7,14 @@ Cost: reading, and 5 ns a byte of text. Memory: a chunk; of the longest text 20 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from xxhash import xxh3_128_digest
 
 from corpora.duplicates.bands import band_keys
-from corpora.duplicates.build import text_hashes
 from corpora.duplicates.candidates import hash64
 from corpora.duplicates.signatures import EMPTY_SET, signatures
 from corpora.duplicates.survivors import DuplicateSettings
@@ -21,6 +22,7 @@ from corpora.duplicates.verify import ShingleSets, shingle_sets
 from corpora.kernels.arrays import Bools, Int32s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
+from corpora.text.buffers import text_buffers
 from flows.dedup.columns import Kinds, kinds_of, merged
 from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, parquet_schema
 
@@ -33,8 +35,9 @@ SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 class Sketch:
     """The sketches of some rows, one after another.
 
-    text_hash: uint64 [n, 2]; state: HAS_TEXT, NO_TEXT or UNREADABLE; ids: what names the rows, where asked for
+    text_hash: uint64 [n, 2], XXH3; state: HAS_TEXT, NO_TEXT or UNREADABLE; ids: what names the rows, where asked for
     kinds:     the types of the columns, where they are asked for; samples: a few texts
+    shingles:  of all rows, the distinct ones of one after another, in pieces; empty where they are not held
     """
 
     text_hash: UInt64s
@@ -46,19 +49,26 @@ class Sketch:
     ids: Sequence[str]
     kinds: Kinds
     samples: Sequence[str]
+    shingles: Sequence[UInt64s] = ()
 
 
 def sketch_piece(
-    piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int, typed: bool = True
+    piece: InputPiece, settings: DuplicateSettings, near: bool, num_samples: int, typed: bool = True, hold: int = 0
 ) -> Sketch:
     """Sketch the rows of a piece. Raises InputError.
 
     near: sketch shingles, not only whole texts; typed: the types of all columns are asked for
+    hold: so many bytes of shingles may be held, all of the piece or none
     """
     schema = parquet_schema(piece)
     with_fields = typed and is_lines(piece)
-    found = [_sketch_chunk(chunk, piece, settings, near) for chunk in chunks(piece, with_fields=with_fields)]
-    sketch = joined(found, settings, num_samples)
+    found, shingles = [], list[UInt64s]()
+    for chunk in chunks(piece, with_fields=with_fields):
+        sketch, own = _sketch_chunk(chunk, piece, settings, near, hold > 0)
+        found.append(sketch)
+        shingles.append(own)
+        hold -= own.nbytes
+    sketch = replace(joined(found, settings, num_samples), shingles=shingles if hold > 0 else ())
     return sketch if schema is None else replace(sketch, kinds={field.name: field.type for field in schema})
 
 
@@ -78,12 +88,18 @@ def joined(found: Sequence[Sketch], settings: DuplicateSettings, num_samples: in
     )
 
 
-def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: DuplicateSettings, near: bool) -> Sketch:
+def _sketch_chunk(
+    chunk: RowChunk, piece: InputPiece, settings: DuplicateSettings, near: bool, hold: bool
+) -> tuple[Sketch, UInt64s]:
     texts = chunk.texts.fill_null("")
     rows = len(texts)
-    hashes = np.frombuffer(b"".join(text_hashes(texts)), np.uint64).reshape(-1, 2).copy()
+    data, offsets = text_buffers(texts)
+    digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
+    hashes = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2).copy()
+    shingles = np.empty(0, np.uint64)
     if near:
-        sketch = signatures(texts, settings.signature)
+        sketch = signatures(texts, settings.signature, hold)
+        shingles = sketch.shingles
         keys, sets, num_shingles = band_keys(sketch.signature, settings.band), sketch.set_hash, sketch.num_shingles
     else:
         keys, sets = np.empty((rows, 0), np.uint64), np.zeros(rows, np.uint64)
@@ -92,14 +108,14 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: DuplicateSetting
     if not isinstance(chunk.fields, pa.RecordBatch):
         state[[row for row, fields in enumerate(chunk.fields) if fields is None]] = UNREADABLE
     if piece.within:
-        groups = np.array([hash64(value) for value in _values(chunk, piece.within)], np.uint64)
+        groups = group_hashes(chunk, piece.within)
         hashes[:, 0] ^= groups
         keys ^= groups[:, None]
         sets = np.where(sets == EMPTY_SET, EMPTY_SET, np.maximum((sets ^ groups) * GOLDEN_RATIO, np.uint64(1)))
     low, high = SAMPLE_BYTES
     lengths = pc.binary_length(texts).to_numpy()
     fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, rows // SAMPLES)]
-    return Sketch(
+    made = Sketch(
         text_hash=hashes,
         set_hash=sets,
         keys=keys,
@@ -110,6 +126,12 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: DuplicateSetting
         kinds=kinds_of(chunk.fields),
         samples=texts.take(pa.array(fitting)).to_pylist(),
     )
+    return made, shingles
+
+
+def group_hashes(chunk: RowChunk, within: str) -> UInt64s:
+    """A hash of the group of each row of a chunk."""
+    return np.array([hash64(value) for value in _values(chunk, within)], np.uint64)
 
 
 def _values(chunk: RowChunk, name: str) -> list[str]:

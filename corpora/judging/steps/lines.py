@@ -213,7 +213,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
     for row in range(offsets.size - 1):
         at, stop, begin, gap, touched = offsets[row], offsets[row + 1], size, False, False
         while at < stop:
-            start, end, at = _next_line(data, at, stop)
+            start, end, at = next_line(data, at, stop)
             if start == end:
                 gap = True
                 continue
@@ -234,7 +234,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
 
 
 @kernel
-def _next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
+def next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """Return where the line at `at` begins and ends, trimmed, and where the next one begins."""
     end = at
     while end < stop and data[end] != 10:
@@ -252,7 +252,7 @@ def _edit_line(
     data: Bytes, start: int, end: int, rules: _Rules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
     """Write a line to `place`; returns its length, whether it had citations, and the rule it fails."""
-    if repeated.size and _contains(repeated, _hash_line(data, start, end)):
+    if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
     at, first, last, cited = start, place, place, False
     while at < end:
@@ -366,7 +366,7 @@ def _lower(byte: int) -> int:
 
 
 @kernel
-def _hash_line(data: Bytes, start: int, end: int) -> np.uint64:
+def hash_line(data: Bytes, start: int, end: int) -> np.uint64:
     """`line_hash` of a trimmed line."""
     value, chunk = np.uint64(end - start), _NOTHING
     for at in range(start, end):
@@ -409,10 +409,10 @@ def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, sta
     for row in range(offsets.size - 1):
         at, stop, begin = offsets[row], offsets[row + 1], size
         while at < stop:
-            start, end, at = _next_line(data, at, stop)
+            start, end, at = next_line(data, at, stop)
             if start == end:
                 continue
-            value = _hash_line(data, start, end)
+            value = hash_line(data, start, end)
             slot = value >> _32 & mask
             while slots[slot] >> 32 == row + 1 and hashes[begin + (slots[slot] & 0xFFFFFFFF)] != value:
                 slot = slot + np.uint64(1) & mask

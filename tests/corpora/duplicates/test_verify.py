@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.duplicates import verify
-from corpora.duplicates.signatures import SignatureSettings
+from corpora.duplicates.signatures import SignatureSettings, signatures
 from corpora.duplicates.verify import (
     ShingleStore,
     jaccard,
     reaches,
     shingle_sets,
+    sort_sets,
     threshold_ratio,
 )
 from corpora.errors import InputError
@@ -36,6 +37,19 @@ def test_pairs_equal_the_definition(texts: list[str], words: int) -> None:
         assert (overlaps.intersection[pair], overlaps.union[pair]) == (len(a & b), len(a | b))
 
 
+@given(texts=st.lists(st.text("ab ", max_size=60), max_size=8), picked=st.data())
+@settings(deadline=None)
+def test_held_shingles_make_the_same_sets(texts: list[str], picked: st.DataObject) -> None:
+    """Fails where the sets of some rows, sorted from what a sketch holds, are not those that reading again makes."""
+    column = pa.array(texts, pa.large_string())
+    rows = np.flatnonzero(picked.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))))
+    held = signatures(column, SignatureSettings(), with_shingles=True)
+    sets = shingle_sets(column.take(pa.array(rows, pa.int64())))
+    out = np.zeros_like(sets.values)
+    assert sort_sets(held.shingles, np.cumsum(held.num_shingles, dtype=np.int64), rows, out) == len(out)
+    assert np.array_equal(out, sets.values)
+
+
 def test_four_in_five_reach_a_threshold_of_point_eight() -> None:
     """The binary number 0.8 is above 4/5, so comparing with it would say no."""
     assert Fraction(0.8) > Fraction(4, 5)
@@ -48,6 +62,12 @@ def test_thresholds_mean_what_is_written(thousandths: int, union: int, common: i
     ratio = threshold_ratio(thousandths / 1000)
     assert ratio == Fraction(thousandths, 1000)
     assert reaches(common, union, ratio) == (Fraction(common, union) >= Fraction(thousandths, 1000))
+
+
+def test_short_sets_must_be_equal_where_one_word_makes_more_than_the_threshold_allows() -> None:
+    """49 words have 45 shingles; another one in the middle leaves 40 of 50, and 48 words 39 of 49."""
+    ratio = threshold_ratio(0.8)
+    assert reaches(40, 50, ratio, room=10) and not reaches(48, 49, ratio, room=10) and reaches(3, 3, ratio, room=10)
 
 
 def test_two_empty_sets_reach_no_threshold() -> None:

@@ -16,7 +16,9 @@ from corpora.kernels.packed import (
     ascii_letters,
     ascii_marks,
     ascii_spaces,
+    below_bits,
     bytes_before,
+    equal_bits,
     first_flagged,
     high_product,
     keep_bytes,
@@ -28,6 +30,7 @@ from corpora.kernels.packed import (
     store8,
     tail8,
     trailing_zeros,
+    word_bits,
 )
 
 EIGHT = st.binary(min_size=8, max_size=8)
@@ -61,6 +64,23 @@ def stored(array: UInt16s, index: int, value: np.uint64) -> None:
 @kernel
 def zeros_below(value: np.uint64) -> int:
     return trailing_zeros(value)
+
+
+@kernel
+def bits_of(data: Bytes, index: int, byte: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    return word_bits(data, index), equal_bits(data, index, byte), below_bits(data, index, byte)
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=64, max_size=80), st.integers(0, 255), st.data())
+@example(bytes(range(0x20, 0x60)), ord("A"), None)
+@example(bytes(range(0x60, 0xA0)), 0x80, None)
+def test_bits_of_64_bytes(data: bytes, byte: int, drawn: st.DataObject | None) -> None:
+    index = 0 if drawn is None else drawn.draw(st.integers(0, len(data) - 64))
+    found = bits_of(np.frombuffer(data, np.uint8), index, byte)
+    asked = (lambda each: chr(each).isascii() and chr(each).isalnum(), byte.__eq__, byte.__gt__)
+    for bits, holds in zip(found, asked, strict=True):
+        assert [int(bits) >> at & 1 for at in range(64)] == [holds(each) for each in data[index : index + 64]]
 
 
 def word(data: bytes) -> np.uint64:

@@ -3,6 +3,9 @@
 import errno
 import gzip
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_recipe import prose
 
 from corpora.errors import InputError
+from corpora.judging.steps.lines import line_hash
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, judge, output, run
+from flows.dedup import columns, judge, output, parts, run
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -32,7 +38,7 @@ def run_on(folder: Path, rows: Sequence[Any], **chosen: Any) -> tuple[list[Any],
     given = put(folder / "in.jsonl", rows)
     outcome = dedup([str(given)], folder / "out.jsonl", DedupSettings(**chosen), 1)
     kept, removed = (read(folder / name) for name in ("out.jsonl", "out.removed.jsonl"))
-    assert outcome.kept == len(kept) and outcome.rows == len(kept) + len(removed)
+    assert outcome.kept == len(kept) and outcome.rows == len(kept) + sum(outcome.removed.values())
     return kept, removed, outcome
 
 
@@ -104,8 +110,12 @@ def test_what_another_corpus_has_goes(tmp_path: Path, copy: str) -> None:
     """Fails where the other corpus is judged itself: of its near copies each must count."""
     other = put(tmp_path / "other.jsonl", texts(prose(4), LONG, LONG, LONGER))
     kept, removed, outcome = run_on(tmp_path, texts(copy, prose(5)), against=str(other))
-    assert ids(kept) == [1] and outcome.rows == 2
+    assert ids(kept) == [1] and outcome.rows == 2 and outcome.text_bytes == len(copy) + len(prose(5))
     assert removed[0]["survivor"] == f"{other}:{2 if copy == LONG else 4}"
+
+
+def test_an_empty_file_makes_an_empty_output(tmp_path: Path) -> None:
+    assert run_on(tmp_path, [])[:2] == ([], [])
 
 
 def test_rows_without_words_are_compared_by_their_bytes(tmp_path: Path) -> None:
@@ -159,6 +169,41 @@ def test_equal_rows_are_one_lookup(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "out.removed.parquet").num_rows == 99_999
 
 
+def peak_of(call: str) -> tuple[int, int]:
+    """The rows that stay of `call`, run as a process of its own, and its peak of memory, in MB."""
+    script = f"""
+import resource
+from pathlib import Path
+from flows.dedup.run import DedupSettings, dedup
+print({call}.kept, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000)"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    kept, peak = map(int, done.stdout.split())
+    return kept, peak
+
+
+@pytest.mark.long
+def test_a_million_equal_rows_take_less_than_two_gigabytes(tmp_path: Path) -> None:
+    """Once equal by their bytes, once by their words alone: those are compared, but not each with each."""
+    for name, marks in (("same", ["."]), ("words", [".", "!", "?", "...", ";"])):
+        with (tmp_path / name).with_suffix(".jsonl").open("w") as file:
+            for number in range(1_000_000):
+                file.write(json.dumps({"text": LONG[:300] + marks[number % len(marks)]}) + "\n")
+        where, to = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.out.jsonl"
+        kept, peak = peak_of(f"dedup([{str(where)!r}], Path({str(to)!r}), DedupSettings(), 1)")
+        assert kept == 1 and peak < 2_000
+
+
+@pytest.mark.long
+def test_texts_of_100_megabytes_take_a_bounded_memory(tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    words = np.array([f"w{number}" for number in range(100_000)])
+    text = " ".join(words[chance.integers(0, len(words), 15_000_000)].tolist())
+    put(tmp_path / "in.jsonl", [{"text": text}, {"text": LONG}, {"text": f"{text} And more."}])
+    where, to = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    kept, peak = peak_of(f"dedup([{str(where)!r}], Path({str(to)!r}), DedupSettings(), 1)")
+    assert kept == 2 and peak < 4_000
+
+
 def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +251,80 @@ def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
             (tmp_path / name).unlink()
 
 
+SONG = ["We met by the river.", "Sent from my phone", "", "We met by the river.", "It was late."]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_lines_of_earlier_rows_are_cut_out_of_later_ones(tmp_path: Path, kind: str) -> None:
+    """Fails where a row's own repetition goes, where what is left has other bytes, or what is cut is lost."""
+    rows = [
+        {"id": 0, "text": "\n".join(SONG), "n": 3},
+        {"id": 1, "text": "  New é.\n\nSENT from my phone \nMore\n\nIt was late.\n", "n": 7},
+        {"id": 2, "text": "Sent from my phone\n It was late."},
+        {"id": 3, "text": "Nothing of it.\n"},
+    ]
+    given = put(tmp_path / "in.jsonl", rows)
+    if kind == "parquet":
+        given = tmp_path / "in.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), given)
+    outcome = dedup([str(given)], tmp_path / f"out.{kind}", DedupSettings(parts="lines"), 1)
+    kept, removed = (
+        read(path) if kind == "jsonl" else pq.read_table(path).to_pylist()
+        for path in (tmp_path / f"out.{kind}", tmp_path / f"out.removed.{kind}")
+    )
+    assert [row["text"] for row in kept] == [rows[0]["text"], "  New é.\n\nMore", "Nothing of it.\n"]
+    assert kept[1]["n"] == 7
+    assert [(row["id"], row["reason"], row["text"]) for row in removed] == [
+        (1, "parts cut out", "SENT from my phone \nIt was late."),
+        (2, "nothing new", rows[2]["text"]),
+    ]
+    assert (outcome.parts_cut, outcome.kept, outcome.removed) == (2, 3, {"nothing new": 1})
+
+
+@pytest.mark.parametrize(("chosen", "cut"), [({}, [1, 2]), ({"within": "by"}, [2])])
+def test_paragraphs_are_cut_within_a_group(tmp_path: Path, chosen: dict[str, Any], cut: list[int]) -> None:
+    rows = [{"id": n, "by": by, "text": f"New {n}.\n\nOld\nlines."} for n, by in enumerate("aba")]
+    kept, removed, _ = run_on(tmp_path, rows, parts="paragraphs", **chosen)
+    assert ids(removed) == cut and [row["text"] for row in kept if row["id"] in cut] == [f"New {n}." for n in cut]
+
+
+def test_what_another_corpus_has_is_cut_in_one_that_nests_its_texts(tmp_path: Path) -> None:
+    other = put(tmp_path / "other.jsonl", [{"data": {"text": "Sent from my phone"}}])
+    rows = [{"id": 0, "data": {"text": "Hello.\nSent from my phone\nSent from my phone", "n": 1}}]
+    [kept], _, _ = run_on(tmp_path, rows, parts="lines", text="data.text", against=str(other))
+    assert kept["data"] == {"text": "Hello.", "n": 1}
+
+
+@given(st.lists(st.text(st.sampled_from("aB \n\r\té"), max_size=20), max_size=6), st.sampled_from(parts.PARTS[1:]))
+@settings(max_examples=200, deadline=None)
+def test_parts_are_those_of_a_regular_expression(some: list[str], kind: str) -> None:
+    """The kernel and its plain twin: where parts are, which are equal, and what is left of a text."""
+    hashes, spans, counts = parts.find_parts(pa.array(some, pa.large_string()), kind)
+    space = "".join(map(chr, range(33)))
+    apart = "\n" if kind == "lines" else r"\n[\0-\x09\x0b-\x20]*\n"
+    expected = [[part.strip(space) for part in re.split(apart, text) if part.strip(space)] for text in some]
+    assert counts.tolist() == [len(each) for each in expected]
+    at = 0
+    for text, own in zip(some, expected, strict=True):
+        places = spans[at : at + len(own)].tolist()
+        assert [text.encode()[begin:end].decode() for begin, end in places] == own
+        assert hashes[at : at + len(own)].tolist() == [line_hash(part) for part in own]
+        if own:
+            left, taken = parts.cut(text, places, [True, *[False] * (len(own) - 1)])
+            assert (left.strip(space), taken) == (text.strip(space)[len(own[0]) :].strip(space), own[0])
+        at += len(own)
+
+
+def test_short_texts_that_differ_in_a_word_stay(tmp_path: Path) -> None:
+    """48 words that differ in the last one are .92 similar, and stay; 60 words that differ in any one go."""
+    words = [f"w{number}" for number in range(60)]
+    changed = [[*words[:place], "other", *words[place + 1 :]] for place in (0, 30, 59)]
+    short = [" ".join([*words[:47], end]) for end in ("one", "two", "ONE!")]
+    kept, removed, _ = run_on(tmp_path, texts(*short, *(" ".join(each) for each in [words, *changed])))
+    assert ids(kept) == [0, 1, 3] and ids(removed) == [2, 4, 5, 6]
+    assert removed[0]["similarity"] == 1
+
+
 def lies(path: Path) -> None:
     """A Parquet file whose footer names rows that its pages do not have."""
     pq.write_table(pa.table({"text": [LONG] * 7}), path, compression="none", use_dictionary=False)
@@ -228,7 +347,9 @@ def lies(path: Path) -> None:
         ("in.csv", lambda p: p.write_text("a,b\n1,2\n"), {"text": "c"}, "'c'"),
         ("in.jsonl", lambda p: put(p, texts(LONG)), {"keep": "all"}, "--keep = 'all' is not known"),
         ("in.jsonl", lambda p: put(p, texts(LONG)), {"threshold": 1.5}, "no similarity to compare with"),
-        ("none.jsonl", lambda p: None, {}, "there is no"),
+        ("none.jsonl", lambda p: None, {}, r"^There is no \S+none.jsonl\. Give a file with one of the endings"),
+        (".", lambda p: None, {}, r"^Nothing in \S+ can be read: .*\. Give a file"),
+        ("in.jsonl", lambda p: put(p, texts(LONG)), {"parts": "words"}, "--parts = 'words' is not known"),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -16,7 +16,7 @@ from flows.dedup.json_spans import ABSENT
 FORM = JsonLines(encoding="auto", max_record_bytes=1_000)
 NAMES = ("text", "body", "id")
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from((*NAMES, "x", "é")), inner, max_size=3),
     max_leaves=8,
 )
