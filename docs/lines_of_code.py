@@ -16,17 +16,17 @@ BEGIN, END = "<!-- table of docs/lines_of_code.py -->\n", "<!-- end of that tabl
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 PARTS = (*PACKAGES, "benchmarks", "docs", "examples", "bootstrap.py", "conftest.py")
 BUDGETS = {
-    "all code": 77_565,
-    "corpora": 23_955,
+    "all code": 77_905,
+    "corpora": 24_050,
     "tokenizers_train": 5_510,
     "shards": 5_780,
     "trainer": 16_720,
     "trainer/tasks": 9_775,
-    "flows": 20_060,
+    "flows": 20_290,
     "flows/orchestration": 2_765,
     "cloze": 915,
-    "benchmarks": 3_800,
-    "tests": 54_225,
+    "benchmarks": 3_815,
+    "tests": 54_340,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -51,7 +51,7 @@ from corpora.tombstones import Tombstones, text_hash
 
 SIGNATURES_VERSION = 2
 UNICODE = {"unicode": unicodedata.unidata_version}  # which defines letters
-VERDICTS_VERSION = 3
+VERDICTS_VERSION = 2
 
 SKETCHED = ("id", "keyed", "revision", "text", "source", "group", "quality")  # what a sketch is made of
 

@@ -8,10 +8,6 @@ The rule. Documents are in an order, and are judged one after another. A documen
 
 It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them,
 the earliest in the order where several are. Otherwise it is kept. A document without shingles is always kept.
-Two texts count as similar only where the threshold leaves room for any one word to differ. A word within a text is in
-as many shingles as a shingle has words, so two texts that differ in it have twice as many that are not in common; at .8
-and five words that takes texts of 49 words. In shorter ones the place of the word would decide, and one at an end would
-pass ("part one" and "part two" of a title), so there only equal sets count. (`compare_short` compares them as well.)
 Where the rule is "contained", only a document counts that has all shingles of the one that is judged: what is removed
 is then found again, whole, in what stays. Documents that are given lead the order and stay unjudged.
 
@@ -69,8 +65,6 @@ class DuplicateSettings:
                             the survivor has every shingle
     prefer:                 which of several stays, of one generation and one priority of source: the one of the best
                             "quality", or the "longest", in distinct shingles
-    compare_short:          texts so short that one word within them makes more than the threshold allows are compared
-                            like others; else only equal words make a duplicate of them
     enabled:                false keeps every document
     """
 
@@ -82,7 +76,6 @@ class DuplicateSettings:
     max_bucket_comparisons: int = 1000
     rule: str = added(neutral=SIMILAR)
     prefer: str = added(neutral=QUALITY)
-    compare_short: bool = added(neutral=False)
     enabled: bool = True
 
     def __post_init__(self) -> None:
@@ -96,11 +89,6 @@ class DuplicateSettings:
     def signature(self) -> SignatureSettings:
         """The part that decides signatures."""
         return SignatureSettings(permutations=self.permutations, shingle_words=self.shingle_words)
-
-    @property
-    def room(self) -> int:
-        """The shingles of a union that a pair which is not equal must be allowed to differ by."""
-        return 0 if self.compare_short else 2 * self.shingle_words
 
     @property
     def band(self) -> BandSettings:
@@ -155,9 +143,7 @@ def judge_plainly(
         elif best == KEPT:
             for other in sorted({other for bucket in shared for other in bucket[:limit]}):
                 common, union, own = compare(document, other)
-                fits = reaches(common, union, threshold, settings.room) and (
-                    common == own or settings.rule != CONTAINED
-                )
+                fits = reaches(common, union, threshold) and (common == own or settings.rule != CONTAINED)
                 if fits and common * best_ratio[1] > best_ratio[0] * union:
                     best, best_ratio, missing = other, (common, union), (own - common) / own
                 num_compared += 1
@@ -211,7 +197,6 @@ def judge_duplicates(
             overlaps,
             ratio.numerator,
             ratio.denominator,
-            settings.room,
             contained,
         )
         start = end

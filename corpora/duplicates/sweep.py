@@ -228,7 +228,6 @@ def settle(
     overlaps: Overlaps,
     numerator: int,
     denominator: int,
-    room: int,
     contained: bool,
 ) -> None:
     """Judge the documents of a block in their order, from the similarities of the gathered pairs."""
@@ -249,8 +248,7 @@ def settle(
             sweep.counts[COMPARED] += 1
             sweep.own[document] = overlaps.own[pair]
             whole = common == sweep.own[document] or not contained
-            long = common == union or (denominator - numerator) * union >= room * denominator
-            if whole and long and common * denominator >= numerator * union and union > 0:
+            if whole and common * denominator >= numerator * union and union > 0:
                 choose(sweep, document, other, common, union)
         if sweep.survivor[document] == KEPT:
             keep(buckets, sweep, document)

@@ -111,13 +111,9 @@ def threshold_ratio(threshold: float) -> Fraction:
     return ratio
 
 
-def reaches(intersection: int, union: int, threshold: Fraction, room: int = 0) -> bool:
-    """True if intersection / union >= threshold, exactly; 0/0 reaches none.
-
-    room: so many shingles two sets must be allowed to differ by at this threshold, unless they are equal
-    """
-    similar = union > 0 and intersection * threshold.denominator >= threshold.numerator * union
-    return similar and (intersection == union or union - threshold * union >= room)
+def reaches(intersection: int, union: int, threshold: Fraction) -> bool:
+    """True if intersection / union >= threshold, exactly; 0/0 reaches none."""
+    return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
 def shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:

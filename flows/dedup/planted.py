@@ -50,8 +50,7 @@ def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
     left, right = np.array(sources, np.int64), len(texts) + np.arange(len(sources))
     overlaps = jaccard_pairs(sets.values, sets.offsets, left, right)
     similar = overlaps.intersection / np.maximum(overlaps.union, 1)
-    long = (1 - settings.threshold) * overlaps.union >= settings.room
-    chosen = np.flatnonzero((similar >= settings.threshold) & (similar < 1) & long)
+    chosen = np.flatnonzero((similar >= settings.threshold) & (similar < 1))
     if not len(chosen):
         return Recall(pairs=0, found=0.0, theory=0.0)
     keys = band_keys(signatures(both, settings.signature).signature, settings.band)

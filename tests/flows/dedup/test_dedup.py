@@ -315,16 +315,6 @@ def test_parts_are_those_of_a_regular_expression(some: list[str], kind: str) -> 
         at += len(own)
 
 
-def test_short_texts_that_differ_in_a_word_stay(tmp_path: Path) -> None:
-    """48 words that differ in the last one are .92 similar, and stay; 60 words that differ in any one go."""
-    words = [f"w{number}" for number in range(60)]
-    changed = [[*words[:place], "other", *words[place + 1 :]] for place in (0, 30, 59)]
-    short = [" ".join([*words[:47], end]) for end in ("one", "two", "ONE!")]
-    kept, removed, _ = run_on(tmp_path, texts(*short, *(" ".join(each) for each in [words, *changed])))
-    assert ids(kept) == [0, 1, 3] and ids(removed) == [2, 4, 5, 6]
-    assert removed[0]["similarity"] == 1
-
-
 def lies(path: Path) -> None:
     """A Parquet file whose footer names rows that its pages do not have."""
     pq.write_table(pa.table({"text": [LONG] * 7}), path, compression="none", use_dictionary=False)

@@ -22,7 +22,7 @@ from corpora.text.words import words
 from trainer.tasks.checking.files import CheckedFile, hash_of
 from trainer.tasks.checking.findings import DataFinding, finding, several, share_of, shortened
 
-NEAR = DuplicateSettings(compare_short=True)
+NEAR = DuplicateSettings()
 AT_ONCE = 1 << 14  # rows that are signed together
 FEWEST_SHINGLES = 8  # of a row that is compared nearly: 12 words
 ALIKE = 0.75  # share of words in common that each text of a near pair must have
