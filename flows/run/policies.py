@@ -18,6 +18,7 @@ RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
 SERVER_STOP_SECONDS = 8
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
+PROGRESS_SECONDS = 2.0  # between two changes of the progress on a run's page: each is a request
 SAMPLES = 20  # dropped documents shown in an artifact
 SAMPLES_EACH = 3  # of one reason
 METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log

@@ -62,7 +62,7 @@ from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import RECORD_SECONDS, RETRIES, even_groups, most_ranges, ranges
+from flows.run.policies import PROGRESS_SECONDS, RECORD_SECONDS, RETRIES, even_groups, most_ranges, ranges
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
 from flows.signals import answer_signals, give_way, last_word
@@ -226,6 +226,7 @@ class Performer:
         self.tasks = tasks
         self._progress = progress
         self._planned = self._built = self._ranges = 0
+        self._shown = time.monotonic()
         self._unreadable: list[FileFault] = []
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
@@ -284,10 +285,12 @@ class Performer:
         """Count more built parts of a stage, and show the progress."""
         self._built += number
         build.built += number
-        what = build.stage.stage_folder
+        what, now = build.stage.stage_folder, time.monotonic()
         pace = self.run.advance(what, build.built, len(build.survey.missing))
-        text = f"{self.run.recipe.name}: {what}: {progress_text(what, pace.said(time.monotonic()))}"
-        self._progress.show(100.0 * self._built / max(1, self._planned), text)
+        if now - self._shown >= PROGRESS_SECONDS:
+            self._shown = now
+            text = f"{self.run.recipe.name}: {what}: {progress_text(what, pace.said(now))}"
+            self._progress.show(100.0 * self._built / max(1, self._planned), text)
 
 
 class Build:
