@@ -36,6 +36,7 @@ from corpora.duplicates.sweep import (
     CUT,
     KEPT,
     PAIRS,
+    Buckets,
     Similarity,
     Sweep,
     equal_sets,
@@ -173,7 +174,13 @@ def judge_duplicates(
     assert len(set_hash) == len(band_keys), "one set hash and one row of keys for each document"
     if not settings.enabled:
         return _all_kept(len(set_hash))
-    buckets = shared_buckets(set_hash, band_keys)
+    return judge_buckets(set_hash, shared_buckets(set_hash, band_keys.T), similarity, settings, num_given)
+
+
+def judge_buckets(
+    set_hash: UInt64s, buckets: Buckets, similarity: Similarity, settings: DuplicateSettings, num_given: int
+) -> Verdicts:
+    """`judge_duplicates` where the documents of each bucket are known; the buckets are overwritten."""
     places = buckets.documents
     similarity.expect(places)
     sweep = new_sweep(buckets, equal_sets(set_hash, places, similarity))

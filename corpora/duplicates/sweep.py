@@ -6,19 +6,20 @@ block, and with those of the block, whose verdicts are open); their similarities
 `settle` applies the rule in order. Pairs that turn out not to be needed are looked up in vain, at most BLOCK
 for a bucket of a document, and counted nowhere.
 
-Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 32 bytes for each place of a document in
-a bucket that it shares, 64 for the document itself; about 2 us a document, mostly for sorting, apart from the
-comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the number of
-documents and not with its square.
+Promise: the verdicts and counts of `survivors.judge_plainly`. Cost: 8 bytes for each place of a document in
+a bucket that it shares, 16 for a bucket, 64 for the document itself; about 2 us a document, mostly for sorting,
+apart from the comparisons. A document asks for at most `limit` + BLOCK pairs a bucket, so the work grows with the
+number of documents and not with its square.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from corpora.duplicates.signatures import EMPTY_SET
 from corpora.duplicates.verify import Overlaps
-from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 
 BLOCK = 1024  # documents settled together, at most
@@ -40,19 +41,18 @@ class Similarity(Protocol):
 class Buckets(NamedTuple):
     """The buckets of two or more documents, and the documents in them, numbered again in their order.
 
-    documents: int64 [m], the place in the total order of each document that shares a bucket
-    members:   int64, the documents of one bucket after another, each bucket in the order
-    offsets:   int64, bucket b is members[offsets[b]:offsets[b + 1]]
-    bucket_of: int64, the bucket of each entry of `members`
-    entries:   int64, where each document is in `members`, one document after another
-    heads:     int64 [m + 1], document d is at entries[heads[d]:heads[d + 1]]
+    documents:  int64 [m], the place in the total order of each document that shares a bucket
+    members:    int32, the documents of one bucket after another, each bucket in the order; in the sweep a bucket's
+                kept documents move to its beginning, over such as have their verdicts
+    offsets:    int64, bucket b is members[offsets[b]:offsets[b + 1]]
+    buckets_of: int32, the buckets of one document after another
+    heads:      int64 [m + 1], document d is in buckets_of[heads[d]:heads[d + 1]]
     """
 
     documents: Int64s
-    members: Int64s
+    members: Int32s
     offsets: Int64s
-    bucket_of: Int64s
-    entries: Int64s
+    buckets_of: Int32s
     heads: Int64s
 
 
@@ -63,8 +63,8 @@ class Sweep(NamedTuple):
     survivor:      int64 [m], KEPT until found to be a copy
     common, union: int64 [m], the similarity to the survivor
     own:           int64 [m], the shingles of a document that was compared with others; 1 of any other
-    kept:          int64, laid out as `members`: the kept documents of each bucket
-    num_kept:      int64, the number kept so far of each bucket
+    num_kept:      int32, the number kept so far of each bucket
+    num_gathered:  int32, the number of each bucket's documents for which pairs are gathered
     seen:          int64 [m], the last ticket under which a document was looked at, so that it is taken once
     counts:        int64 [3], indexed by COMPARED, CUT and TICKET
     """
@@ -74,8 +74,8 @@ class Sweep(NamedTuple):
     common: Int64s
     union: Int64s
     own: Int64s
-    kept: Int64s
-    num_kept: Int64s
+    num_kept: Int32s
+    num_gathered: Int32s
     seen: Int64s
     counts: Int64s
 
@@ -89,40 +89,55 @@ def new_sweep(buckets: Buckets, first: Int64s) -> Sweep:
         common=np.zeros(size, np.int64),
         union=np.ones(size, np.int64),
         own=np.ones(size, np.int64),
-        kept=np.empty(len(buckets.members), np.int64),
-        num_kept=np.zeros(len(buckets.offsets) - 1, np.int64),
+        num_kept=np.zeros(len(buckets.offsets) - 1, np.int32),
+        num_gathered=np.zeros(len(buckets.offsets) - 1, np.int32),
         seen=np.zeros(size, np.int64),
         counts=np.zeros(3, np.int64),
     )
 
 
-def shared_buckets(set_hash: UInt64s, band_keys: UInt64s) -> Buckets:
-    """Sort each band by key, and keep the keys that two or more documents have."""
+def shared_buckets(set_hash: UInt64s, bands: Iterable[UInt64s]) -> Buckets:
+    """Sort each band by key, and keep the keys that two or more documents have.
+
+    bands: of one band after another the key of each document, uint64 [n]
+    """
+    assert len(set_hash) < 2**31, "numbers of documents have 32 bits"
     filled = np.flatnonzero(set_hash != EMPTY_SET)
-    all_members, all_sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for band in range(band_keys.shape[1]):
-        keys = band_keys[filled, band]
+    shares = np.zeros(len(set_hash), np.bool_)
+    all_members, all_sizes = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    for band in bands:
+        keys = band[filled]
         order = np.argsort(keys)  # vectors sort, and leave equal keys in no order: four times as fast as a stable sort
         sizes = _run_lengths(keys[order])
         shared = order[np.repeat(sizes > 1, sizes)]
         sizes = sizes[sizes > 1]
         shared += np.repeat(np.arange(len(sizes)) * len(filled), sizes)
         shared.sort()
-        all_members.append(filled[shared % max(len(filled), 1)])
-        all_sizes.append(sizes)
-    places, sizes = np.concatenate(all_members), np.concatenate(all_sizes)
-    shares = np.zeros(len(set_hash), np.bool_)
-    shares[places] = True
-    members = (np.cumsum(shares) - 1)[places]
-    documents = np.flatnonzero(shares)
+        all_members.append(filled[shared % max(len(filled), 1)].astype(np.int32))
+        shares[all_members[-1]] = True
+        all_sizes.append(sizes.astype(np.int32))
+    members, sizes = np.concatenate(all_members), np.concatenate(all_sizes)
+    assert len(sizes) < 2**31, "numbers of buckets have 32 bits"
+    documents, offsets = np.flatnonzero(shares), _offsets(sizes)
+    buckets_of, heads = np.empty(len(members), np.int32), np.zeros(len(documents) + 2, np.int64)
+    list_buckets(members, offsets, np.cumsum(shares) - 1, buckets_of, heads)
     return Buckets(
-        documents=documents,
-        members=members,
-        offsets=_offsets(sizes),
-        bucket_of=np.repeat(np.arange(len(sizes)), sizes),
-        entries=np.argsort(members, kind="stable"),
-        heads=_offsets(np.bincount(members, minlength=len(documents))),
+        documents=documents, members=members, offsets=offsets, buckets_of=buckets_of, heads=heads[:-1].copy()
     )
+
+
+@kernel
+def list_buckets(members: Int32s, offsets: Int64s, numbers: Int64s, buckets_of: Int32s, heads: Int64s) -> None:
+    """Number the members again, and fill in the buckets of each and, of [m + 2], where they begin and end."""
+    for place in range(len(members)):
+        members[place] = numbers[members[place]]
+        heads[members[place] + 2] += 1
+    for document in range(2, len(heads)):
+        heads[document] += heads[document - 1]
+    for bucket in range(len(offsets) - 1):
+        for document in members[offsets[bucket] : offsets[bucket + 1]]:
+            buckets_of[heads[document + 1]] = bucket
+            heads[document + 1] += 1
 
 
 def _run_lengths(values: UInt64s) -> Int64s:
@@ -170,6 +185,8 @@ def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, o
             if num_pairs + most_candidates(buckets, sweep, document, start, limit) > len(others):
                 break
             num_pairs = add_candidates(buckets, sweep, document, start, limit, others, num_pairs)
+        for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
+            sweep.num_gathered[bucket] += 1
         document += 1
         ends[document - start] = num_pairs
     return document
@@ -179,9 +196,8 @@ def gather(buckets: Buckets, sweep: Sweep, start: int, given: int, limit: int, o
 def most_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
     """A bound on how many pairs `add_candidates` adds; never above the number of earlier documents."""
     most = 0
-    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
-        bucket = buckets.bucket_of[entry]
-        most += min(sweep.num_kept[bucket], limit) + min(entry - buckets.offsets[bucket], document - start)
+    for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
+        most += min(sweep.num_kept[bucket], limit) + min(sweep.num_gathered[bucket], document - start)
     return min(most, document)
 
 
@@ -196,15 +212,14 @@ def add_candidates(
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
-    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
-        bucket = buckets.bucket_of[entry]
+    for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         head = buckets.offsets[bucket]
-        for other in sweep.kept[head : head + min(sweep.num_kept[bucket], limit)]:
+        for other in buckets.members[head : head + min(sweep.num_kept[bucket], limit)]:
             if sweep.seen[other] != ticket:
                 sweep.seen[other] = ticket
                 others[num_pairs] = other
                 num_pairs += 1
-        place = entry - 1 if sweep.num_kept[bucket] < limit else head - 1
+        place = head - 1 + (sweep.num_gathered[bucket] if sweep.num_kept[bucket] < limit else 0)
         while place >= head and buckets.members[place] >= start:
             other = buckets.members[place]
             if sweep.seen[other] != ticket and sweep.first[other] == other:
@@ -257,9 +272,8 @@ def settle(
 @kernel
 def keep(buckets: Buckets, sweep: Sweep, document: int) -> None:
     """Note a document that is kept in all its buckets, where later ones are compared with it."""
-    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
-        bucket = buckets.bucket_of[entry]
-        sweep.kept[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
+    for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
+        buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1
 
 
@@ -271,11 +285,10 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
-    for entry in buckets.entries[buckets.heads[document] : buckets.heads[document + 1]]:
-        bucket = buckets.bucket_of[entry]
+    for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         head, num_kept = buckets.offsets[bucket], sweep.num_kept[bucket]
         sweep.counts[CUT] += max(num_kept - limit, 0)
-        for other in sweep.kept[head : head + min(num_kept, limit)]:
+        for other in buckets.members[head : head + min(num_kept, limit)]:
             sweep.seen[other] = ticket
     return ticket
 

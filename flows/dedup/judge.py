@@ -4,23 +4,25 @@ The rows of another corpus lead the order and stay unjudged; then come the rows 
 longest first. Rows whose texts are equal, byte for byte, leave by hash; the first of each goes on to the rule of
 `survivors`, which compares whole shingle sets. A row that is equal to a removed one has that one's survivor.
 
-Memory: the sketches; the shingle sets of rows that share a band, from HELD_BYTES on in a file of a scratch folder.
+Memory: the sketches, of which the keys go as the bands are sorted; 8 bytes for each row that shares a band, and each
+band; the shingle sets of such rows are in a file of a scratch folder.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from mmap import MADV_DONTNEED, mmap
 from pathlib import Path
 
 import numpy as np
 
-from corpora.duplicates.survivors import DuplicateSettings, judge_duplicates
-from corpora.duplicates.sweep import KEPT
+from corpora.duplicates.survivors import DuplicateSettings, judge_buckets
+from corpora.duplicates.sweep import KEPT, shared_buckets
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
 from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
 from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
 
-HELD_BYTES = 1 << 30
+ReadSets = Callable[[Int64s], Iterator[UInt64s]]
 EXACT, NEAR, UNREAD, HAS_COPIES = "exact duplicate", "near duplicate", "unreadable", "has duplicates"
 EMPTIED, CUT = "nothing new", "parts cut out"
 REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES, EMPTIED, CUT)
@@ -42,45 +44,41 @@ class RowVerdicts:
 
 
 class SetsOnDisk:
-    """The shingle sets of rows that will be compared, read at once. fill: reads those of some rows, which ascend."""
+    """The shingle sets of rows that will be compared, in a file. read: those of some rows, which ascend, in blocks."""
 
-    def __init__(self, sizes: Int64s, order: Int64s, fill: Callable[[Int64s, UInt64s], None], scratch: Path) -> None:
-        self._sizes, self._order, self._fill, self._scratch = sizes, order, fill, scratch
-        self._places = np.empty(0, np.int64)
-        self._sets = ShingleSets(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    def __init__(self, sizes: Int64s, order: Int64s, read: ReadSets, scratch: Path) -> None:
+        self._sizes, self._order, self._read, self._path = sizes, order, read, scratch / "shingles"
 
     def expect(self, documents: Int64s) -> None:
         """Read the sets of these places in the order, once."""
-        rows = np.sort(self._order[documents])
-        offsets = np.concatenate([[0], np.cumsum(self._sizes[rows])])
-        values = self._room(int(offsets[-1]))
-        self._fill(rows, values)
-        self._sets = ShingleSets(values, offsets)
-        self._places = rows
+        self._rows = np.sort(self._order[documents])
+        offsets = np.concatenate([[0], np.cumsum(self._sizes[self._rows])])
+        with self._path.open("w+b") as file:
+            os.posix_fallocate(file.fileno(), 0, max(8 * int(offsets[-1]), 1))  # a full disk is an error here
+            for values in self._read(self._rows):
+                file.write(values.data)
+            file.flush()
+            self._map = mmap(file.fileno(), 0)
+        self._sets = ShingleSets(np.frombuffer(self._map, np.uint64, int(offsets[-1])), offsets)
 
     def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
         """The similarities of pairs of places in the order."""
-        one, other = (np.searchsorted(self._places, self._order[each]) for each in (left, right))
-        return jaccard_pairs(self._sets.values, self._sets.offsets, one, other)
-
-    def _room(self, size: int) -> UInt64s:
-        if 8 * size < HELD_BYTES:
-            return np.empty(size, np.uint64)
-        path = self._scratch / "shingles"
-        with path.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, 8 * size)  # a disk that is full is said here, and not by a fault
-        return np.memmap(path, np.uint64, "r+", shape=(size,))
+        one, other = (np.searchsorted(self._rows, self._order[each]) for each in (left, right))
+        overlaps = jaccard_pairs(self._sets.values, self._sets.offsets, one, other)
+        self._map.madvise(MADV_DONTNEED)  # the pages stay in the system's cache, and no longer count as this process's
+        return overlaps
 
 
 def judge(
     sketch: Sketch,
+    bands: Iterable[UInt64s],
     num_given: int,
     settings: DuplicateSettings,
     keep: str,
-    fill: Callable[[Int64s, UInt64s], None],
+    read: ReadSets,
     scratch: Path,
 ) -> RowVerdicts:
-    """Judge all rows. keep: "first", "longest" or "none". fill: as for `SetsOnDisk`."""
+    """Judge all rows. bands: the rows' keys of each; keep: "first", "longest" or "none"; read: see `SetsOnDisk`."""
     total = len(sketch.state)
     order = np.arange(total)
     if keep == "longest":
@@ -93,16 +91,14 @@ def judge(
     survivor[copies] = judged[leaders[leaders != np.arange(len(judged))]]
     copies = copies[copies >= num_given]
     single = judged[leaders == np.arange(len(judged))]
-    num_compared = num_cut = 0
-    if sketch.keys.shape[1]:
-        sets = SetsOnDisk(sketch.num_shingles.astype(np.int64), single, fill, scratch)
-        given = int(np.count_nonzero(single < num_given))
-        verdicts = judge_duplicates(sketch.set_hash[single], sketch.keys[single], sets, settings, given)
-        gone = np.flatnonzero(verdicts.survivor != KEPT)
-        survivor[single[gone]] = single[verdicts.survivor[gone]]
-        similarity[single[gone]], missing[single[gone]] = verdicts.similarity[gone], verdicts.missing[gone]
-        reason[single[gone]] = REASONS.index(NEAR)
-        num_compared, num_cut = verdicts.num_compared, verdicts.num_cut
+    set_hash = sketch.set_hash[single]
+    buckets = shared_buckets(set_hash, (keys[single] for keys in bands))
+    sets = SetsOnDisk(sketch.num_shingles.astype(np.int64), single, read, scratch)
+    verdicts = judge_buckets(set_hash, buckets, sets, settings, int(np.count_nonzero(single < num_given)))
+    gone = np.flatnonzero(verdicts.survivor != KEPT)
+    survivor[single[gone]] = single[verdicts.survivor[gone]]
+    similarity[single[gone]], missing[single[gone]] = verdicts.similarity[gone], verdicts.missing[gone]
+    reason[single[gone]] = REASONS.index(NEAR)
     reason[copies], similarity[copies] = REASONS.index(EXACT), 1
     removed_leader = reason[survivor[copies]] == REASONS.index(NEAR)
     moved, leader = copies[removed_leader], survivor[copies[removed_leader]]
@@ -122,8 +118,8 @@ def judge(
         survivor=survivor,
         similarity=similarity,
         missing=missing,
-        num_compared=num_compared,
-        num_cut=num_cut,
+        num_compared=verdicts.num_compared,
+        num_cut=verdicts.num_cut,
     )
 
 

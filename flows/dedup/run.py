@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from corpora.duplicates.bands import probability
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import sort_sets
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int64s, UInt64s
+from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
 from flows.dedup.columns import ADDED
@@ -38,7 +39,7 @@ ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
 SAMPLES = 150  # texts of which copies are planted
 FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
 FILE_BYTES = 256_000_000  # of input that go to one file of a folder
-HELD_BYTES = 512 << 20  # of shingles, where they need not go from process to process
+HELD_BYTES = 4 << 30  # of shingles in a file, where they need not go from process to process
 WORKER_BYTES = 16_000_000_000
 
 Result = TypeVar("Result")
@@ -109,17 +110,19 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         near = not settings.exact_only
         typed = output.suffix != ".jsonl"
         calls = [(piece, duplicates, near, num_samples, typed) for piece in pieces]
-        found = list(call(sketch_piece, calls)) if many else _held_sketches(calls)
+        held = HeldShingles(scratch / "held")
+        found = list(call(sketch_piece, calls)) if many else held.sketches(calls)
+        bands = _bands([each.keys for each in found])
+        found = [replace(each, keys=each.keys[:, :0].copy()) for each in found]  # most of what a sketch takes
         sketch = joined(found, duplicates, SAMPLES)
-        found = [replace(each, keys=each.keys[:0].copy()) for each in found]  # most of what a sketch takes
         starts = np.cumsum([0, *(len(each.state) for each in found)])
         num_given = int(starts[len(given)])
         _refuse_textless(sketch, num_given, settings.text)
 
-        def fill(rows: Int64s, values: UInt64s) -> None:
-            _fill_sets(call, pieces, found, starts, rows, values, duplicates)
+        def read(rows: Int64s) -> Iterator[UInt64s]:
+            return _read_sets(call, pieces, found, starts, rows, held, duplicates)
 
-        judged = judge(sketch, num_given, duplicates, settings.keep, fill, scratch)
+        judged = judge(sketch, bands, num_given, duplicates, settings.keep, read, scratch)
         names = _names(pieces, starts, sketch.ids)
         cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
         fates = [_fate(judged, names, cuts[at], starts[at], starts[at + 1]) for at in range(len(given), len(pieces))]
@@ -131,13 +134,40 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     )
 
 
-def _held_sketches(calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]]) -> list[Sketch]:
-    """The sketches of pieces, with their shingles up to HELD_BYTES, which then need not be read again."""
-    found, room = list[Sketch](), HELD_BYTES
-    for each in calls:
-        found.append(sketch_piece(*each, hold=room))
-        room -= sum(shingles.nbytes for shingles in found[-1].shingles)
-    return found
+class HeldShingles:
+    """The shingles of pieces in a file, up to HELD_BYTES and a quarter of the disk, which then need not be read again.
+
+    starts: where those of a piece begin, in bytes
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.starts: dict[int, int] = {}
+        self._path = path
+
+    def sketches(self, calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]]) -> list[Sketch]:
+        """The sketches of pieces, whose shingles are in the file."""
+        found, room = list[Sketch](), min(HELD_BYTES, disk_usage(self._path.parent).free // 4)
+        with self._path.open("wb") as file:
+            for at, each in enumerate(calls):
+                sketch = sketch_piece(*each, hold=room - file.tell())
+                if sketch.shingles:
+                    self.starts[at] = file.tell()
+                    file.writelines(block.data for block in sketch.shingles)
+                found.append(replace(sketch, shingles=()))
+        return found
+
+    def sets(self, at: int, sizes: Int32s, rows: Int64s) -> UInt64s:
+        """The sorted sets of some rows of a piece. sizes: of the sets of all its rows"""
+        held = np.fromfile(self._path, np.uint64, int(sizes.sum(dtype=np.int64)), offset=self.starts[at])
+        sets = np.empty(int(sizes[rows].sum(dtype=np.int64)), np.uint64)
+        sort_sets(held, np.cumsum(sizes, dtype=np.int64), rows, sets)
+        return sets
+
+
+def _bands(keys: Sequence[UInt64s]) -> Iterator[UInt64s]:
+    """Yield the keys of all rows, a band at a time. keys: of pieces, each [bands, n]; they are let go with the last."""
+    for band in range(len(keys[0]) if keys else 0):
+        yield np.concatenate([each[band] for each in keys])
 
 
 @contextmanager
@@ -183,41 +213,31 @@ def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
         raise InputError(f"No row of {len(state):,} has a text {what}: name the column of the text with --text.")
 
 
-def _fill_sets(
+def _read_sets(
     call: Callable[..., Iterator[Any]],
     pieces: Sequence[InputPiece],
     found: Sequence[Sketch],
     starts: Int64s,
     rows: Int64s,
-    values: UInt64s,
+    held: HeldShingles,
     settings: DuplicateSettings,
-) -> None:
-    """Fill in the shingle sets of ascending rows, read again where they are not held.
+) -> Iterator[UInt64s]:
+    """Yield the shingle sets of ascending rows, piece by piece; texts are read again where they are not held.
 
     Raises InputError where a file changed meanwhile.
     """
-    calls, places, filled = [], list[int](), 0
     firsts = np.searchsorted(rows, starts)
-    sizes = np.concatenate([np.empty(0, np.int32), *(sketch.num_shingles for sketch in found)])[rows]
-    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    for at, piece in enumerate(pieces):
-        here = rows[firsts[at] : firsts[at + 1]] - starts[at]
-        room = values[ends[firsts[at]] : ends[firsts[at + 1]]]
-        if len(here) and len(found[at].shingles):
-            held = np.concatenate(found[at].shingles)
-            filled += sort_sets(held, np.cumsum(found[at].num_shingles, dtype=np.int64), here, room)
-        elif len(here):
-            wanted = np.zeros(starts[at + 1] - starts[at], np.bool_)
-            wanted[here] = True
-            calls.append((piece, wanted, settings))
-            places.append(at)
-    for at, sets in zip(places, call(sets_of, calls), strict=True):
-        room = values[ends[firsts[at]] : ends[firsts[at + 1]]]
-        if len(sets.values) == len(room):
-            room[:] = sets.values
-            filled += len(room)
-    if filled != len(values):
-        raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
+    own = [rows[first:last] - start for (first, last), start in zip(pairwise(firsts.tolist()), starts, strict=False)]
+    again = [at for at in range(len(pieces)) if len(own[at]) and at not in held.starts]
+    wanted = (np.bincount(own[at], minlength=len(found[at].state)) > 0 for at in again)
+    others = call(sets_of, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
+    for at, here in enumerate(own):
+        sizes = found[at].num_shingles
+        if len(here):
+            values = held.sets(at, sizes, here) if at in held.starts else next(others).values
+            if len(values) != sizes[here].sum(dtype=np.int64):
+                raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
+            yield values
 
 
 def _judge_parts(
@@ -271,7 +291,7 @@ def _names(pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[str]) -> 
 def _fate(
     judged: RowVerdicts, names: Callable[[int], tuple[str, int, str]], cuts: PartCuts, start: int, stop: int
 ) -> Fate:
-    kept = kept_rows(judged)[start:stop]
+    kept = judged.reason[start:stop] == 0
     rows = start + np.flatnonzero(~kept | cuts.touched)
     file, first, _ = names(int(rows[0])) if len(rows) else ("", 0, "")
     reasons = np.where(judged.reason[rows] == 0, REASONS.index(CUT), judged.reason[rows])

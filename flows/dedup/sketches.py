@@ -35,9 +35,10 @@ SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 class Sketch:
     """The sketches of some rows, one after another.
 
-    text_hash: uint64 [n, 2], XXH3; state: HAS_TEXT, NO_TEXT or UNREADABLE; ids: what names the rows, where asked for
+    text_hash: uint64 [n, 2], XXH3; keys: uint64 [bands, n]; state: HAS_TEXT, NO_TEXT or UNREADABLE
+    ids:       what names the rows, where asked for
     kinds:     the types of the columns, where they are asked for; samples: a few texts
-    shingles:  of all rows, the distinct ones of one after another, in pieces; empty where they are not held
+    shingles:  of all rows, the distinct ones of one after another, in blocks; empty where they are not held
     """
 
     text_hash: UInt64s
@@ -74,11 +75,11 @@ def sketch_piece(
 
 def joined(found: Sequence[Sketch], settings: DuplicateSettings, num_samples: int) -> Sketch:
     """Sketches one after another as one."""
-    empty = np.empty((0, 2), np.uint64), np.empty((0, settings.bands), np.uint64), np.empty(0, np.int32)
+    empty = np.empty((0, 2), np.uint64), np.empty((settings.bands, 0), np.uint64), np.empty(0, np.int32)
     return Sketch(
         text_hash=np.concatenate([empty[0], *(each.text_hash for each in found)]),
         set_hash=np.concatenate([np.empty(0, np.uint64), *(each.set_hash for each in found)]),
-        keys=np.concatenate([empty[1][:, : found[0].keys.shape[1]] if found else empty[1], *(e.keys for e in found)]),
+        keys=np.concatenate([each.keys for each in found] or [empty[1]], axis=1),
         num_shingles=np.concatenate([empty[2], *(each.num_shingles for each in found)]),
         state=np.concatenate([empty[2], *(each.state for each in found)]),
         text_bytes=sum(each.text_bytes for each in found),
@@ -100,9 +101,10 @@ def _sketch_chunk(
     if near:
         sketch = signatures(texts, settings.signature, hold)
         shingles = sketch.shingles
-        keys, sets, num_shingles = band_keys(sketch.signature, settings.band), sketch.set_hash, sketch.num_shingles
+        keys = np.ascontiguousarray(band_keys(sketch.signature, settings.band).T)
+        sets, num_shingles = sketch.set_hash, sketch.num_shingles
     else:
-        keys, sets = np.empty((rows, 0), np.uint64), np.zeros(rows, np.uint64)
+        keys, sets = np.empty((0, rows), np.uint64), np.zeros(rows, np.uint64)
         num_shingles = np.asarray(pc.binary_length(texts).to_numpy() // 8, np.int32)
     state = np.where(chunk.texts.is_null().to_numpy(zero_copy_only=False), NO_TEXT, HAS_TEXT).astype(np.int32)
     if not isinstance(chunk.fields, pa.RecordBatch):
@@ -110,7 +112,7 @@ def _sketch_chunk(
     if piece.within:
         groups = group_hashes(chunk, piece.within)
         hashes[:, 0] ^= groups
-        keys ^= groups[:, None]
+        keys ^= groups
         sets = np.where(sets == EMPTY_SET, EMPTY_SET, np.maximum((sets ^ groups) * GOLDEN_RATIO, np.uint64(1)))
     low, high = SAMPLE_BYTES
     lengths = pc.binary_length(texts).to_numpy()

@@ -18,8 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
+from corpora.duplicates.survivors import Verdicts
+from corpora.duplicates.sweep import Buckets, shared_buckets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
+from corpora.kernels.arrays import UInt64s
 from corpora.text.shingles import shingle_hashes
 from flows.dedup import columns, judge, output, parts, run
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
@@ -208,10 +211,12 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one key and one set hash for all rows, what is removed is what the texts say."""
-    whole = judge.judge_duplicates
-    monkeypatch.setattr(
-        judge, "judge_duplicates", lambda sets, keys, *more: whole(np.ones_like(sets), np.zeros_like(keys), *more)
-    )
+    whole = judge.judge_buckets
+
+    def alike(sets: UInt64s, _: Buckets, *more: Any) -> Verdicts:
+        return whole(np.ones_like(sets), shared_buckets(np.ones_like(sets), [np.zeros_like(sets)]), *more)
+
+    monkeypatch.setattr(judge, "judge_buckets", alike)
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
     assert ids(kept) == [0, 1, 3]
 
@@ -232,8 +237,8 @@ def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None
     assert (removed["reason"], removed["reason_"], removed["survivor"]) == ("é", "exact duplicate", "unreadable")
 
 
-def test_sets_may_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "HELD_BYTES", 0)
+def test_shingles_need_not_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HELD_BYTES", 0)
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER))
     assert ids(kept) == [0, 1] and not list(tmp_path.glob(".*"))
 
