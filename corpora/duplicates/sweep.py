@@ -23,7 +23,7 @@ from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 
 BLOCK = 1024  # documents settled together, at most
-PAIRS = 1 << 18  # pairs asked for in one call, unless a single document needs more
+PAIRS = 1 << 15  # pairs asked for in one call, unless a single document needs more
 KEPT = -1
 COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 
