@@ -192,20 +192,7 @@ def judge_buckets(
         end = gather(buckets, sweep, start, given, limit, others, ends)
         later = np.repeat(places[start:end], np.diff(ends[: end - start + 1]))
         overlaps = similarity.overlaps(places[others[: len(later)]], later)
-        settle(
-            buckets,
-            sweep,
-            start,
-            end,
-            given,
-            limit,
-            others,
-            ends,
-            overlaps,
-            ratio.numerator,
-            ratio.denominator,
-            contained,
-        )
+        settle(buckets, sweep, start, end, given, limit, others, ends, overlaps, *ratio.as_integer_ratio(), contained)
         start = end
     return _verdicts(len(set_hash), places, sweep)
 

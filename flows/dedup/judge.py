@@ -19,7 +19,7 @@ import numpy as np
 from corpora.duplicates.survivors import DuplicateSettings, judge_buckets
 from corpora.duplicates.sweep import KEPT, shared_buckets
 from corpora.duplicates.verify import Overlaps, ShingleSets, jaccard_pairs
-from corpora.kernels.arrays import Bools, Float32s, Int64s, UInt64s
+from corpora.kernels.arrays import Float32s, Int64s, UInt64s
 from flows.dedup.sketches import HAS_TEXT, UNREADABLE, Sketch
 
 ReadSets = Callable[[Int64s], Iterator[UInt64s]]
@@ -59,6 +59,7 @@ class SetsOnDisk:
                 file.write(values.data)
             file.flush()
             self._map = mmap(file.fileno(), 0)
+        self._path.unlink()
         self._sets = ShingleSets(np.frombuffer(self._map, np.uint64, int(offsets[-1])), offsets)
 
     def overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
@@ -131,9 +132,3 @@ def _first_of_equal(hashes: UInt64s) -> Int64s:
     leaders = np.empty(len(hashes), np.int64)
     leaders[by_hash] = by_hash[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
     return leaders
-
-
-def kept_rows(judged: RowVerdicts) -> Bools:
-    """Which rows stay."""
-    stays: Bools = judged.reason == 0
-    return stays

@@ -22,12 +22,12 @@ from corpora.duplicates.bands import probability
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import sort_sets
 from corpora.errors import InputError
-from corpora.kernels.arrays import Int32s, Int64s, UInt64s
+from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.store.settings import check_choice
 from corpora.store.workers.pool import Limits, WorkerPool
 from flows.dedup.columns import ADDED
 from flows.dedup.inputs import InputPiece, pieces_of, pieces_of_corpus
-from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge, kept_rows
+from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
 from flows.dedup.output import Fate, write_rows
 from flows.dedup.parts import PARTS, PartCuts, copied, parts_of
 from flows.dedup.planted import Recall, planted_recall
@@ -110,8 +110,8 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         near = not settings.exact_only
         typed = output.suffix != ".jsonl"
         calls = [(piece, duplicates, near, num_samples, typed) for piece in pieces]
-        held = HeldShingles(scratch / "held")
-        found = list(call(sketch_piece, calls)) if many else held.sketches(calls)
+        held = scratch / "held"
+        found = list(call(sketch_piece, calls)) if many else _held_sketches(calls, held)
         bands = _bands([each.keys for each in found])
         found = [replace(each, keys=each.keys[:, :0].copy()) for each in found]  # most of what a sketch takes
         sketch = joined(found, duplicates, SAMPLES)
@@ -134,34 +134,16 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     )
 
 
-class HeldShingles:
-    """The shingles of pieces in a file, up to HELD_BYTES and a quarter of the disk, which then need not be read again.
-
-    starts: where those of a piece begin, in bytes
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.starts: dict[int, int] = {}
-        self._path = path
-
-    def sketches(self, calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]]) -> list[Sketch]:
-        """The sketches of pieces, whose shingles are in the file."""
-        found, room = list[Sketch](), min(HELD_BYTES, disk_usage(self._path.parent).free // 4)
-        with self._path.open("wb") as file:
-            for at, each in enumerate(calls):
-                sketch = sketch_piece(*each, hold=room - file.tell())
-                if sketch.shingles:
-                    self.starts[at] = file.tell()
-                    file.writelines(block.data for block in sketch.shingles)
-                found.append(replace(sketch, shingles=()))
-        return found
-
-    def sets(self, at: int, sizes: Int32s, rows: Int64s) -> UInt64s:
-        """The sorted sets of some rows of a piece. sizes: of the sets of all its rows"""
-        held = np.fromfile(self._path, np.uint64, int(sizes.sum(dtype=np.int64)), offset=self.starts[at])
-        sets = np.empty(int(sizes[rows].sum(dtype=np.int64)), np.uint64)
-        sort_sets(held, np.cumsum(sizes, dtype=np.int64), rows, sets)
-        return sets
+def _held_sketches(calls: Sequence[tuple[InputPiece, DuplicateSettings, bool, int, bool]], path: Path) -> list[Sketch]:
+    """The sketches of pieces; their shingles go to a file, up to HELD_BYTES, and then need not be read again."""
+    found, room = list[Sketch](), min(HELD_BYTES, disk_usage(path.parent).free // 4)
+    with path.open("wb") as file:
+        for each in calls:
+            start = file.tell()
+            sketch = sketch_piece(*each, hold=room - start)
+            file.writelines(block.data for block in sketch.shingles)
+            found.append(replace(sketch, shingles=(), held=start if sketch.shingles else -1))
+    return found
 
 
 def _bands(keys: Sequence[UInt64s]) -> Iterator[UInt64s]:
@@ -219,25 +201,29 @@ def _read_sets(
     found: Sequence[Sketch],
     starts: Int64s,
     rows: Int64s,
-    held: HeldShingles,
+    held: Path,
     settings: DuplicateSettings,
 ) -> Iterator[UInt64s]:
-    """Yield the shingle sets of ascending rows, piece by piece; texts are read again where they are not held.
+    """Yield the shingle sets of ascending rows, piece by piece; texts are read again where a file does not hold them.
 
     Raises InputError where a file changed meanwhile.
     """
     firsts = np.searchsorted(rows, starts)
     own = [rows[first:last] - start for (first, last), start in zip(pairwise(firsts.tolist()), starts, strict=False)]
-    again = [at for at in range(len(pieces)) if len(own[at]) and at not in held.starts]
+    again = [at for at in range(len(pieces)) if len(own[at]) and found[at].held < 0]
     wanted = (np.bincount(own[at], minlength=len(found[at].state)) > 0 for at in again)
     others = call(sets_of, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
     for at, here in enumerate(own):
-        sizes = found[at].num_shingles
-        if len(here):
-            values = held.sets(at, sizes, here) if at in held.starts else next(others).values
-            if len(values) != sizes[here].sum(dtype=np.int64):
+        ends = np.cumsum(found[at].num_shingles, dtype=np.int64)
+        values = np.empty(int(found[at].num_shingles[here].sum(dtype=np.int64)), np.uint64)
+        if len(here) and found[at].held >= 0:
+            sort_sets(np.fromfile(held, np.uint64, ends[-1], offset=found[at].held), ends, here, values)
+        elif len(here):
+            sets = next(others)
+            if len(sets.values) != len(values):
                 raise InputError("A file changed while it was read. Run again when nothing writes the inputs any more.")
-            yield values
+            values = sets.values
+        yield values
 
 
 def _judge_parts(
@@ -249,7 +235,7 @@ def _judge_parts(
     parts: str,
 ) -> list[PartCuts]:
     """What is cut out of the rows of each piece; a row of which nothing is left is judged so. Raises InputError."""
-    kept = kept_rows(judged)
+    kept = judged.reason == 0
     if not parts:
         return [PartCuts(np.zeros_like(kept[first:last]), kept[:0], "") for first, last in pairwise(starts.tolist())]
     found = list(

@@ -39,6 +39,7 @@ class Sketch:
     ids:       what names the rows, where asked for
     kinds:     the types of the columns, where they are asked for; samples: a few texts
     shingles:  of all rows, the distinct ones of one after another, in blocks; empty where they are not held
+    held:      where in a file these begin, in bytes; -1 where it does not have them
     """
 
     text_hash: UInt64s
@@ -51,6 +52,7 @@ class Sketch:
     kinds: Kinds
     samples: Sequence[str]
     shingles: Sequence[UInt64s] = ()
+    held: int = -1
 
 
 def sketch_piece(

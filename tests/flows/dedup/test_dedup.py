@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_recipe import prose
 
-from corpora.duplicates.survivors import Verdicts
-from corpora.duplicates.sweep import Buckets, shared_buckets
 from corpora.errors import InputError
 from corpora.judging.steps.lines import line_hash
-from corpora.kernels.arrays import UInt64s
 from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, judge, output, parts, run
+from flows.dedup import columns, output, parts, run
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -211,12 +209,9 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one key and one set hash for all rows, what is removed is what the texts say."""
-    whole = judge.judge_buckets
-
-    def alike(sets: UInt64s, _: Buckets, *more: Any) -> Verdicts:
-        return whole(np.ones_like(sets), shared_buckets(np.ones_like(sets), [np.zeros_like(sets)]), *more)
-
-    monkeypatch.setattr(judge, "judge_buckets", alike)
+    made, ones = run.joined, np.ones(4, np.uint64)
+    monkeypatch.setattr(run, "joined", lambda *of: replace(made(*of), set_hash=ones))
+    monkeypatch.setattr(run, "_bands", lambda keys: [ones])
     kept, _, _ = run_on(tmp_path, texts(LONG, prose(11), LONGER, prose(12)))
     assert ids(kept) == [0, 1, 3]
 
