@@ -23,7 +23,7 @@ from corpora.kernels.arrays import Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 
 BLOCK = 1024  # documents settled together, at most
-PAIRS = 1 << 15  # pairs asked for in one call, unless a single document needs more
+PAIRS = 1 << 12  # pairs asked for in one call, unless a single document needs more
 KEPT = -1
 COMPARED, CUT, TICKET = 0, 1, 2  # places in Sweep.counts
 
@@ -162,9 +162,9 @@ def equal_sets(set_hash: UInt64s, documents: Int64s, similarity: Similarity) -> 
         sizes = _run_lengths(hashes[pending])
         leaders = np.repeat(pending[_offsets(sizes)[:-1]], sizes)
         leaders, pending = leaders[leaders != pending], pending[leaders != pending]
-        differ = np.empty(len(pending), np.bool_)
+        differ, ascending = np.empty(len(pending), np.bool_), np.argsort(pending)  # sets are read in their order
         for at in range(0, len(pending), PAIRS):
-            chunk = slice(at, at + PAIRS)
+            chunk = ascending[at : at + PAIRS]
             overlaps = similarity.overlaps(documents[leaders[chunk]], documents[pending[chunk]])
             differ[chunk] = overlaps.intersection != overlaps.union
         first[pending[~differ]] = leaders[~differ]

@@ -7,6 +7,6 @@
 the kernels of `corpora.duplicates`, `output.py` writes, with all columns as they came; `planted.py` measures the recall
 on edited copies of the very texts. Nothing is cleaned, and no language is looked at.
 
-Memory: some 200 bytes a row, and 8 bytes for each shingle of rows that share a band with another; from a gigabyte on
-these are in a file next to the output.
+Memory: some 350 bytes a row. Shingles are in files next to the output, 8 bytes each: those of rows that share a band
+with another, and with one worker up to 4 GB of all rows', which else are made again.
 """
