@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from prefect import task
@@ -61,26 +62,24 @@ def build_range(
     A run on many workers has more pieces than task runs. If pieces fail, the others are built to their end.
     """
     run.ahead.wait_for(stage, [plan for plans in pieces for plan in plans])
-    bare = stage.bare
+    build = partial(run.call, build_parts, run.place, stage.bare)
+    if len(pieces) == 1:
+        return state_of(lambda: build(pieces[0], distrusted), parts_built)
+    return state_of(lambda: side_by_side([partial(build, plans, distrusted) for plans in pieces]), parts_built)
 
-    def build(plans: Sequence[PartPlan]) -> list[Part]:
-        return run.call(build_parts, run.place, bare, plans, distrusted)
 
-    def build_all() -> list[Part]:
-        if len(pieces) == 1:
-            return build(pieces[0])
-        with ThreadPoolExecutor(len(pieces)) as threads:
-            under_way = [threads.submit(build, plans) for plans in pieces]
-        parts, faults = list[Part](), list[FileFault]()
-        for future in under_way:
-            try:
-                parts += future.result()
-            except FileFault as fault:
-                faults.append(fault)
-        raise_all(faults)
-        return parts
-
-    return state_of(build_all, parts_built)
+def side_by_side(builds: Sequence[Callable[[], list[Part]]]) -> list[Part]:
+    """Build pieces of a range at once. Raises the faults of all raw files; of other errors the first."""
+    with ThreadPoolExecutor(len(builds)) as threads:
+        under_way = [threads.submit(build) for build in builds]
+    parts, faults = list[Part](), list[FileFault]()
+    for future in under_way:
+        try:
+            parts += future.result()
+        except FileFault as fault:
+            faults.append(fault)
+    raise_all(faults)
+    return parts
 
 
 def train_range(

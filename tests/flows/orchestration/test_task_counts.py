@@ -1,19 +1,22 @@
 """The task runs of a run over thousands of parts, on any number of workers: planned here, and none of them done."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from corpora.errors import FileFault
 from corpora.store.ledger import Ledger
+from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.orchestration.runs.head_start import HeadStart
 from flows.orchestration.runs.stage_tasks import WORK, Performer
-from flows.orchestration.runs.tasks import build_range
+from flows.orchestration.runs.tasks import build_range, side_by_side
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.pipeline import STAGES
 from flows.run.policies import MOST_TASKS
@@ -85,3 +88,23 @@ def test_a_run_has_about_a_thousand_tasks_and_work_for_every_worker(
         built = [plan.name for piece in tasks.pieces[stage.folder] for plan in piece]
         assert built == [plan.name for plan in stage.parts]
         assert len(tasks.pieces[stage.folder]) > min(workers, each) / 2
+
+
+def test_pieces_of_a_range_are_all_built() -> None:
+    """Fails where a raw file that cannot be read keeps other pieces from being built, or hides another such file."""
+    built: list[str] = []
+
+    def build(name: str) -> list[Part]:
+        built.append(name)
+        if name in "bd":
+            raise FileFault(f"{name} cannot be read", "source", name, "0" * 64, name)
+        return [Part(name=name, fingerprint=name, files=(), ledger=Ledger())]
+
+    def pieces(names: str) -> list[partial[list[Part]]]:
+        return [partial(build, name) for name in names]
+
+    assert [part.name for part in side_by_side(pieces("ace"))] == ["a", "c", "e"]
+    with pytest.raises(FileFault) as met:
+        side_by_side(pieces("abcd"))
+    assert (met.value.file, [other.file for other in met.value.others]) == ("b", ["d"])
+    assert sorted(built) == sorted("aceabcd")
