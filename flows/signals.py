@@ -38,6 +38,7 @@ TERM_SECONDS = 2.0  # for children to end by themselves, before they are killed
 KILL_SECONDS = 1.0  # for killed children to be gone
 ECHO_SECONDS = 0.25  # a signal repeated so soon is the same: `timeout` sends it to a process, and then to its group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNAL_THREAD = "stopping"
 AGAIN = (signal.SIGINT, signal.SIGTERM)  # a terminal that closes sends its signal twice
 
 CAUSES = {
@@ -73,7 +74,7 @@ class _Stopping:
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
-            threading.Thread(target=self._attend, args=(self._pipe[0],), name="stopping", daemon=True).start()
+            threading.Thread(target=self._attend, args=(self._pipe[0],), name=SIGNAL_THREAD, daemon=True).start()
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _heard)

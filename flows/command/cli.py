@@ -52,6 +52,8 @@ RecipeName = Annotated[
 Subject = Annotated[str | None, Parameter(help="A recipe, or the folder of a Hugging Face model.", completer=recipes)]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
 
+Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow or not; default: if somebody can watch it.")]
+
 
 def run_command_line(given: list[str], home: Path) -> int:
     """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError."""
@@ -125,6 +127,9 @@ def run(
     engine: arguments.Engine = None,
     range_size: Annotated[int | None, Parameter(help="Parts per task; default: about six tasks per worker.")] = None,
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
+    watch: Annotated[
+        bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")
+    ] = None,
 ) -> int:
     """Build what a recipe asks for; a folder of text needs no recipe.
 
@@ -132,7 +137,9 @@ def run(
     """
     from flows.command.terminal.summary import show_summary
 
-    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server)
+    finished = _built(
+        lambda: load_recipe(recipe, source, store, overrides, engine), workers, range_size, own_server, watch
+    )
     show_summary(console, finished)
     return 1 if finished.record.crossed else 0
 
@@ -151,7 +158,11 @@ def demo(*, workers: arguments.Workers = None) -> None:
 
 
 def _built(
-    load: "Callable[[], Recipe]", workers: int | None, range_size: int | None = None, own_server: bool = False
+    load: "Callable[[], Recipe]",
+    workers: int | None,
+    range_size: int | None = None,
+    own_server: bool = False,
+    watch: bool | None = None,
 ) -> "RunState":
     """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
     from flows.command.machine.compile_kernels import compiled_meanwhile
@@ -159,7 +170,7 @@ def _built(
     from flows.orchestration.runs.run_recipe import execute
 
     with compiled_meanwhile(say), RunProgress(console) as progress:
-        return execute(load(), _home, progress.tell, workers, range_size, own_server, progress.advance)
+        return execute(load(), _home, progress.tell, workers, range_size, own_server, progress.advance, watch)
 
 
 @app.command

@@ -1,5 +1,6 @@
 """Opens the engine that a recipe names, for the time of a run."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -9,7 +10,15 @@ from corpora.store.workers.pool import Limits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.shared_paths import Sight
 from flows.recipes.settings.engine import LOCAL
-from flows.signals import last_word
+from flows.signals import SIGNAL_THREAD, last_word
+
+MAX_FORKS = 8  # of a run that begins; each takes ten milliseconds of a core, used or not
+
+
+def is_safe_to_fork() -> bool:
+    """Return whether this process has no thread that may hold a lock; the one that waits for signals holds none."""
+    known = {threading.main_thread().name, SIGNAL_THREAD}
+    return all(thread.name in known for thread in threading.enumerate())
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """The worker pool: plain functions on other processes, which die with the one that started them.
 
-Workers are spawned, not forked: no inherited locks, threads or half-written buffers. Each watches its parent
-and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left behind. Each
-has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library): that
-fails the one call it was on, and another worker takes its place, so a retry of the same range resumes where its
+Workers are spawned, which inherits no locks, threads or half-written buffers, unless the pool is told that there are
+none yet (`fork_workers`): a fork has all that this process has imported and loaded, a second and a half of a core. Each
+watches its parent and ends itself when the parent is gone, however it went (SIGKILL included), so no worker is left
+behind. Each has a pipe of its own, whose end we hold tells at once that it died (out of memory, a crash in a library):
+that fails the one call it was on, and another worker takes its place, so a retry of the same range resumes where its
 part records are. (`ProcessPoolExecutor` fails all calls when one worker dies, and may not notice until another
 call ends: it wakes the thread that watches the workers before it has started the next of them.)
 
@@ -20,6 +21,7 @@ takes; a call costs the pickling of its arguments and of its result, a thread, a
 second, of 0.3 ms.
 """
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -27,6 +29,7 @@ import signal
 import threading
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +55,7 @@ LOOK_SECONDS = 0.25
 MOST_LOOK_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
 END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
 MOST_STALLS = 3  # of one call
+SIGNALS_OF_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOST_APART = 1_000  # batches that are remembered
 STALL_REMEDY = (
     "Does the disk answer that the raw files, the store and the temporary files are on? Then run again; where waiting "
@@ -134,6 +138,28 @@ class WorkerPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def fork_workers(self, number: int) -> None:
+        """Start some workers as forks of this process; whatever takes the place of one that ends is spawned.
+
+        Only for a process without threads that may hold a lock, without locked files and without a client of a server:
+        a fork would have them, too.
+        """
+        gc.freeze()  # a collection would write to pages that the forks share
+        with self._changed:
+            for _ in range(min(number, self.workers)):
+                worker = _Worker(forked=True)
+                self._crew.add(worker)
+                self._idle.append(worker)
+
+    def limit_workers(self, number: int) -> None:
+        """Have at most some workers from now on. Only for a pool that is not at work."""
+        with self._changed:
+            self.workers = number
+            surplus, self._idle = self._idle[number:], self._idle[:number]
+            self._crew.difference_update(surplus)
+        for worker in surplus:
+            worker.end()
 
     def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call a module-level function on a worker and wait for its result.
@@ -255,13 +281,21 @@ def _error_of(end: _Ended, activity: Activity, purpose: str, apart: Collection[s
 class _Worker:
     """One process and the pipe to it; `busy` from the sending of a call until its answer."""
 
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, forked: bool = False) -> None:
+        context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         self._pipe, theirs = context.Pipe()
         self._sheet = context.RawValue(Sheet)
-        self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
-        with _interrupts_kept_away():
-            self._process.start()
+        if forked:
+            self._process = context.Process(target=_work_as_fork, args=(self._pipe, theirs, self._sheet), daemon=True)
+            with _block_signals(SIGNALS_OF_PARENT), warnings.catch_warnings():
+                # Python 3.12 warns of threads; those of numpy and Arrow are made again after a fork.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
+        else:
+            self._process = context.Process(target=_work, args=(theirs, self._sheet), daemon=True)
+            resource_tracker.ensure_running()  # as it starts it lets interrupts through again
+            with _block_signals([signal.SIGINT]):
+                self._process.start()
         theirs.close()  # from now on only the worker holds its end, and with it ends the pipe
         self._killed = False
         self.busy = False
@@ -303,8 +337,8 @@ class _Worker:
     @property
     def pid(self) -> int:
         """The id of the process."""
-        assert self._process.pid is not None
-        return self._process.pid
+        pid: int = self._process.pid
+        return pid
 
     def activity(self) -> Activity:
         """Return what the process works on, or did when it ended."""
@@ -392,14 +426,24 @@ class _Watch:
 
 
 @contextmanager
-def _interrupts_kept_away() -> Iterator[None]:
-    """A process that is started in the block hears no interrupt from the keyboard, from its first moment on."""
-    resource_tracker.ensure_running()  # as it starts it lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
+    """Block signals in the block, and in a process that is started there, which is then deaf to them from the start."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work_as_fork(ours: Connection, pipe: Connection, sheet: Any) -> None:
+    """Work as a fork, which first lets go of what is its parent's: the other end of the pipe, and its signals."""
+    ours.close()
+    signal.set_wakeup_fd(-1)
+    for number in SIGNALS_OF_PARENT:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM, signal.SIGHUP])
+    _work(pipe, sheet)
 
 
 def _work(pipe: Connection, sheet: Any) -> None:

@@ -34,16 +34,22 @@ QUIET_SECONDS = 10.0
 class _Drawn:
     """Drawn on a terminal for the time of a `with` block, and removed where the process is stopped."""
 
+    _draws_at_once = True
+
     def __init__(self, console: Console, bar: Progress) -> None:
         self._console, self._bar = console, bar
         self._last = time.monotonic()
 
     def __enter__(self) -> Self:
         self._open = ExitStack()
-        if self._console.is_terminal:
-            self._open.enter_context(last_word(self._bar.stop, display=True))
-            self._open.enter_context(self._bar)
+        if self._console.is_terminal and self._draws_at_once:
+            self._draw()
         return self
+
+    def _draw(self) -> None:
+        """Draw the bar from now on, which starts a thread."""
+        self._open.enter_context(last_word(self._bar.stop, display=True))
+        self._open.enter_context(self._bar)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -62,7 +68,9 @@ class _Drawn:
 
 
 class RunProgress(_Drawn):
-    """Lines and a bar. Safe to call from the run's own thread only."""
+    """Lines, and a bar from the first stage that is built. Safe to call from the run's own thread only."""
+
+    _draws_at_once = False  # workers are forked before there are threads
 
     def __init__(self, console: Console) -> None:
         counts = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
@@ -79,6 +87,8 @@ class RunProgress(_Drawn):
             if built < parts:
                 self._tell_seldom(f"{what:32} {built}/{parts} {unit}")
             return
+        if not self._bar.live.is_started:
+            self._draw()
         if stage not in self._tasks:
             self._tasks[stage] = self._bar.add_task(escape(f"{what:32}"), total=parts, unit=unit)
         self._bar.update(self._tasks[stage], completed=built, total=parts)

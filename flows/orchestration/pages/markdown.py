@@ -21,7 +21,6 @@ from typing import Any
 from uuid import UUID
 
 from flows.orchestration.server.api_recorder import leave, recording
-from flows.orchestration.server.embedded import ask
 
 Row = Mapping[str, str]
 Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
@@ -91,26 +90,11 @@ def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
     leave(change)
 
 
-def show_ended_run(api: str, flow: str, run: Mapping[str, Any], message: str) -> str | None:
-    """Create a flow run that is completed already, over an API's REST interface; its id, or None if it is refused.
-
-    run: its name, parameters and tags
-    """
-    made = ask(f"{api}/flows/", {"name": flow})
-    state = {"type": "COMPLETED", "name": "Completed", "message": message}
-    ended = made and ask(f"{api}/flow_runs/", {**run, "flow_id": made["id"], "state": state})
-    return str(ended["id"]) if ended else None
-
-
-def show_markdown_of(api: str, flow_run_id: str, key: str, markdown: str, description: str) -> None:
-    """Show our own Markdown as an artifact of such a flow run."""
-    shown = {"key": slug(key), "type": "markdown", "data": markdown, "description": plain(description)}
-    ask(f"{api}/artifacts/", {**shown, "flow_run_id": flow_run_id})
-
-
 def log(line: str, level: str = "info") -> None:
     """Write a line to the log of the flow or task run that this is called in, if there is one."""
     mine = recording()
+    if mine is not None and mine.kept is not None:
+        mine.kept.add_line(line, level)
     if mine is None or mine.lost:
         return
     from prefect.logging import get_run_logger
@@ -118,6 +102,22 @@ def log(line: str, level: str = "info") -> None:
 
     if flow_run.id is not None:
         getattr(get_run_logger(), level)("%s", line)
+
+
+def artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
+    """Return an artifact in the form in which an API takes it. data, description: made plain, or our own Markdown"""
+    kinds: dict[type, str] = {float: "progress", str: "markdown"}
+    shown = data if isinstance(data, (float, str)) else json.dumps(data)
+    return {"key": slug(key), "type": kinds.get(type(data), "table"), "data": shown, "description": description}
+
+
+def escape_braces(name: str) -> str:
+    """Return a name that Prefect shows as it is: it fills in whatever is in braces.
+
+    >>> escape_braces("tickets {2026}").format()
+    'tickets {2026}'
+    """
+    return name.replace("{", "{{").replace("}", "}}")
 
 
 @dataclass(kw_only=True)
@@ -131,7 +131,9 @@ class Living:
         """Set the contents from now on."""
         rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
         described, made = plain(description), self._id
-        if made is None:
+        if (mine := recording()) is not None and mine.kept is not None:
+            mine.kept.artifacts[slug(self.key)] = artifact(self.key, rows, described)
+        elif made is None:
             self._id = leave(lambda: self._make(rows, described))
         else:
             leave(lambda: self._change(made, rows, described))

@@ -2,9 +2,9 @@
 
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,12 +19,9 @@ from flows.orchestration.pages.markdown import (
     in_code,
     in_row,
     plain,
-    show_ended_run,
-    show_markdown_of,
     show_once,
 )
 from flows.orchestration.pages.report_server import keep_store, report_path
-from flows.orchestration.server.embedded import is_of_home
 from flows.recipes.recipe import Recipe
 from flows.recipes.settings.privacy import Privacy
 from flows.report.drawing.lineage import Box, draw_lineage
@@ -52,9 +49,9 @@ def leave_artifacts(place: Place, manifest: Manifest, privacy: str) -> None:
             show_once(f"{table}-{name}", samples, described)
 
 
-def run_called(recipe: str) -> str:
-    """Return the name of a run of a recipe that begins now."""
-    return f"{recipe} {time.strftime('%Y-%m-%d %H:%M:%S %Z')}".rstrip()
+def name_run(recipe: str, began: str) -> str:
+    """Return the name of the flow run of a recipe's run. began: when, in ISO 8601 with the zone"""
+    return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
 
 
 def flow_called(recipe: str) -> str:
@@ -96,22 +93,6 @@ def show_lineage(recipe: str, manifests: Sequence[Manifest], report: str = "") -
     """Show the lineage of a run on its page. report: where its report is, or the command that says so"""
     described = f"{recipe}: what came from what, and how much of it"
     show_once(f"lineage-{recipe}", lineage(manifests, report), described)
-
-
-def show_ended(
-    api: str, recipe: Recipe, run_id: str, message: str, kind: str, tell: Callable[[str], None]
-) -> str | None:
-    """Record a run without a server as one flow run that leads to its report; its id, or None if the API refuses it."""
-    run = {
-        "name": run_called(recipe.name),
-        "parameters": parameters_of(recipe),
-        "tags": run_tags(recipe, kind),
-    }
-    id = show_ended_run(api, flow_called(recipe.name), run, message)
-    if id is not None:
-        report = report_shown(Place(recipe.store), run_id, id, is_of_home(api), tell)
-        show_markdown_of(api, id, f"report-{recipe.name}", report, f"{recipe.name}: the report of this run")
-    return id
 
 
 def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:

@@ -15,12 +15,11 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
-from flows.orchestration.pages.markdown import in_row, show_once
+from flows.orchestration.pages.markdown import escape_braces, in_row, show_once
 from flows.orchestration.pages.page_artifacts import ui_of
 from flows.orchestration.releases.release import PersonsWord, Promotion
 from flows.orchestration.runs.notifications import Notifier
-from flows.orchestration.runs.stage_tasks import closed_when_stopped
-from flows.orchestration.runs.tasks import plainly
+from flows.orchestration.runs.run_flow import closed_when_stopped
 from flows.orchestration.schedules.housekeeping import shown_in_status
 from flows.orchestration.schedules.serve import answering_profile, api_at_work
 from flows.run.record.listed_runs import waiting_path
@@ -48,7 +47,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
     verdicts: list[PersonsWord] = []
     title = f"release {promotion.name} of {promotion.record.recipe}"
 
-    @flow(name="cloze release", flow_run_name=plainly(title), persist_result=False)
+    @flow(name="cloze release", flow_run_name=escape_braces(title), persist_result=False)
     def release(name: str, run: str) -> State[Any]:
         """A release that a person approves or rejects."""
         with closed_when_stopped():

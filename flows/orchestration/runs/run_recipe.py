@@ -4,6 +4,7 @@ Faults of the recipe are reported before any server starts, and so are raw files
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,15 +19,18 @@ from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
 from corpora.store.places.files import disk_refusal, replaced_file
 from corpora.store.places.place import Place
-from flows.engines.open_engine import engine_at_work
+from corpora.store.workers.pool import WorkerPool
+from flows.engines.open_engine import MAX_FORKS, engine_at_work, is_safe_to_fork
 from flows.engines.shared_paths import Sight
 from flows.maintenance.run_records import keep_newest
-from flows.orchestration.pages.page_artifacts import flow_run_at, show_ended
+from flows.orchestration.pages.page_artifacts import flow_run_at
 from flows.orchestration.releases.release import release_by_itself
+from flows.orchestration.runs.late_record import STOPPED, end_of_failed, keep_late_run, send_late_run
 from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_reported, stalls_reported
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
-from flows.orchestration.runs.unchanged_run import SERVERLESS, whole_in_the_store
-from flows.orchestration.server.api_recorder import answering_api, recorded
+from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
+from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, is_watched, raw_bytes, run_alone
+from flows.orchestration.server.api_recorder import answering_api, kept_for_later, recorded
 from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
@@ -65,35 +69,58 @@ def execute(
     range_size: int | None = None,
     own_server: bool = False,
     advance: Advance = no_advance,
+    watch: bool | None = None,
 ) -> RunState:
-    """Build everything that is missing of a recipe, under Prefect; if nothing is missing, no server is started.
+    """Build everything that is missing of a recipe: as a flow of Prefect if somebody watches, else in this process.
 
     own_server: use the embedded server even if the user's Prefect profile names another
     advance:    called with a stage and how many of its missing parts are built
+    watch:      whether it is a flow of Prefect; None: if somebody can see it, or if it takes long (`is_watched`)
     Raises InputError for what the user can fix, and whatever a stage failed with.
     """
-    with failure_reported(recipe, tell) as notifier:
+    with failure_reported(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
         run = begin(recipe, home, tell, workers)
         run.range_size, run.watch = range_size, advance
         with on_record(run):
             if is_reused(run, home, own_server):
                 notifier.judged(run.record, run.report_path)
                 return run
-            with (
-                at_work(run),
-                run.ahead.begun(run.place, run.pool),
-                recorded(home, own_server, tell, _import_flows) as mine,
-            ):
-                report = carry_out(run, _import_flows(), notifier)
-                if run.flow_run is None:
-                    put_on_record(run, mine.api_by_now(), "builds", mine.embedded)
-                finish(run, notifier, report)
+            run.watched = is_watched(run, home, own_server, watch)
+            with at_work(run, pool):
+                if run.watched:
+                    carry_out_watched(run, home, own_server, notifier)
+                else:
+                    carry_out_unwatched(run, home, own_server, notifier)
     return run
+
+
+def carry_out_watched(run: RunState, home: Path, own_server: bool, notifier: Notifier) -> None:
+    """Carry out a run as a flow of Prefect; without one if no server answers."""
+    with recorded(home, own_server, run.tell, run.pages, _import_flows) as mine:
+        report = carry_out(run, _import_flows(), notifier)
+        if run.flow_run is None:
+            put_on_record(run, mine.api_by_now(), "builds", mine.embedded)
+        finish(run, notifier, report)
+
+
+def carry_out_unwatched(run: RunState, home: Path, own_server: bool, notifier: Notifier) -> None:
+    """Carry out a run in this process, and put it on record afterwards however it ends."""
+    with last_word(lambda: keep_late_run(run, STOPPED)):
+        with kept_for_later(run.tell, run.pages):
+            try:
+                report = carry_out(run, run_alone, notifier)
+            finally:
+                error = sys.exception()
+                if error is not None:
+                    give_way()
+                    send_late_run(run, answering_api(home, own_server), end_of_failed(error))
+        put_on_record(run, answering_api(home, own_server), "builds")
+    finish(run, notifier, report)
 
 
 def _import_flows() -> CarryOut:
     """Import Prefect, which reads its settings then, and takes as long as its server half of the time to start."""
-    from flows.orchestration.runs.stage_tasks import run_flow
+    from flows.orchestration.runs.run_flow import run_flow
 
     return run_flow
 
@@ -113,7 +140,7 @@ def execute_below(
     """
     with failure_reported(recipe, tell) as notifier:
         run = begin(recipe, home, tell, workers, begun)
-        with on_record(run), at_work(run):
+        with on_record(run), at_work(run, None):
             finish(run, notifier, carry_out(run, perform, notifier))
     return run
 
@@ -141,6 +168,8 @@ def begin(
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
             run.lock, run.looked = resolved.lock, resolved.looked
+            if workers is None:
+                pulse.workers = min(pulse.workers, 1 + raw_bytes(run) // BYTES_PER_WORKER)
             for line in input_lines(recipe, resolved, totals_lines):
                 run.tell(line)
             clear_up(place, home, run.tell)
@@ -180,7 +209,7 @@ def is_reused(run: RunState, home: Path, own_server: bool) -> bool:
     put_on_record(run, answering_api(home, own_server), "nothing new")
     run.write(run.record, report)
     release_by_itself(run.recipe, run.record, run.tell)
-    run.tell(SERVERLESS)
+    run.tell(NOTHING_NEW)
     return True
 
 
@@ -206,11 +235,30 @@ def carry_out(run: RunState, perform: CarryOut, notifier: Notifier) -> str:
 
 
 @contextmanager
-def at_work(run: RunState) -> Iterator[None]:
-    """Give a run its workers during the block."""
+def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
+    """Open a pool of forks of this process for a run that is about to begin, if forks are safe; else yield None.
+
+    They are until the run starts threads, locks files or calls a server: so this comes first.
+    """
+    if recipe.engine != LOCAL or not Place(recipe.store).is_local or not is_safe_to_fork():
+        yield None
+        return
+    with WorkerPool(workers or default_workers(), recipe.workers, tell) as pool:
+        pool.fork_workers(MAX_FORKS)
+        yield pool
+
+
+@contextmanager
+def at_work(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
+    """Give a run its workers during the block. pool: one that is open; None: there is none yet"""
     recipe, workers = run.recipe, run.pulse.workers
-    with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as pool:
-        run.pool, run.pulse.workers = pool, pool.workers
+    if pool is not None:
+        pool.limit_workers(workers)
+        run.pool = pool
+        yield
+        return
+    with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, lambda: _sight(run)) as engine:
+        run.pool, run.pulse.workers = engine, engine.workers
         yield
 
 
@@ -224,10 +272,12 @@ def end_well(run: RunState, outcome: Outcome) -> str:
 
 
 def put_on_record(run: RunState, api: str, kind: str, embedded: bool = False) -> None:
-    """Leave a run without a server with an API as one flow run, if there is an API by now."""
-    if not api:
-        return
-    id = show_ended(api, run.recipe, run.run_id, run.conclude(run.outcome), kind, run.tell)
+    """Put a run without a flow run on record: with an API as one, if there is an API by now; else it is kept for one.
+
+    kind: builds, or nothing new
+    """
+    end = {"type": "COMPLETED", "name": run.end_name, "message": run.conclude(run.outcome)}
+    id = send_late_run(run, api, end, kind)
     if id is not None:
         run.record = replace(run.record, flow_run=flow_run_at(api, id, embedded))
 

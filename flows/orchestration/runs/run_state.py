@@ -15,9 +15,10 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.workers.pool import WorkerDied
 from flows.engines.contract import RunEngine
+from flows.orchestration.pages.late_runs import EndedTask
 from flows.orchestration.pages.markdown import log
 from flows.orchestration.pages.page_artifacts import conclusion, line
-from flows.orchestration.runs.head_start import HeadStart
+from flows.orchestration.server.api_recorder import KeptPages
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.rebuild_damaged import DamageTracker
@@ -52,7 +53,8 @@ class RunState:
     deaths:   of workers, by the record that each was reading
     crossed:  the bounds of the recipe that its figures cross, in words
     settled:  folders of the artifacts of earlier generations that it does not look at again
-    ahead:    what is built before the orchestrator answers
+    watched:  whether it is a flow of Prefect
+    pages, tasks: what its pages would have shown, and its tasks, if it is none
     flow_run: in the orchestrator, once it exists
     pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
     """
@@ -69,7 +71,9 @@ class RunState:
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
-    ahead: HeadStart = field(default_factory=HeadStart)
+    watched: bool = True
+    pages: KeptPages = field(default_factory=KeptPages)
+    tasks: list[EndedTask] = field(default_factory=list)
     deaths: Counter[str] = field(default_factory=Counter)
     crossed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
@@ -184,6 +188,7 @@ class RunState:
             crossed=self.crossed,
             settled=self.settled,
             flow_run=self.flow_run,
+            watched=self.watched,
             error=error,
         )
 

@@ -1,159 +1,49 @@
-"""A run under Prefect: builds stages side by side as tasks, and reports them to the run and its page.
+"""The stages of a run as pieces of work, whoever runs them: the tasks of a Prefect flow, or threads. No orchestrator.
 
-A stage that the store holds whole becomes one task run in the state Reused; any other becomes range tasks and a
-publishing task, which leaves the ledger, and samples of what was dropped, as table artifacts. The tasks run on threads
+A stage that the store holds whole is one piece of work, in the state Reused; any other is ranges of parts and a
+publishing one, which leaves the ledger, and samples of what was dropped, on the run's page. All of it runs on threads
 that wait for the workers. A record that ends its worker and a damaged file do not end the run: it goes through its
 stages again, without the record (`flows/run/faults/quarantine.py`), without the file if it is a raw one
 (`flows/run/faults/skipped_files.py`), or with the file built again (`flows/run/faults/rebuild_damaged.py`).
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
-from uuid import UUID
-
-from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
-from prefect.logging.handlers import APILogWorker
-from prefect.runtime import flow_run
-from prefect.states import Cancelled
-from prefect.task_runners import ThreadPoolTaskRunner
+from typing import TypeVar
 
 from corpora.errors import FileFault, InputError
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import PartPlan, Stage, Survey
 from corpora.store.workers.pool import PoolClosed, WorkerDied
-from flows.orchestration.pages.markdown import Living, show_once, show_tags
-from flows.orchestration.pages.page_artifacts import (
-    conclusion,
-    flow_called,
-    flow_run_at,
-    parameters_of,
-    report_command,
-    report_shown,
-    run_called,
-    run_tags,
-    show_lineage,
-)
+from flows.orchestration.pages.markdown import Living
+from flows.orchestration.pages.page_artifacts import conclusion, parts_built, report_command, show_lineage, summary
 from flows.orchestration.runs.run_state import RunState
-from flows.orchestration.runs.tasks import (
-    Doing,
-    FlowTasks,
-    LoneTasks,
+from flows.orchestration.runs.work import (
+    PendingWork,
+    TaskRunner,
+    Work,
     answer_range,
     build_range,
-    finish_stage,
-    learn_range,
-    plainly,
-    state_of,
+    complete_stage,
+    fine_tune_range,
     train_range,
 )
-from flows.orchestration.server.api_recorder import FlowEnd, leave, recording
-from flows.orchestration.server.embedded import is_of_home
 from flows.run.faults.quarantine import MOST, no_record_to_blame, quarantine_record
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
-from flows.run.policies import PROGRESS_SECONDS, RECORD_SECONDS, RETRIES, even_groups, most_ranges, ranges
+from flows.run.policies import PROGRESS_SECONDS, RETRIES, even_groups, most_ranges, ranges
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_record import StageHistory
-from flows.signals import answer_signals, give_way, last_word
+from flows.signals import give_way
 
 Fault = TypeVar("Fault", bound=Exception)
 
-IN_FLOW = FlowTasks()
-WORK = {"models": train_range, "tasks": learn_range, "answers": answer_range}  # what the workers do not do
-UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
-LOOK_SECONDS = 0.2  # between two looks at the tasks of a run on the server
-SETTLED_LOOKS = 3  # without an unfinished task, after which none is still on its way
-CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.WORDS_SECONDS`
-
-
-def run_flow(run: RunState) -> Outcome:
-    """Carry out a run as a flow of its own, or without one if no server answers. Raises what a stage raised.
-
-    The flow's parameters are what a person wants to see of it; the rest it takes from its context, because Prefect
-    sends parameters to its server.
-    """
-    ended = FlowEnd()
-    threads: Any = ThreadPoolTaskRunner(max_workers=threads_for(run.pool.workers))
-
-    @flow(
-        name=flow_called(run.recipe.name),
-        flow_run_name=plainly(run_called(run.recipe.name)),
-        task_runner=threads,
-        persist_result=False,
-    )
-    def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-        """One run of a recipe."""
-        with closed_when_stopped():
-            return ended.keep(lambda: state_of(lambda: perform_recipe(run), run.conclude, lambda: run.end_name))
-
-    state = ended.whatever(lambda: cloze(**parameters_of(run.recipe), return_state=True))
-    if state is None:
-        return run_alone(run)
-    if state.state_details.flow_run_id is not None:
-        wait_until_recorded(state.state_details.flow_run_id)
-    outcome: Outcome = state.result(raise_on_failure=True)
-    return outcome
-
-
-def run_alone(run: RunState) -> Outcome:
-    """Carry out a run without a server. Raises what a stage raised."""
-    with ThreadPoolExecutor(threads_for(run.pool.workers)) as threads:
-        try:
-            return perform_recipe(run, LoneTasks(threads))
-        finally:
-            threads.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def closed_when_stopped() -> Iterator[None]:
-    """Let a signal during the block, in a flow, stop the process as `flows.signals` says, and close the run.
-
-    Prefect handles SIGTERM itself when it starts a flow: it would end the flow and wait for its tasks.
-    """
-    answer_signals()
-    with last_word(partial(close_flow_run, flow_run.id)):
-        yield
-
-
-def close_flow_run(id: str | None) -> None:
-    """Record that a flow run and its unfinished tasks were stopped, if there is one: nobody else will.
-
-    A task that has just begun takes a moment to reach the server, so the search continues until no more arrive.
-    """
-    if id is None:  # the run has no orchestrator
-        return
-    stopped: State[None] = Cancelled(message="Stopped by a signal; what is finished is kept.")
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(id), stopped, force=True)
-        await_tasks(client, UUID(id), CLOSING_SECONDS, stopped)
-
-
-def await_tasks(client: SyncPrefectClient, flow_run_id: UUID, seconds: float, end: State[None] | None = None) -> None:
-    """Wait until no unfinished task run of a flow run arrives any more, but at most some seconds.
-
-    end: the state that each is put into
-    """
-    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})
-    of_flow = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}})
-    deadline, settled = time.monotonic() + seconds, 0
-    while settled < SETTLED_LOOKS and time.monotonic() < deadline:
-        tasks = client.read_task_runs(flow_run_filter=of_flow, task_run_filter=unfinished)
-        if end is not None:
-            for task in tasks:
-                client.set_task_run_state(task.id, end, force=True)
-        settled = 0 if tasks else settled + 1
-        time.sleep(LOOK_SECONDS)
+NOT_FOR_WORKERS = {"models": train_range, "tasks": fine_tune_range, "answers": answer_range}
 
 
 def threads_for(workers: int) -> int:
@@ -161,28 +51,16 @@ def threads_for(workers: int) -> int:
     return max(16, 2 * workers)
 
 
-def perform_recipe(run: RunState, tasks: FlowTasks | LoneTasks = IN_FLOW) -> Outcome:
-    """Carry out a run inside the flow run that this is called in, if any, and show it on that run's page."""
+def perform_recipe(run: RunState, tasks: TaskRunner) -> Outcome:
+    """Carry out a run, and show on its page how far it is and what came of it. Raises what a stage raised."""
     name, run.manifests = run.recipe.name, {}
     progress = Living(key=f"progress-{name}")
     progress.show(0.0, f"{name}: parts built")
-    if isinstance(tasks, FlowTasks):
-        show_run(run)
     performer = Performer(run, progress, tasks)
     outcome = run_past_damage(lambda: run_and_judge(performer), run.mending)
     progress.show(100.0, f"{name}: {conclusion(outcome)}")
     show_lineage(name, list(run.manifests.values()), report_command(run.place, run.run_id))
     return outcome
-
-
-def show_run(run: RunState) -> None:
-    """Tag the flow run, and link its page to the report of the run, and the report to the page."""
-    mine, id = recording(), flow_run.id
-    assert mine is not None and id is not None, "a flow run is recorded"
-    show_tags(UUID(id), run_tags(run.recipe, "builds"))
-    run.flow_run = flow_run_at(mine.address, id, mine.embedded)
-    report = report_shown(run.place, run.run_id, id, mine.embedded or is_of_home(mine.address), run.tell)
-    show_once(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 
 def run_and_judge(performer: "Performer") -> Outcome:
@@ -221,7 +99,7 @@ def run_with_quarantine(performer: "Performer") -> Outcome:
 class Performer:
     """Builds stages of a run side by side, and reuses what is whole."""
 
-    def __init__(self, run: RunState, progress: Living, tasks: FlowTasks | LoneTasks) -> None:
+    def __init__(self, run: RunState, progress: Living, tasks: TaskRunner) -> None:
         self.run = run
         self.tasks = tasks
         self._progress = progress
@@ -233,7 +111,7 @@ class Performer:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
         started = time.monotonic()
         mending = self.run.mending
-        surveys = [self.run.ahead.survey_of(stage) or mending.survey(self.run.place, stage) for stage in stages]
+        surveys = [mending.survey(self.run.place, stage) for stage in stages]
         # All before the first is built: a stage is compared with what existed, as in `cloze plan`.
         for stage, survey in zip(stages, surveys, strict=True):
             self._begin(stage, survey)
@@ -301,7 +179,7 @@ class Build:
         self.survey = survey
         self.built = 0
         self._performer, self._run = performer, performer.run
-        self._waiting: list[tuple[Doing, int]] = []
+        self._waiting: list[tuple[PendingWork, int]] = []
         self._parts: list[Part] = []
 
     def submit(self, most: int) -> int:
@@ -311,7 +189,7 @@ class Build:
             return 0
         self._performer.advance(self, 0)
         pieces = ranges(missing, self._run.pool.workers, self._run.range_size)
-        if self.stage.kind in WORK:  # its parts take all cores, one after another
+        if self.stage.kind in NOT_FOR_WORKERS:  # its parts take all cores, one after another
             pieces = [missing]
         groups = even_groups(pieces, most)
         self._waiting = [(self._submit(group), sum(map(len, group))) for group in groups]
@@ -328,39 +206,34 @@ class Build:
             self._parts += future.result()
             self._performer.advance(self, number)
         give_way()
-        name = self.stage.stage_folder if self.survey.manifest is not None else f"{self.stage.stage_folder}: publish"
-        manifest = self._performer.tasks.do(
-            name, partial(finish_stage, self._run, self.stage, self.survey, self._parts)
-        )
+        complete = partial(complete_stage, self._run, self.stage, self.survey, self._parts)
+        name, work = f"{self.stage.stage_folder}: publish", Work(act=complete, describe=summary)
+        if self.survey.manifest is not None:
+            name, work = self.stage.stage_folder, Work(act=complete, describe=_describe_reused, end_name="Reused")
+        manifest = self._performer.tasks.do(name, work)
         assert isinstance(manifest, Manifest)
         return manifest
 
-    def _submit(self, pieces: Sequence[Sequence[PartPlan]]) -> Doing:
+    def _submit(self, pieces: Sequence[Sequence[PartPlan]]) -> PendingWork:
         give_way()  # no task begins while the run is being stopped
         first, last = pieces[0][0].name, pieces[-1][-1].name
         span = first if first == last else f"{first}..{last}"
         distrusted = frozenset(self._run.mending.distrusted)
-        if work := WORK.get(self.stage.kind):
-            todo = partial(work, self._run, self.stage, pieces[0], distrusted)
+        if build := NOT_FOR_WORKERS.get(self.stage.kind):
+            act = partial(build, self._run, self.stage, pieces[0], distrusted)
         else:
-            todo = partial(build_range, self._run, self.stage, pieces, distrusted)
-        return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", todo)
+            act = partial(build_range, self._run, self.stage, pieces, distrusted)
+        return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", Work(act=act, describe=parts_built))
 
 
-def _fault_of(doing: Doing) -> Exception | None:
+def _describe_reused(manifest: Manifest) -> str:
+    return f"whole in the store: {summary(manifest)}"
+
+
+def _fault_of(pending: PendingWork) -> Exception | None:
     """Return what a piece of work raises, once it has ended."""
     try:
-        doing.result()
+        pending.result()
     except Exception as error:  # of any kind: the caller looks for one
         return error
     return None
-
-
-def wait_until_recorded(flow_run_id: UUID) -> None:
-    """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS."""
-    mine = recording()
-    if mine is not None and mine.lost:
-        return
-    APILogWorker.drain_all(timeout=RECORD_SECONDS)
-    with get_client(sync_client=True) as client:
-        leave(lambda: await_tasks(client, flow_run_id, RECORD_SECONDS))

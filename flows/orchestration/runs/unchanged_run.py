@@ -12,15 +12,14 @@ from collections.abc import Sequence
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from corpora.store.stage import Stage, Survey
-from flows.orchestration.runs.head_start import HeadStart
+from corpora.store.stage import Stage
 from flows.orchestration.runs.run_state import RunState
 from flows.run.faults.rebuild_damaged import DamageTracker
-from flows.run.pipeline import Outcome, run_recipe, stages_after
+from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan.plan import explain
 from flows.run.record.run_record import StageHistory
 
-SERVERLESS = "Nothing is to be built, so no server is started."
+NOTHING_NEW = "Nothing is to be built."
 
 
 class Incomplete(Exception):
@@ -28,20 +27,14 @@ class Incomplete(Exception):
 
 
 def whole_in_the_store(run: RunState) -> Outcome | None:
-    """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing.
-
-    What a run can build first is then in its `ahead`.
-    """
+    """Return the outcome of a run whose store holds everything; None if it does not. Prints and writes nothing."""
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
-
-    def look(stage: Stage) -> Survey:
-        return DamageTracker(tell=lambda line: None).survey(run.place, stage)
 
     def find(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
             clock = time.monotonic()
-            survey = look(stage)
+            survey = DamageTracker(tell=lambda line: None).survey(run.place, stage)
             if survey.manifest is None or survey.faults:
                 raise Incomplete
             history = stages[stage.folder] = StageHistory()
@@ -51,14 +44,7 @@ def whole_in_the_store(run: RunState) -> Outcome | None:
         return manifests[stage.folder]
 
     def perform(wanted: Sequence[Stage]) -> list[Manifest]:
-        try:
-            return [find(stage) for stage in wanted]
-        except Incomplete:
-            if wanted[0].kind not in stages_after("shards"):  # what learns takes all cores
-                surveys = [look(stage) for stage in wanted]
-                if not any(survey.faults or survey.damaged for survey in surveys):
-                    run.ahead = HeadStart(list(zip(wanted, surveys, strict=True)))
-            raise
+        return [find(stage) for stage in wanted]
 
     try:
         outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=True)

@@ -103,8 +103,8 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
     Raises InputError for what the user can fix, and whatever a stage failed with.
     """
     from flows.orchestration.runs.notifications import read_or_tell
+    from flows.orchestration.runs.run_flow import closed_when_stopped, perform_in_flow
     from flows.orchestration.runs.run_recipe import execute_below
-    from flows.orchestration.runs.stage_tasks import closed_when_stopped, perform_recipe
     from flows.orchestration.server.api_recorder import Recording, during
 
     logger = get_run_logger()
@@ -117,7 +117,7 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
         with during(Recording(PREFECT_API_URL.value(), say)):
-            run = execute_below(recipe, home, say, workers, perform_recipe, say.begin)  # it logs its lines itself
+            run = execute_below(recipe, home, say, workers, perform_in_flow, say.begin)  # it logs its lines itself
     note(f"Report: {run.report_path}")
     return run.end_name, run.conclude(run.outcome)
 

@@ -17,9 +17,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -44,16 +46,41 @@ HANGING = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
 WITHOUT = "The run continues without it; the store lacks nothing."
 
 
+@dataclass(kw_only=True)
+class KeptPages:
+    """What a run shows that has no server: it is sent when an API answers (`flows.orchestration.pages.late_runs`).
+
+    artifacts: as an API takes them, by key
+    lines:     of its log, as an API takes them
+    """
+
+    artifacts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    lines: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add_line(self, line: str, level: str) -> None:
+        """Keep a line of the log with the time."""
+        number, now = logging.getLevelNamesMapping()[level.upper()], datetime.now(UTC).isoformat()
+        self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
+
+
 class Recording:
     """The API that a run is recorded with.
 
     server: the embedded one, if that is used
     lost:   whether the run continues without the API; from its beginning, if none answers in time
+    kept:   what is shown meanwhile, if the run has no API from its beginning
     """
 
-    def __init__(self, address: str, tell: Tell, server: EmbeddedServer | None = None, lost: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        tell: Tell,
+        server: EmbeddedServer | None = None,
+        lost: bool = False,
+        kept: KeptPages | None = None,
+    ) -> None:
         self.address, self.shown = address, without_password(address)
-        self.lost = lost
+        self.lost, self.kept = lost, kept
         self._tell = tell
         self._server = server
         self._turn = threading.Lock()
@@ -235,20 +262,33 @@ def answering_api(home: Path, own_server: bool) -> str:
 
 
 @contextmanager
-def recorded(home: Path, own_server: bool, tell: Tell, meanwhile: Callable[[], object]) -> Iterator[Recording]:
-    """Record a run during the block with the API of the user's profile, or with the embedded server.
+def recorded(
+    home: Path, own_server: bool, tell: Tell, kept: KeptPages, meanwhile: Callable[[], object]
+) -> Iterator[Recording]:
+    """Record a run during the block with the API of the user's profile or of an open UI, or with the embedded server.
 
     If none answers in time, it is recorded with none.
+    kept:      is given what the run shows, if it has no API
     meanwhile: is called while the server starts, when Prefect may be imported: it then knows the address
     """
-    ambient = api_of_profile(own_server)
+    ambient = api_of_profile(own_server) or (None if own_server else server_of_home(home) or None)
     with ExitStack() as servers:
         server = _starting(home / "prefect", tell, servers) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         meanwhile()
-        mine = _of_profile(address, tell) if server is None else _embedded(server, tell)
+        mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
         with during(mine):
             yield mine
+
+
+@contextmanager
+def kept_for_later(tell: Tell, kept: KeptPages) -> Iterator[None]:
+    """Keep what a run shows during the block: nobody watches it."""
+    token = _recording.set(Recording("", tell, lost=True, kept=kept))
+    try:
+        yield
+    finally:
+        _recording.reset(token)
 
 
 @contextmanager
@@ -270,15 +310,16 @@ def goes_without(why: str) -> str:
     return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
-def _of_profile(address: str, tell: Tell) -> Recording:
+def _of_profile(address: str, tell: Tell, kept: KeptPages) -> Recording:
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
+    whose = "of your profile" if address == os.environ.get("CLOZE_PREFECT_API") else "that shows the UI"
     while not (answering := answers(address)) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
     if answering:
-        tell(f"Recording with the Prefect server of your profile: {shown}")
-    else:
-        tell(goes_without(f"The Prefect API {shown} of your profile has not answered for {START_SECONDS:.0f} s."))
-    return Recording(address, tell, lost=not answering)
+        tell(f"Recording with the Prefect server {whose}: {shown}")
+        return Recording(address, tell)
+    tell(goes_without(f"The Prefect API {shown} {whose} has not answered for {START_SECONDS:.0f} s."))
+    return Recording(address, tell, lost=True, kept=kept)
 
 
 def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedServer:
@@ -288,10 +329,10 @@ def _starting(prefect_home: Path, tell: Tell, servers: ExitStack) -> EmbeddedSer
     return servers.enter_context(embedded_server(str(prefect_home / "server.log")))
 
 
-def _embedded(server: EmbeddedServer, tell: Tell) -> Recording:
+def _embedded(server: EmbeddedServer, tell: Tell, kept: KeptPages) -> Recording:
     """Wait for the embedded server. One that is not up in time keeps starting."""
     try:
         return Recording(server.wait(START_SECONDS), tell, server)
     except ServerFailed as error:
         tell(goes_without(str(error)))
-        return Recording(server.address, tell, server, lost=True)
+        return Recording(server.address, tell, server, lost=True, kept=kept)

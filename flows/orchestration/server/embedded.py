@@ -166,7 +166,7 @@ def _ask(url: str, body: object = None) -> bytes | None:
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
         with opener.open(request, timeout=ASK_SECONDS) as response:
-            return bytes(response.read()) if response.status in (200, 201) else None
+            return bytes(response.read()) if response.status in (200, 201, 204) else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None
 
@@ -191,9 +191,9 @@ def check_port(port: int) -> None:
 
 def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     """Run a full server with its UI until the process is stopped. Raises InputError for a used port or bad database."""
-    from flows.recipes.settings.retention import (
-        RetentionSettings,  # not above: the child has no use for what it imports
-    )
+    # Not above: the child has no use for what these import.
+    from flows.orchestration.pages.late_runs import send_kept_runs
+    from flows.recipes.settings.retention import RetentionSettings
 
     check_port(port)
     prefect_home = Path(os.environ["PREFECT_HOME"])
@@ -202,7 +202,9 @@ def serve_ui(port: int, tell: Callable[[str], None]) -> NoReturn:
     log = str(prefect_home / "server.log")
     keep_history(RetentionSettings().history_days)
     with embedded_server(log, port) as server:
-        tell(f"The UI: {server.wait().removesuffix('/api')}  (Ctrl-C stops it)")
+        api = server.wait()
+        send_kept_runs(prefect_home, api, tell)
+        tell(f"The UI: {api.removesuffix('/api')}  (Ctrl-C stops it)")
         while not server.ended:
             time.sleep(LOOK_SECONDS)
     raise ServerFailed(f"The Prefect server has ended; its log is {log}.")

@@ -131,7 +131,8 @@ class RunRecord:
     cost:   None until it is written
     crossed: the bounds of the recipe that its figures cross, in words
     settled: folders of the artifacts of earlier generations that it took as they were
-    flow_run: in the orchestrator; None where it has none
+    flow_run: in the orchestrator; None if it has none
+    watched:  whether it was a flow of Prefect while it went; else it is put on record there afterwards
     error:  what ended a run that failed
     """
 
@@ -152,6 +153,7 @@ class RunRecord:
     crossed: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
     flow_run: FlowRun | None = None
+    watched: bool = True
     error: str = ""
 
     @property

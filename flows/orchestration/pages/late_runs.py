@@ -1,0 +1,157 @@
+"""Runs that no server recorded while they went: each becomes a flow run with its tasks, log and artifacts later.
+
+    send_run(api, ended)         makes the flow run
+    keep_run(home, ended)        keeps it in a file of a Prefect home, if no API answers
+    send_kept_runs(home, api)    sends what is kept, when a UI of that home is opened
+
+Promise: a run appears once, however often it is sent. Its tasks and log have their own times. The flow run itself has
+the time at which it was sent, since Prefect's interface takes no other: its name says when it began.
+Cost: a file a run; then a request for the run, for its log and for all its tasks, and one for each artifact.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import InputError
+from corpora.store.places.files import replaced_file
+from corpora.store.places.place import Place
+from corpora.store.settings import bind
+from flows.orchestration.pages.markdown import artifact
+from flows.orchestration.pages.page_artifacts import report_shown
+from flows.orchestration.server.embedded import ask, is_of_home
+
+Tell = Callable[[str], None]
+
+FOLDER = "late-runs"  # of a Prefect home
+MAX_KEPT = 500
+LINES_PER_REQUEST = 200
+TASK = "cloze.work"  # what Prefect knows the function of a task by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTask:
+    """A task that ended. began, ended: ISO 8601 with the zone; type, state, message: of its final state"""
+
+    name: str
+    began: str
+    ended: str
+    type: str
+    state: str
+    message: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A run that ended, as it is to be recorded.
+
+    store, run_id: where its record is
+    recipe:        the recipe's name
+    flow:          the flow's name
+    run:           name, parameters and tags of the flow run
+    state:         its final state: type, name and message
+    artifacts, lines: as an API takes them
+    """
+
+    store: str
+    run_id: str
+    recipe: str
+    flow: str
+    run: Mapping[str, Any]
+    state: Mapping[str, str]
+    tasks: tuple[EndedTask, ...] = ()
+    artifacts: tuple[Mapping[str, Any], ...] = ()
+    lines: tuple[Mapping[str, Any], ...] = ()
+
+
+def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
+    """Make the flow run of a run that ended; return its id, or None if the API refuses it."""
+    flow = ask(f"{api}/flows/", {"name": ended.flow})
+    asked = {**ended.run, "idempotency_key": ended.run_id, "state": ended.state}
+    made = flow and ask(f"{api}/flow_runs/", {**asked, "flow_id": flow["id"]})
+    if not made:
+        return None
+    id = str(made["id"])
+    ask(f"{api}/events", [event for task in enumerate(ended.tasks) for event in _events(id, *task)])
+    for first in range(0, len(ended.lines), LINES_PER_REQUEST):
+        lines = ended.lines[first : first + LINES_PER_REQUEST]
+        ask(f"{api}/logs/", [{**line, "flow_run_id": id} for line in lines])
+    report = report_shown(Place(ended.store), ended.run_id, id, is_of_home(api), tell)
+    described = f"{ended.recipe}: the report of this run"
+    for shown in (*ended.artifacts, artifact(f"report-{ended.recipe}", report, described)):
+        ask(f"{api}/artifacts/", {**shown, "flow_run_id": id})
+    return id
+
+
+def keep_run(prefect_home: Path, ended: EndedRun) -> None:
+    """Keep a run for the next UI of a home; if there are many, the oldest go."""
+    folder = prefect_home / FOLDER
+    folder.mkdir(exist_ok=True)
+    with replaced_file(folder / f"{ended.run_id}.json") as new:
+        new.write_text(json.dumps(asdict(ended)), encoding="utf-8")
+    for path in sorted(folder.glob("*.json"))[:-MAX_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def send_kept_runs(prefect_home: Path, api: str, tell: Tell) -> None:
+    """Send the runs that are kept in a home, the oldest first; a file that cannot be read is named, and goes."""
+    for path in sorted((prefect_home / FOLDER).glob("*.json")):
+        try:
+            ended = bind(EndedRun, json.loads(path.read_text(encoding="utf-8")), str(path))
+        except (ValueError, InputError, RecursionError) as error:
+            tell(f"{path} cannot be read, so the UI lacks that run; `cloze runs` lists it ({error}).")
+            path.unlink(missing_ok=True)
+            continue
+        if send_run(api, ended, tell) is None:
+            tell(f"The API {api} does not take the run {ended.run_id}; it is kept.")
+            return
+        path.unlink(missing_ok=True)
+
+
+def _events(flow_run_id: str, number: int, task: EndedTask) -> Iterator[Mapping[str, Any]]:
+    """Yield the events by which Prefect learns of a task that began and ended."""
+    id = uuid.uuid5(uuid.UUID(flow_run_id), str(number))
+    run = {"name": task.name, "task_key": TASK, "dynamic_key": str(number), "run_count": task.attempts}
+    began = {**run, "start_time": task.began, "expected_start_time": task.began}
+    yield _event(id, flow_run_id, task.began, began, ("RUNNING", "Running", ""))
+    ended = {**began, "end_time": task.ended, "total_run_time": _seconds(task)}
+    yield _event(id, flow_run_id, task.ended, ended, (task.type, task.state, task.message))
+
+
+def _event(
+    id: uuid.UUID, flow_run_id: str, moment: str, run: Mapping[str, Any], state: Sequence[str]
+) -> Mapping[str, Any]:
+    type, name, message = state
+    return {
+        "id": str(uuid.uuid5(id, name)),
+        "occurred": moment,
+        "event": f"prefect.task-run.{name}",
+        "resource": {
+            "prefect.resource.id": f"prefect.task-run.{id}",
+            "prefect.resource.name": run["name"],
+            "prefect.state-type": type,
+            "prefect.state-name": name,
+            "prefect.state-message": message,
+            "prefect.state-timestamp": moment,
+            "prefect.orchestration": "client",
+        },
+        "related": [
+            {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}", "prefect.resource.role": "flow-run"},
+        ],
+        "payload": {
+            "intended": {"from": None, "to": type},
+            "initial_state": None,
+            "validated_state": {"type": type, "name": name, "message": message, "state_details": {}, "data": None},
+            "task_run": run,
+        },
+    }
+
+
+def _seconds(task: EndedTask) -> float:
+
+    return (datetime.fromisoformat(task.ended) - datetime.fromisoformat(task.began)).total_seconds()
