@@ -29,6 +29,7 @@ Tell = Callable[[str], None]
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500
+ANSWER_SECONDS = 60.0  # a server that has just started takes ten for its first run, on a busy machine
 LINES_PER_REQUEST = 200
 TASK = "cloze.work"  # what Prefect knows the function of a task by
 
@@ -71,20 +72,24 @@ class EndedRun:
 
 def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
     """Make the flow run of a run that ended; return its id, or None if the API refuses it."""
-    flow = ask(f"{api}/flows/", {"name": ended.flow})
+
+    def post(path: str, body: object) -> Any:
+        return ask(f"{api}/{path}", body, ANSWER_SECONDS)
+
+    flow = post("flows/", {"name": ended.flow})
     asked = {**ended.run, "idempotency_key": ended.run_id, "state": ended.state}
-    made = flow and ask(f"{api}/flow_runs/", {**asked, "flow_id": flow["id"]})
+    made = flow and post("flow_runs/", {**asked, "flow_id": flow["id"]})
     if not made:
         return None
     id = str(made["id"])
-    ask(f"{api}/events", [event for task in enumerate(ended.tasks) for event in _events(id, *task)])
+    post("events", [event for task in enumerate(ended.tasks) for event in _events(id, *task)])
     for first in range(0, len(ended.lines), LINES_PER_REQUEST):
         lines = ended.lines[first : first + LINES_PER_REQUEST]
-        ask(f"{api}/logs/", [{**line, "flow_run_id": id} for line in lines])
+        post("logs/", [{**line, "flow_run_id": id} for line in lines])
     report = report_shown(Place(ended.store), ended.run_id, id, is_of_home(api), tell)
     described = f"{ended.recipe}: the report of this run"
     for shown in (*ended.artifacts, artifact(f"report-{ended.recipe}", report, described)):
-        ask(f"{api}/artifacts/", {**shown, "flow_run_id": id})
+        post("artifacts/", {**shown, "flow_run_id": id})
     return id
 
 

@@ -146,15 +146,18 @@ def _home_of(address: str) -> str | None:
     return settings.get("home") if isinstance(settings, dict) else None
 
 
-def ask(url: str, body: object = None) -> Any:
-    """Return what an API answers, as JSON; None if it does not, or answers something else. body: of the request"""
+def ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> Any:
+    """Return what an API answers in so many seconds, as JSON; None if it does not, or answers something else.
+
+    body: of the request
+    """
     try:
-        return json.loads(_ask(url, body) or b"null")
+        return json.loads(_ask(url, body, seconds) or b"null")
     except ValueError:
         return None
 
 
-def _ask(url: str, body: object = None) -> bytes | None:
+def _ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> bytes | None:
     """Return what a server answers; None if it does not, or with an error.
 
     One on another machine is asked as Prefect asks it: over the proxy and with the key of the environment.
@@ -165,7 +168,7 @@ def _ask(url: str, body: object = None) -> bytes | None:
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
-        with opener.open(request, timeout=ASK_SECONDS) as response:
+        with opener.open(request, timeout=seconds) as response:
             return bytes(response.read()) if response.status in (200, 201, 204) else None
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return None

@@ -6,7 +6,7 @@ import pytest
 from launched import Site, ask, cloze, new_home
 from small_recipe import World
 
-from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.orchestration.runs.unchanged_run import NOTHING_NEW
 from flows.orchestration.server.embedded import PORT_FILE
 from flows.run.record.run_record import list_runs, read_run
 
@@ -15,7 +15,7 @@ def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Pa
     """Fails where such a run starts a server, or is not on record with its report."""
     home = new_home(tmp_path / "one")
     done = cloze(home, "run", str(built.recipe_path))
-    assert done.returncode == 0 and SERVERLESS in done.stdout, done.stdout
+    assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
     assert not (home / "prefect" / "server.log").exists()
     [*_, newest] = list_runs(built.place)
     record = read_run(built.place, newest)
@@ -30,7 +30,7 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     port = site.api.removesuffix("/api").rpartition(":")[2]
     (site.home / "prefect" / PORT_FILE).write_text(port)
     done = cloze(site.home, "run", str(built.recipe_path))
-    assert done.returncode == 0 and SERVERLESS in done.stdout, done.stdout
+    assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
     record = read_run(built.place, list_runs(built.place)[-1])
     assert record.flow_run is not None and record.flow_run.page.endswith(f"/runs/flow-run/{record.flow_run.id}")
     of_run = {"id": {"any_": [record.flow_run.id]}}

@@ -16,7 +16,7 @@ from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.orchestration.runs.unchanged_run import NOTHING_NEW
 from flows.run.record.run_record import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -60,7 +60,7 @@ def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
     (world.folder / "raw" / "pages" / "scan.ppt").touch()
     command = ["run", str(world.recipe_path), "--workers", "2", "--range-size", "2"]
     first, second = (cloze(site.home, *command, api=site.api) for _ in range(2))
-    for done, said in ((first, f"Recording with the Prefect server of your profile: {site.api}"), (second, SERVERLESS)):
+    for done, said in ((first, f"Recording with the Prefect server of your profile: {site.api}"), (second, NOTHING_NEW)):
         assert done.returncode == 0, done.stdout
         assert said in done.stdout
         assert "Not read: 1 file of pages; the report lists them." in done.stdout

@@ -14,9 +14,8 @@ from corpora.store.manifest import Part
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.orchestration.runs.head_start import HeadStart
-from flows.orchestration.runs.stage_tasks import WORK, Performer
-from flows.orchestration.runs.tasks import build_range, side_by_side
+from flows.orchestration.runs.stage_tasks import NOT_FOR_WORKERS, Performer
+from flows.orchestration.runs.work import Work, build_range, build_side_by_side
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.pipeline import STAGES
 from flows.run.policies import MOST_TASKS
@@ -41,23 +40,25 @@ class Counted:
         self.tasks = 0
         self.pieces: dict[str, list[Sequence[PartPlan]]] = {}
 
-    def submit(self, name: str, work: Any) -> Any:
+    def submit(self, name: str, work: Work) -> Any:
         self.tasks += 1
-        assert work.func is build_range
-        _, stage, pieces, _ = work.args
+        build: Any = work.act
+        assert build.func is build_range
+        _, stage, pieces, _ = build.args
         self.pieces.setdefault(stage.folder, []).extend(pieces)
         return SimpleNamespace(result=lambda: [])
 
-    def do(self, name: str, work: Any) -> Any:
+    def do(self, name: str, work: Work) -> Any:
         self.tasks += 1
-        return work.args[1].promised()
+        complete: Any = work.act
+        return complete.args[1].promised()
 
 
 def performed(folder: Path, workers: int, groups: Sequence[Sequence[Stage]]) -> Counted:
     """The tasks of a run on so many workers, group of stages by group."""
     run: Any = SimpleNamespace(
         place=Place(str(folder)), mending=DamageTracker(tell=lambda line: None), stages={}, manifests={}, warm=set(),
-        pool=SimpleNamespace(workers=workers), range_size=None, recipe=SimpleNamespace(name="many"), ahead=HeadStart(),
+        pool=SimpleNamespace(workers=workers), range_size=None, recipe=SimpleNamespace(name="many"),
         advance=lambda stage, built, parts: StageProgress(parts=parts, built=built, first=0),
         end_stage=lambda *ended: None, put_last=lambda folder: None,
     )  # fmt: skip
@@ -79,7 +80,7 @@ def test_a_run_has_about_a_thousand_tasks_and_work_for_every_worker(
     names = [f"g{number}" for number in range(generations)]
     groups = [[stage_of(kind, name, each) for name in names] for kind in ("documents", "signatures")]
     groups += [[stage_of(kind, name, each)] for name in names for kind in ("verdicts", "corpora")]
-    later = [kind for kind in STAGES if kind not in {*WORK, "fits", "documents", "signatures", "verdicts", "corpora"}]
+    later = [kind for kind in STAGES if kind not in {*NOT_FOR_WORKERS, "fits", "documents", "signatures", "verdicts", "corpora"}]
     groups += [[stage_of(kind, "all", 2_000)] for kind in later]
     tasks = performed(tmp_path / "store", workers, groups)
     stages = [stage for group in groups for stage in group]
@@ -103,8 +104,8 @@ def test_pieces_of_a_range_are_all_built() -> None:
     def pieces(names: str) -> list[partial[list[Part]]]:
         return [partial(build, name) for name in names]
 
-    assert [part.name for part in side_by_side(pieces("ace"))] == ["a", "c", "e"]
+    assert [part.name for part in build_side_by_side(pieces("ace"))] == ["a", "c", "e"]
     with pytest.raises(FileFault) as met:
-        side_by_side(pieces("abcd"))
+        build_side_by_side(pieces("abcd"))
     assert (met.value.file, [other.file for other in met.value.others]) == ("b", ["d"])
     assert sorted(built) == sorted("aceabcd")

@@ -24,7 +24,7 @@ from resident import Command, resident
 
 from corpora.store.places.place import Place
 from flows.command.reference import toml_text
-from flows.orchestration.runs.unchanged_run import SERVERLESS
+from flows.orchestration.runs.unchanged_run import NOTHING_NEW
 from flows.recipes.new_recipe import new_recipe, published, templates
 from flows.recipes.recipe import shipped_recipes
 from flows.recipes.tables import merged_tables
@@ -149,7 +149,7 @@ def test_a_recipe_is_run_twice_and_looked_into(runs: Runs, name: str) -> None:
 
 def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] = ()) -> None:
     """Ask every command that reads what a run built. part: of the model, that guesses words; False: none does"""
-    assert "nothing is unaccounted for" in ran.first and SERVERLESS in ran.second
+    assert "nothing is unaccounted for" in ran.first and NOTHING_NEW in ran.second
     planned = json.loads(runs.ask("plan", str(ran.path), "--json", "--store", runs.place.address, *sets))
     assert {stage["state"] for stage in planned["stages"]} == {"reuse"}
     runs.ask("report", runs.place.at(f"runs/{ran.record.run_id}"))
