@@ -21,14 +21,20 @@ Key = tuple[str, str, str, float]  # benchmark, what it compared, text, MB asked
 
 
 def tables(calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the tables, a table a benchmark, in the order in which benchmarks came on record."""
-    for benchmark in dict.fromkeys(call["benchmark"] for call in calls):
-        unit = next(report["unit"] for call in calls if call["benchmark"] == benchmark for report in call["reports"])
-        yield ""
-        yield f"| `{benchmark}` | side | {unit}/CPU s | its time, in times of the first's | calls |"
-        yield "|---|---|---|---|---|"
-        for key in dict.fromkeys(key for call in calls if call["benchmark"] == benchmark for key in keys(call)):
-            yield from _rows(key, [call for call in calls if key in keys(call)])
+    """Yield the lines of the tables, in the order in which comparisons came on record.
+
+    A table has the comparisons of one benchmark that were made of the same text by the same calls.
+    """
+    above = ""
+    for key in dict.fromkeys(key for call in calls for key in keys(call)):
+        benchmark, what, text, megabytes = key
+        compared = [call for call in calls if key in keys(call)]
+        days, unit = "; ".join(dict.fromkeys(_told(call) for call in compared)), compared[0]["reports"][0]["unit"]
+        header = f"| `{benchmark}`: {text}, {megabytes:g} MB; {days} | side | {unit}/CPU s | times the first's |"
+        if header != above:
+            yield from ("", header, "|---|---|---|---|")
+        above = header
+        yield from _rows(what, compared)
 
 
 def keys(call: Mapping[str, Any]) -> list[Key]:
@@ -36,17 +42,14 @@ def keys(call: Mapping[str, Any]) -> list[Key]:
     return [(call["benchmark"], report["what"], call["text"], call["megabytes"]) for report in call["reports"]]
 
 
-def _rows(key: Key, calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the sides of one comparison, each with its ranges."""
-    _, what, text, megabytes = key
-    reports = [report for call in calls for report in call["reports"] if report["what"] == what]
-    title, calls_text = f"{what}; {text}, {megabytes:g} MB", "; ".join(dict.fromkeys(_told(call) for call in calls))
-    for name in dict.fromkeys(row["name"] for report in reports for row in report["rows"]):
-        rows = [row for report in reports for row in report["rows"] if row["name"] == name]
-        speeds = extent(row["speed"] for row in rows if row.get("speed") is not None)
-        times = extent(row["times"] for row in rows if row.get("times") is not None)
-        yield " ".join(f"| {cell}".rstrip() for cell in (title, name, speeds, times, calls_text)) + " |"
-        title = calls_text = ""
+def _rows(what: str, calls: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the sides of one comparison, each with its ranges; our own definition is there to be equal to, not fast."""
+    rows = [row for call in calls for report in call["reports"] if report["what"] == what for row in report["rows"]]
+    names = dict.fromkeys(row["name"] for row in rows if not row["name"].startswith("definition"))
+    for number, name in enumerate(names):
+        speeds = extent(row["speed"] for row in rows if row["name"] == name and row.get("speed") is not None)
+        times = extent(row["times"] for row in rows if row["name"] == name and row.get("times") is not None)
+        yield " ".join(f"| {cell}".rstrip() for cell in ("" if number else what, name, speeds, times)) + " |"
 
 
 def _told(call: Mapping[str, Any]) -> str:

@@ -283,37 +283,38 @@ def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
         ("sentences", tmp_path.name, 2.0)
     ] * 2
     assert all(0 <= call["others"] <= 1 and call["processor"] for call in calls)
-    of_twin = [call["reports"][0]["rows"][-1]["times"] for call in calls]
-    [row] = [line for line in figures.tables(calls) if "definition (split_sentences)" in line]
-    assert row.split(" | ")[3] == figures.extent(of_twin)
-    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "definition (" in line]
-    assert [float(fields[-1]) for fields in shown[:2]] == of_twin
+    of_segtok = [row["times"] for call in calls for row in call["reports"][0]["rows"] if row["name"] == "segtok"]
+    assert len(of_segtok) == 2
+    [row] = [line for line in figures.tables(calls) if "segtok" in line]
+    assert row.removesuffix(" |").split(" | ")[3] == figures.extent(of_segtok)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["segtok"]]
+    assert [float(fields[-1]) for fields in shown[:2]] == of_segtok
 
 
 def test_calls_on_other_texts_are_not_one_range() -> None:
-    """Fails where a figure of 2 MB and one of 32 MB, or of another text, make one range."""
+    """Fails if a figure of 2 MB and one of 32 MB, or of another text, make one range, or a definition is a side."""
 
     def call(text: str, megabytes: float, times: float) -> dict[str, Any]:
         rows = [{"name": "ours", "speed": 10.0, "times": 1.0}, {"name": "theirs", "times": times}]
+        rows.append({"name": "definition (steps_plain)", "times": 99.0})
         reports = [{"what": "steps", "unit": "MB", "rows": rows}]
         return {"date": "2026-01-02", "benchmark": "steps", "text": text, "megabytes": megabytes, "others": 0.25,
                 "reports": reports}  # fmt: skip
 
+    rule = "|---|---|---|---|"
     calls = [
         call("books", 2, 7.0),
         call("books", 32, 9.0),
         call("books", 2, 5.0),
         {**call("mail", 2, 1.0), "noted": "once"},
     ]
-    assert [line for line in figures.tables(calls) if "theirs" in line] == [
-        "| | theirs | | 5 to 7 | |",
-        "| | theirs | | 9 | |",
-        "| | theirs | | 1 | |",
-    ]
-    assert [line for line in figures.tables(calls) if "ours" in line] == [
-        "| steps; books, 2 MB | ours | 10 | 1 | 2026-01-02 (others 25%) |",
-        "| steps; books, 32 MB | ours | 10 | 1 | 2026-01-02 (others 25%) |",
-        "| steps; mail, 2 MB | ours | 10 | 1 | 2026-01-02 (once) |",
+    assert list(figures.tables(calls)) == [
+        *("", "| `steps`: books, 2 MB; 2026-01-02 (others 25%) | side | MB/CPU s | times the first's |", rule),
+        *("| steps | ours | 10 | 1 |", "| | theirs | | 5 to 7 |"),
+        *("", "| `steps`: books, 32 MB; 2026-01-02 (others 25%) | side | MB/CPU s | times the first's |", rule),
+        *("| steps | ours | 10 | 1 |", "| | theirs | | 9 |"),
+        *("", "| `steps`: mail, 2 MB; 2026-01-02 (once) | side | MB/CPU s | times the first's |", rule),
+        *("| steps | ours | 10 | 1 |", "| | theirs | | 1 |"),
     ]
 
 

@@ -4,11 +4,12 @@ Promise: of a table only the record batches that hold the rows are touched, and 
 named: they alone are compared with their digests and decompressed. A column that is not what was written raises
 `Damaged`, which names the file; nothing of its batch comes out.
 
-Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables`), for the bytes are read once more at 10 GB a
-second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns. Opening a part of a
-local store takes some half a millisecond, its record included. From an object store come a request for the size of each
-file and, of one up to AT_ONCE bytes, one for all of it, which the process then keeps; of a larger one, pieces of
-AT_ONCE bytes from its head, the metadata of a batch and its columns on, and runs of columns that are longer.
+Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables` of commit 6bbde13), for the bytes are read
+once more at 10 GB a second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns.
+Opening a part of a local store takes some half a millisecond, its record included. From an object store come a request
+for the size of each file and, of one up to AT_ONCE bytes, one for all of it, which the process then keeps; of a larger
+one, pieces of AT_ONCE bytes from its head, the metadata of a batch and its columns on, and runs of columns that are
+longer.
 """
 
 import hashlib
