@@ -23,6 +23,7 @@ import httpx
 from forking import Forked, can_fork
 
 from corpora.kernels.compiling import kernel_folder
+from corpora.store.workers.pool import WORKER_NAME
 from flows.orchestration.server.embedded import embedded_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +101,7 @@ class Running:
 
     pid: int
     parent: int
+    name: str
     command: str
 
 
@@ -110,23 +112,20 @@ def session_processes(session: int) -> list[Running]:
         if not folder.name.isdigit():
             continue
         try:
-            state, parent, _, its_session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            name, _, facts = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            state, parent, _, its_session = facts.split()[:4]
             if int(its_session) != session or state == "Z":
                 continue
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended while the list was read
-        found.append(Running(pid=int(folder.name), parent=int(parent), command=command))
+        found.append(Running(pid=int(folder.name), parent=int(parent), name=name, command=command))
     return found
 
 
 def workers(session: int) -> list[Running]:
     """The pool's worker processes."""
-    return [
-        process
-        for process in session_processes(session)
-        if "multiprocessing.spawn import spawn_main" in process.command
-    ]
+    return [process for process in session_processes(session) if process.name == WORKER_NAME]
 
 
 def left(session: int, seconds: float = PATIENCE) -> list[Running]:

@@ -45,12 +45,13 @@ from corpora.kernels.compiling import tell_compiling
 from corpora.lean_process import arrays_without_pandas, collect_rarely
 from corpora.store.current_record import NOTHING, Activity, Sheet, begin, compiling, read_sheet, watch_over
 from corpora.store.settings import check_range
-from corpora.store.workers.processes import cpu_seconds, family, resident_bytes, wants_to_run
+from corpora.store.workers.processes import cpu_seconds, family, name_process, resident_bytes, wants_to_run
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+WORKER_NAME = "cloze-worker"
 LOOK_SECONDS = 0.25
 MOST_LOOK_SECONDS = 1.0  # that count of the time between two looks: we may have been stopped meanwhile
 END_SECONDS = 5.0  # to wait for a process that was killed; one that a dead disk holds ends later
@@ -448,6 +449,7 @@ def _work_as_fork(ours: Connection, pipe: Connection, sheet: Any) -> None:
 
 def _work(pipe: Connection, sheet: Any) -> None:
     """A worker's life: calls in, answers out, until the pipe ends. sheet: where it reports what it works on."""
+    name_process(WORKER_NAME)
     collect_rarely()
     arrays_without_pandas()
     watch_over(sheet)

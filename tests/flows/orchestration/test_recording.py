@@ -22,7 +22,15 @@ from corpora.store.workers.processes import children, send
 from flows.orchestration.runs.run_recipe import execute
 from flows.orchestration.server import api_recorder as module
 from flows.orchestration.server import embedded as server_module
-from flows.orchestration.server.api_recorder import FlowEnd, Recording, during, is_unanswered, leave, recorded
+from flows.orchestration.server.api_recorder import (
+    FlowEnd,
+    KeptPages,
+    Recording,
+    during,
+    is_unanswered,
+    leave,
+    recorded,
+)
 from flows.orchestration.server.embedded import answers
 
 GONE = httpx.ConnectError("All connection attempts failed")
@@ -276,7 +284,7 @@ def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatc
     monkeypatch.setattr(module, "START_SECONDS", 60.0)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     told: list[str] = []
-    with recorded(tmp_path, True, told.append, lambda: None) as mine:
+    with recorded(tmp_path, True, told.append, KeptPages(), lambda: None) as mine:
         assert mine.lost and not mine.api_by_now()
     assert "The embedded Prefect server did not start; its log is " in told[1]
     assert "The last error there: " in told[1] and "unable to open database file. The run continues" in told[1]

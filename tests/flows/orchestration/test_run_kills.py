@@ -2,7 +2,8 @@
 
 The one left alone needs no orchestrator, for its bytes are the same without one (`test_run_prefect`). Of the others
 only the main process is killed, with SIGKILL, so that it can say goodbye to nobody: its pool and its embedded server
-must notice by themselves. Half of those that are killed at work have no server of their own, which is less work.
+must notice by themselves. At work they are killed in turn under a server of their own, without one, and under a server
+that goes on.
 """
 
 import os
@@ -18,7 +19,7 @@ from tiers import LONG as LONG_TIER
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
-EARLY, AT_WORK = (3, 7) if LONG_TIER else (1, 1)  # kills while the run comes up, and while it builds
+EARLY, AT_WORK = (3, 7) if LONG_TIER else (1, 2)  # kills while the run comes up, and while it builds
 
 
 def make_world(folder: Path) -> World:
@@ -35,8 +36,9 @@ def lock_of(world: World) -> bytes:
     return path.read_bytes()
 
 
-def command(world: World, workers: int) -> list[str]:
-    return ["run", str(world.recipe_path), "--workers", str(workers), "--range-size", "1"]
+def command(world: World, workers: int, watch: bool | None = None) -> list[str]:
+    asked = {None: [], True: ["--watch"], False: ["--no-watch"]}[watch]
+    return ["run", str(world.recipe_path), "--workers", str(workers), "--range-size", "1", *asked]
 
 
 class Kill(NamedTuple):
@@ -55,10 +57,10 @@ def finished_parts(world: World) -> int:
     return sum(1 for _ in (world.folder / "store").glob("*/*/*/parts/*.json"))
 
 
-def kill_one(home: Path, api: str | None, world: World, number: int, seconds: float, parts: int) -> Kill:
+def kill_one(home: Path, api: str | None, world: World, given: list[str], seconds: float, parts: int) -> Kill:
     """Start the command, kill its main process so many seconds after it has built so many parts more, or as soon as
-    it has built the next one, and wait until all is quiet. Without an API it starts a server of its own."""
-    process = start(home, *command(world, number), api=api)
+    it has built the next one, and wait until all is quiet."""
+    process = start(home, *given, api=api)
     before = finished_parts(world)
     if parts:
         assert wait_until(lambda: finished_parts(world) >= before + parts or process.poll() is not None, LONG)
@@ -77,7 +79,7 @@ def kill_one(home: Path, api: str | None, world: World, number: int, seconds: fl
 
 
 def test_kills_change_no_byte(database: Path, site: Site, tmp_path: Path) -> None:
-    """Fails where a half-written file counts as done, a killed run spoils the store, its lock or the
+    """Fails if a half-written file counts as done, a killed run spoils the store, its lock or the
     orchestrator's database, or a process outlives the run that started it."""
     home = new_home(tmp_path, database)
     calm, tried = make_world(tmp_path / "calm"), make_world(tmp_path / "tried")
@@ -87,13 +89,16 @@ def test_kills_change_no_byte(database: Path, site: Site, tmp_path: Path) -> Non
     parts = (1, 5) if LONG_TIER else (12, 12)  # of documents there are ten
     moments += [(draw.uniform(0, 0.3), draw.randint(*parts)) for _ in range(AT_WORK)]
     assert sum(parts for _, parts in moments) < finished_parts(calm) / 2
-    servers = [None if number < EARLY or (number - EARLY) % 2 else site.api for number in range(len(moments))]
-    each = zip(servers, moments, strict=True)
-    found = [kill_one(home, api, tried, 1 + number // 2 % 2, *moment) for number, (api, moment) in enumerate(each)]
+    found = []
+    for number, moment in enumerate(moments):
+        way = 0 if number < EARLY else (number - EARLY) % 3
+        api, watch = ((None, True), (None, False), (site.api, None))[way]
+        found.append(kill_one(home, api, tried, command(tried, 1 + number // 2 % 2, watch), *moment))
     # The kills met runs with workers and a server around them, at many points of the way; else they prove little.
     assert [kill.killed for kill in found] == [True] * len(found), found
     assert sum(kill.workers > 0 for kill in found) >= AT_WORK, found
-    assert sum(kill.workers > 0 and kill.server for kill in found) >= AT_WORK // 2, found
+    assert sum(kill.workers > 0 and kill.server for kill in found) >= AT_WORK // 3, found
+    assert sum(kill.workers > 0 and not kill.server for kill in found) >= AT_WORK // 3, found
     assert len({kill.manifests for kill in found}) >= min(3, AT_WORK), found
     assert {kill.manifests for kill in found} & set(range(1, len(KINDS) + 2)), found
 

@@ -5,13 +5,11 @@ server would be.
 """
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launched import LONG, Site, ask, cloze, get, start, wait_until, workers
+from launched import Site, ask, cloze
 from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.places.place import Place
@@ -60,7 +58,10 @@ def twice(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Twice:
     (world.folder / "raw" / "pages" / "scan.ppt").touch()
     command = ["run", str(world.recipe_path), "--workers", "2", "--range-size", "2"]
     first, second = (cloze(site.home, *command, api=site.api) for _ in range(2))
-    for done, said in ((first, f"Recording with the Prefect server of your profile: {site.api}"), (second, NOTHING_NEW)):
+    for done, said in (
+        (first, f"Recording with the Prefect server of your profile: {site.api}"),
+        (second, NOTHING_NEW),
+    ):
         assert done.returncode == 0, done.stdout
         assert said in done.stdout
         assert "Not read: 1 file of pages; the report lists them." in done.stdout
@@ -142,24 +143,6 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
     plain = {f"{folder}/manifest.json": data for folder, data in finished.bytes().items() if "/small/" not in folder}
     assert lines == plain and len(lines) == 4
     assert twice.world.contents() == sorted(manifest.content for manifest in finished.manifests)
-
-
-def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, finished: Run) -> None:
-    """Fails where a worker that dies fails the run, loses work, or leaves no trace in the record."""
-    world = make_world(tmp_path, "killed")
-    process = start(site.home, "run", str(world.recipe_path), "--workers", "2", api=site.api)
-    # The second is started by a task: one is enough before there is a flow run.
-    assert wait_until(lambda: len(workers(process.pid)) == 2, LONG), "no second worker was ever started"
-    # A new worker spends its first second importing what the part needs, in the middle of the call.
-    os.kill(max(worker.pid for worker in workers(process.pid)), signal.SIGKILL)
-    said, _ = process.communicate(timeout=LONG)
-    assert process.returncode == 0, said
-    [recorded] = flow_runs(site, "killed")
-    again = [task for task in recorded.tasks if task["run_count"] > 1]
-    assert len(again) == 1 and again[0]["name"].startswith("documents/")
-    states = get(site.api, f"task_run_states/?task_run_id={again[0]['id']}")
-    assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
-    assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
 
 
 def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A record that hangs its worker, one that crashes it and a file that is cut off are passed over, and the lock says so.
 
+That holds for a run that somebody watches, as a flow of Prefect, and for one that nobody does.
+
 Source and step are a package of its own, found by its entry points: of each line a record, one that the source reads
 for good, and one over which the step ends the process. Over a third the process is stopped, once, which is not the
 record's fault. (The short tier has the second alone.) The time limits are settings, so that the test need not wait for
@@ -8,10 +10,11 @@ the usual ones.
 
 import gzip
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from launched import Site, cloze, environment
+from launched import Site, ask, cloze, environment, get
 from small_recipe import prose
 from tiers import LONG
 
@@ -20,7 +23,8 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from corpora.store.tables import read_table
-from flows.run.record.run_record import list_runs
+from flows.orchestration.pages.late_runs import FOLDER
+from flows.run.record.run_record import list_runs, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -64,6 +68,10 @@ class FragileSource:
             drop = tally.enter(locator)
             while drop is None and line == "HANG":
                 pass
+            killed = Path(self.path).with_name("killed")
+            if "KILL" in line and not killed.exists():
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
             yield Record(locator=locator, text="" if drop else line, raw=line.encode(), drop=drop)
             at += len(line) + 1
 
@@ -116,8 +124,47 @@ def newest(place: Place) -> Manifest:
     return manifest
 
 
-def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path) -> None:
-    """Fails where the run ends, a record is lost without a word or unharmed, or the next run meets it again."""
+WAYS = {"watched": True, "unwatched": False}
+
+
+def run(site: Site, watched: bool, recipe: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a recipe with the package: under the server of the site, or without any."""
+    more = {"PYTHONPATH": f"{environment(site.home)['PYTHONPATH']}:{recipe.parent / 'packages'}"}
+    command = ("run", str(recipe), "--workers", "1", "--watch" if watched else "--no-watch")
+    return cloze(site.home, *command, api=site.api if watched else None, more=more)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, way: str) -> None:
+    """Fails if a worker that dies fails the run, loses work, or leaves no trace in the record of its task."""
+    install(tmp_path / "packages")
+    (tmp_path / "lines.txt").write_text(f"{prose(1)}\n{prose(2)} KILL\n{prose(3)}\n")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "whole.txt").write_text(prose(4))
+    recipe = tmp_path / "killed.toml"
+    recipe.write_text(RECIPE)
+    done = run(site, WAYS[way], recipe)
+    assert done.returncode == 0 and (tmp_path / "killed").exists(), done.stdout
+    place = Place(str(tmp_path / "store"))
+    [run_id] = list_runs(place)
+    if WAYS[way]:
+        [flow_run] = ask(site.api, "flow_runs", flow_runs={"name": {"like_": "killed "}})
+        tasks = ask(site.api, "task_runs", flow_runs={"id": {"any_": [flow_run["id"]]}})
+        attempts = {task["name"]: task["run_count"] for task in tasks}
+        [again] = [task for task in tasks if task["run_count"] > 1]
+        states = get(site.api, f"task_run_states/?task_run_id={again['id']}")
+        assert {"AwaitingRetry", "Retrying"} <= {state["name"] for state in states}
+    else:
+        kept = json.loads((site.home / "prefect" / FOLDER / f"{run_id}.json").read_text())
+        attempts = {task["name"]: task["attempts"] for task in kept["tasks"]}
+    assert [name for name, number in attempts.items() if number > 1] == ["documents/lines: 00000"]
+    assert read_run(place, run_id).watched is WAYS[way]
+    assert newest(place).ledger.account("records").outcomes == {"documents": 3}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path, way: str) -> None:
+    """Fails if the run ends, a record is lost without a word or unharmed, or the next run meets it again."""
     install(tmp_path / "packages")
     bad = ["HANG", f"{prose(4)} CRASH"] if LONG else [f"{prose(4)} CRASH"]
     stopped = f"{prose(2)} STOP" if LONG else prose(2)
@@ -128,8 +175,7 @@ def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path)
     (tmp_path / "notes" / "cut.txt.gz").write_bytes(gzip.compress(prose(5).encode())[:-20])
     recipe = tmp_path / "fragile.toml"
     recipe.write_text(RECIPE)
-    more = {"PYTHONPATH": f"{environment(site.home)['PYTHONPATH']}:{tmp_path / 'packages'}"}
-    done = cloze(site.home, "run", str(recipe), "--workers", "1", api=site.api, more=more)
+    done = run(site, WAYS[way], recipe)
     assert done.returncode == 0, done.stdout
     said = done.stdout
     assert said.count("is in quarantine from now on") == len(bad) and "SIGABRT" in said
@@ -145,6 +191,6 @@ def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path)
     lock = json.loads((tmp_path / "fragile.lock").read_text())
     assert sorted(int(entry.split(" ")[2]) for entry in lock["quarantine"]) == offsets
     assert offsets == [len("\n".join(lines[: lines.index(line)])) + 1 for line in bad]
-    again = cloze(site.home, "run", str(recipe), "--own-server", "--workers", "1", more=more)
+    again = run(site, WAYS[way], recipe)
     assert again.returncode == 0 and "in quarantine from now on" not in again.stdout and left_out in again.stdout
     assert newest(place).content == manifest.content

@@ -80,7 +80,11 @@ def test_a_run_has_about_a_thousand_tasks_and_work_for_every_worker(
     names = [f"g{number}" for number in range(generations)]
     groups = [[stage_of(kind, name, each) for name in names] for kind in ("documents", "signatures")]
     groups += [[stage_of(kind, name, each)] for name in names for kind in ("verdicts", "corpora")]
-    later = [kind for kind in STAGES if kind not in {*NOT_FOR_WORKERS, "fits", "documents", "signatures", "verdicts", "corpora"}]
+    later = [
+        kind
+        for kind in STAGES
+        if kind not in {*NOT_FOR_WORKERS, "fits", "documents", "signatures", "verdicts", "corpora"}
+    ]
     groups += [[stage_of(kind, "all", 2_000)] for kind in later]
     tasks = performed(tmp_path / "store", workers, groups)
     stages = [stage for group in groups for stage in group]
