@@ -2,7 +2,7 @@
 
     send_run(api, ended)         makes the flow run
     keep_run(home, ended)        keeps it in a file of a Prefect home, if no API answers
-    send_kept_runs(home, api)    sends what is kept, when a UI of that home is opened
+    send_kept_runs(home, api)    sends what is kept: when a UI of that home is opened, or the API of a profile is back
 
 Promise: a run appears once, however often it is sent. Its tasks and log have their own times. The flow run itself has
 the time at which it was sent, since Prefect's interface takes no other: its name says when it began.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
+from corpora.store.places.address import without_password
 from corpora.store.places.files import replaced_file
 from corpora.store.places.place import Place
 from corpora.store.settings import bind
@@ -57,6 +58,7 @@ class EndedRun:
     run:           name, parameters and tags of the flow run
     state:         its final state: type, name and message
     artifacts, lines: as an API takes them
+    api:           of the profile, without its password; "" for a UI of the home
     """
 
     store: str
@@ -68,6 +70,7 @@ class EndedRun:
     tasks: tuple[EndedTask, ...] = ()
     artifacts: tuple[Mapping[str, Any], ...] = ()
     lines: tuple[Mapping[str, Any], ...] = ()
+    api: str = ""
 
 
 def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
@@ -103,8 +106,11 @@ def keep_run(prefect_home: Path, ended: EndedRun) -> None:
         path.unlink(missing_ok=True)
 
 
-def send_kept_runs(prefect_home: Path, api: str, tell: Tell) -> None:
-    """Send the runs that are kept in a home, the oldest first; a file that cannot be read is named, and goes."""
+def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") -> None:
+    """Send the runs that are kept in a home, the oldest first; a file that cannot be read is named, and goes.
+
+    profile: the API of the profile, without its password, if only runs that were to be recorded there are sent
+    """
     for path in sorted((prefect_home / FOLDER).glob("*.json")):
         try:
             ended = bind(EndedRun, json.loads(path.read_text(encoding="utf-8")), str(path))
@@ -112,8 +118,10 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell) -> None:
             tell(f"{path} cannot be read, so the UI lacks that run; `cloze runs` lists it ({error}).")
             path.unlink(missing_ok=True)
             continue
+        if profile and ended.api != profile:
+            continue
         if send_run(api, ended, tell) is None:
-            tell(f"The API {api} does not take the run {ended.run_id}; it is kept.")
+            tell(f"The API {without_password(api)} does not take the run {ended.run_id}; it is kept.")
             return
         path.unlink(missing_ok=True)
 

@@ -4,10 +4,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
-from flows.orchestration.pages.late_runs import EndedRun, keep_run, send_run
+from flows.orchestration.pages.late_runs import EndedRun, keep_run, send_kept_runs, send_run
 from flows.orchestration.pages.page_artifacts import flow_called, name_run, parameters_of, run_tags
 from flows.orchestration.runs.run_state import RunState
+from flows.orchestration.server.api_recorder import api_of_profile
 from flows.recipes.settings.privacy import visible
 
 ERROR_CHARACTERS = 2_000
@@ -37,6 +39,7 @@ def describe_late_run(run: RunState, end: Mapping[str, str], kind: str = "builds
         tasks=tuple(run.tasks),
         artifacts=tuple(run.pages.artifacts.values()),
         lines=tuple(run.pages.lines),
+        api=without_password(api_of_profile(own_server=False) or ""),
     )
 
 
@@ -45,12 +48,20 @@ def send_late_run(run: RunState, api: str, end: Mapping[str, str], kind: str = "
     if not api:
         keep_late_run(run, end, kind)
         return None
-    return send_run(api, describe_late_run(run, end, kind), run.tell)
+    id = send_run(api, describe_late_run(run, end, kind), run.tell)
+    if id is not None and api == api_of_profile(own_server=False):
+        send_kept_runs(prefect_home(), api, run.tell, without_password(api))
+    return id
 
 
 def keep_late_run(run: RunState, end: Mapping[str, str], kind: str = "builds") -> None:
     """Keep a run that ended for the next UI of this home."""
     try:
-        keep_run(Path(os.environ["PREFECT_HOME"]), describe_late_run(run, end, kind))
+        keep_run(prefect_home(), describe_late_run(run, end, kind))
     except OSError as error:
         run.tell(f"The UI will not show this run: {error}. `cloze runs` lists it.")
+
+
+def prefect_home() -> Path:
+    """Return the folder in which runs wait, with the database of the embedded server."""
+    return Path(os.environ["PREFECT_HOME"])

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from corpora.acquire.download import ProgressCallback, no_progress
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 from corpora.sources.passed_over import Looked
 from corpora.store.damage import Damaged
 from corpora.store.manifest import Json
+from corpora.store.places.address import without_password
 from corpora.store.places.files import disk_refusal, replaced_file
 from corpora.store.places.place import Place
 from corpora.store.workers.pool import WorkerPool
@@ -30,7 +31,13 @@ from flows.orchestration.runs.notifications import LifeSigns, Notifier, failure_
 from flows.orchestration.runs.run_state import RunState, Tell, no_advance
 from flows.orchestration.runs.unchanged_run import NOTHING_NEW, whole_in_the_store
 from flows.orchestration.runs.unwatched_run import BYTES_PER_WORKER, is_watched, raw_bytes, run_alone
-from flows.orchestration.server.api_recorder import answering_api, kept_for_later, recorded
+from flows.orchestration.server.api_recorder import (
+    answering_api,
+    api_of_profile,
+    goes_without,
+    kept_for_later,
+    recorded,
+)
 from flows.recipes.guesses.fitted_defaults import chosen_line, fitted_line
 from flows.recipes.lock import Lock, ResolvedLock, read_lock, resolve, write_lock
 from flows.recipes.recipe import Recipe, settle_recipe
@@ -42,7 +49,6 @@ from flows.run.faults.gc_lock import wait_for_clearing
 from flows.run.faults.rebuild_damaged import run_past_damage
 from flows.run.faults.recipe_lock import clear_up, recipe_held
 from flows.run.faults.skipped_files import left_out_lines
-from flows.run.inputs.fetch import FetchOptions, fetch_recipe
 from flows.run.inputs.labelled_files import labelled_lines
 from flows.run.inputs.start_model import find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_json, looked_lines, totals_lines
@@ -55,6 +61,10 @@ from flows.run.record.heartbeat import Advance, Pulse, unless_begun
 from flows.run.record.releases import check_release_name
 from flows.run.record.run_record import StageRecord, begin_run, new_run_id, now_text, recipe_file
 from flows.signals import give_way, last_word
+
+if TYPE_CHECKING:
+    from corpora.acquire.download import ProgressCallback
+    from flows.run.inputs.fetch import FetchOptions
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
 ERROR_CHARACTERS = 2_000  # of the error that ended a run, in its record
@@ -105,6 +115,9 @@ def carry_out_watched(run: RunState, home: Path, own_server: bool, notifier: Not
 
 def carry_out_unwatched(run: RunState, home: Path, own_server: bool, notifier: Notifier) -> None:
     """Carry out a run in this process, and put it on record afterwards however it ends."""
+    profile = api_of_profile(own_server)
+    if profile and not answering_api(home, own_server):
+        run.tell(goes_without(f"The Prefect API {without_password(profile)} of your profile does not answer."))
     with last_word(lambda: keep_late_run(run, STOPPED)):
         with kept_for_later(run.tell, run.pages):
             try:
@@ -330,8 +343,8 @@ def fetch_inputs(
     recipe: Recipe,
     home: Path,
     tell: Tell,
-    options: FetchOptions | None = None,
-    progress: ProgressCallback = no_progress,
+    options: "FetchOptions | None" = None,
+    progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
     """Fetch missing raw files of the sources that say where from; return a line for each source.
 
@@ -340,6 +353,9 @@ def fetch_inputs(
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
         return ()
+    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from flows.run.inputs.fetch import fetch_recipe
+
     path = recipe.lock_path
     assert path is not None
 
@@ -349,7 +365,7 @@ def fetch_inputs(
 
     with stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
-        return fetch_recipe(tables, path.parent, fetched_before, record, options, cache, progress).lines
+        return fetch_recipe(tables, path.parent, fetched_before, record, options, cache, progress or no_progress).lines
 
 
 @contextmanager

@@ -262,3 +262,42 @@ def test_an_interrupt_from_the_keyboard_is_the_parents_to_answer(pool: WorkerPoo
     sign.touch()
     thread.join()
     assert results == [worker]
+
+
+FORKED = """
+import os, signal, sys, threading
+import test_pool
+from corpora.store.workers.pool import WorkerPool
+from flows.signals import answer_signals
+answer_signals()
+test_pool.loaded = "here"
+with WorkerPool(2) as pool:
+    pool.fork_workers(5)
+    print(pool.run(test_pool.read_loaded), end=" ")
+    try:
+        pool.run(test_pool.die)
+    except test_pool.WorkerDied:
+        print("died", end=" ")
+    print({pool.run(test_pool.read_loaded), pool.run(test_pool.double, 4)} - {"here"}, end=" ")
+    pool.limit_workers(1)
+    print(len(pool._crew), pool.run(test_pool.tell_handlers))
+"""
+loaded = ""
+
+
+def read_loaded() -> str:
+    return loaded
+
+
+def tell_handlers() -> list[str]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [signal.Handlers(signal.getsignal(number)).name for number in numbers]
+
+
+def test_forks_have_what_was_loaded_and_not_the_signals_of_their_parent() -> None:
+    """Fails if a fork loads again, keeps its parent's handlers, or is not replaced when it dies."""
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command, environment = [sys.executable, "-c", FORKED], {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "here died {8} 1 ['SIG_IGN', 'SIG_DFL', 'SIG_DFL']\n", done.stdout + done.stderr
