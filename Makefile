@@ -81,6 +81,7 @@ site: $(DEVELOP)  ## the documentation as a site in build/site, with all links b
 fix: fix-layout fix-pages fix-outputs  ## write what is generated: layout, pages and tables, outputs of executed pages, lists
 
 fix-layout: $(DEVELOP)
+	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix --exit-zero .
 	$(BIN)/ruff format --quiet .
 
