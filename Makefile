@@ -69,8 +69,7 @@ contracts: $(DEVELOP)  ## who may import whom
 	$(BIN)/lint-imports
 
 docs: $(DEVELOP)  ## the generated reference, commands of the README, lists of licences and pages, and plots are in step
-	$(BIN)/python -m flows.command.reference --check
-	$(PYTHON_HERE) docs/readme_commands.py --check
+	$(PYTHON_HERE) docs/program_pages.py --check
 	$(BIN)/python docs/third_party_licences.py --check
 	$(BIN)/python docs/list_of_pages.py --check
 	$(BIN)/python docs/plots.py --check
@@ -87,8 +86,7 @@ fix-layout: $(DEVELOP)
 
 # Licences are written only if they lag: that takes all pinned packages. Of the Python API only additions are written.
 fix-pages: $(DEVELOP)
-	$(BIN)/python -m flows.command.reference
-	$(PYTHON_HERE) docs/readme_commands.py
+	$(PYTHON_HERE) docs/program_pages.py
 	$(BIN)/python -m benchmarks.figures
 	$(BIN)/python docs/third_party_licences.py --check 2> /dev/null || $(BIN)/python docs/third_party_licences.py
 	$(BIN)/python docs/list_of_pages.py

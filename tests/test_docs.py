@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import list_of_pages
 import plots
+import program_pages
 import pytest
-import readme_commands
 from page_blocks import PRINTING, blocks
 
 from flows.command import reference
@@ -86,10 +86,10 @@ def test_a_command_of_the_readme_is_written_again(tmp_path: Path, capsys: pytest
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     copy = tmp_path / "README.md"
     copy.write_text(page.replace("| `cloze plan` | Show", "| `cloze plans` | Shows"), encoding="utf-8")
-    assert readme_commands.main(["--check"], copy) == 1 and "README.md lags behind" in capsys.readouterr().err
-    assert readme_commands.main([], copy) == readme_commands.main(["--check"], copy) == 0
+    assert program_pages.main(["--check"], copy) == 1 and "README.md lags behind" in capsys.readouterr().err
+    assert program_pages.main([], copy) == program_pages.main(["--check"], copy) == 0
     assert copy.read_text(encoding="utf-8") == page
-    assert readme_commands.main(["--chekc"], copy) == 2
+    assert program_pages.main(["--chekc"], copy) == 2
 
 
 @pytest.mark.parametrize(
