@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 
 MISSING = re.compile("could not import|is not installed$")
@@ -14,6 +15,23 @@ def random_place(seed: str, file: str) -> float:
     (0.3353, 0.3984)
     """
     return random.Random(f"{seed} {file}").random()
+
+
+def place_file(file: str, seed: str | None, seconds: Mapping[str, float], num_slow: int) -> float:
+    """Return where a file comes among all others, the lowest first: at random if there is a seed, else the dearest.
+
+    How dear a file is its CPU seconds in an earlier run say; if there was none, how many of its tests are marked slow.
+
+    >>> place_file("a.py", None, {"a.py": 7.5}, 0) < place_file("b.py", None, {"a.py": 7.5}, 3)
+    True
+    >>> place_file("a.py", None, {}, 0) < place_file("b.py", None, {}, 3)
+    False
+    >>> place_file("a.py", "1", {"a.py": 7.5}, 0) == random_place("1", "a.py")
+    True
+    """
+    if seed:
+        return random_place(seed, file)
+    return -(seconds.get(file, 0.0) if seconds else num_slow)
 
 
 def add_remedy(reason: str) -> str:

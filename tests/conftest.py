@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +13,8 @@ import pyarrow.fs as pafs
 import pytest
 import tiers
 from _pytest.doctest import DoctestModule
-from collecting import add_remedy, random_place
-from cpu_budgets import budgets_of_files
+from collecting import add_remedy, place_file
+from cpu_seconds import read_seconds
 
 from corpora.store.places.place import Place
 from flows.environment import spare_loopback
@@ -32,19 +33,15 @@ spare_loopback(os.environ)
 tiers.load_profile()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files come in the order of their budgets, dearest first, so that no process waits for another at the end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the dearest files first, so that no process waits for another at the end.
 
     CLOZE_TEST_ORDER=SEED puts the files in a random order instead, the same one for the same seed. The tests of a file
     stay together and in order: they share stores and servers.
     """
-    seed, budgets = os.environ.get("CLOZE_TEST_ORDER"), budgets_of_files()
-
-    def place(item: pytest.Item) -> float:
-        file = item.path.relative_to(ROOT).as_posix()
-        return random_place(seed, file) if seed else -budgets.get(file, 0.0)
-
-    items.sort(key=place)
+    seed, seconds = os.environ.get("CLOZE_TEST_ORDER"), read_seconds(config)
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: place_file(item.path.relative_to(ROOT).as_posix(), seed, seconds, slow[item.path]))
 
 
 def pytest_collection_finish() -> None:

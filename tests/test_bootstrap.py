@@ -278,10 +278,6 @@ def test_an_old_python_can_read_the_file() -> None:
         ast.parse("match 1:\n    case 1: pass", feature_version=(3, 8))
 
 
-def test_the_installer_stays_short() -> None:
-    assert len((CHECKOUT / "bootstrap.py").read_text(encoding="utf-8").splitlines()) <= 150
-
-
 def test_the_pythons_are_the_same_everywhere() -> None:
     """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
     assert bootstrap.SUPPORTED == doctor.PYTHONS

@@ -1,6 +1,7 @@
-"""`make test` keeps its own promises: the same tests everywhere, in several processes, each file within its budget."""
+"""`make test` keeps its own promises: the same tests everywhere, in several processes, the dearest files first."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cpu_seconds import COLLECTION, KEPT, SESSION
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -64,36 +66,15 @@ def test_processes_stop_after_the_first_failure_where_that_is_asked_for(files: P
     assert "stopping after 1 failures" in done.stdout and "1 failed, 1 passed" in done.stdout, done.stdout
 
 
-def test_a_fixture_of_the_session_is_not_billed_to_a_file(files: Path) -> None:
-    """Fails where the file that needs it first pays for it."""
-    plugins = ("-p", "side_by_side", "-p", "cpu_budgets", "--cpu-budgets", "--processes", "1")
-    done = pytest_run(files, *plugins, "test_b.py")
+def test_seconds_of_a_run_are_shown_and_kept(files: Path, tmp_path: Path) -> None:
+    """Fails if the file that needs a fixture of the session first pays for it, or the next run cannot read them."""
+    plugins = ("-p", "side_by_side", "-p", "cpu_seconds", "--cpu-seconds", "--processes", "1")
+    done = pytest_run(files, *plugins, "-p", "cacheprovider", "-o", f"cache_dir={tmp_path}", "test_b.py")
     assert done.returncode == 0, done.stdout
-    fixtures, file = (
-        float(next(line for line in done.stdout.splitlines() if line.endswith(name)).split()[0])
-        for name in ("fixtures of the session", "test_b.py")
-    )
-    assert fixtures > file
-
-
-def test_a_broken_budget_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A run fails where a file takes twice its budget, unless the machine was busy."""
-    import cpu_budgets
-
-    table = tmp_path / "table.toml"
-    table.write_text('total = 9\ndefault = 2\n[files]\n"tests/dear.py" = 5\n')
-    monkeypatch.setattr(cpu_budgets, "TABLE", table)
-    meter = cpu_budgets.Meter(checked=True)
-    meter.seconds.update({"tests/dear.py": 4.0, "tests/other.py": 2.5})
-    assert meter.broken() == ["tests/other.py took 2.5 CPU seconds, its budget is 2 (table.toml)"]
-    assert not meter.is_busy()
-    assert not meter.broken(cpu_budgets.GRACE)
-    meter.seconds["tests/other.py"] = 4.5
-    assert meter.broken(cpu_budgets.GRACE)
-    meter.reported = [1.0, 2.5, 3.0]
-    assert meter.is_busy()
-    meter.seconds["tests/dear.py"] = 7.0
-    assert [line.split()[0] for line in meter.broken()] == ["tests/dear.py", "tests/other.py", "total"]
+    kept = json.loads((tmp_path / "v" / KEPT).read_text(encoding="utf-8"))
+    assert set(kept) == {COLLECTION, SESSION, "test_b.py"} and kept[SESSION] > kept["test_b.py"]
+    shown = done.stdout.partition(" CPU seconds ")[2].splitlines()[1:5]
+    assert [line.split(maxsplit=1)[1] for line in shown] == [*sorted(kept, key=lambda name: -kept[name]), "in all"]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import join_changes
 import pytest
 import yaml
 from empty_root import EmptyRoot, is_permitted
@@ -32,6 +33,54 @@ def test_the_version_stands_in_one_place() -> None:
     assert [path for path in files if re.search(r"^__version__ *=", path.read_text(encoding="utf-8"), re.M)] == []
 
 
+def test_changes_are_joined_at_a_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails if a change is lost, stays behind, or is not missed before a release."""
+    shutil.copytree(ROOT / "changes", tmp_path / "changes")
+    for name in ("CHANGELOG.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "changes" / "b.md").write_text("A second change,\nin two lines.\n")
+    (tmp_path / "changes" / "a.md").write_text("A first change.\n")
+    before = (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert join_changes.main(["--check"], tmp_path) == 1 and "b.md is not in CHANGELOG.md" in capsys.readouterr().err
+    assert join_changes.main([], tmp_path) == join_changes.main(["--check"], tmp_path) == 0
+    after = (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest, sections = after.partition("\n## ")[2].split("\n## ", 1)[0], after.count("\n## ")
+    assert newest.startswith(version()) and newest.index("\n- A first change.\n") < newest.index(
+        "\n- A second change,\n"
+    )
+    assert "\n  in two lines.\n" in newest and sections == before.count("\n## ")
+    assert {*before.splitlines()} <= {*after.splitlines()}
+    assert [path.name for path in (tmp_path / "changes").iterdir()] == ["README.md"]
+    assert join_changes.main([], tmp_path) == 0 and (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8") == after
+    assert join_changes.main(["--chekc"], tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    "heading", ["## Unreleased", "## [Unreleased]", "## 2.0", "## 2.0 (not released)", "## 1.9", ""]
+)
+@pytest.mark.parametrize("body", ["\nProse about it.\n", "\n- A point.\n", ""])
+def test_points_come_into_the_newest_section(heading: str, body: str) -> None:
+    """Fails if points are put into an older section, or a text around them is changed."""
+    older = "## 1.8\n\n- An old point.\n"
+    changelog = f"# Changelog\n\n{heading}\n{body}\n{older}" if heading else f"# Changelog\n\n{older}"
+    joined = join_changes.join_points(changelog, ["- One.", "- Two."], "2.0")
+    assert joined.endswith(
+        f"- One.\n- Two.\n\n{changelog[changelog.index('## 1.9' if '1.9' in heading else '## 1.8') :]}"
+    )
+    assert ("## 2.0\n\n- One." in joined) == (heading in ("## 1.9", "") or (heading == "## 2.0" and not body))
+    assert (
+        re.sub(r"(## 2.0\s+)?- One.\n- Two.\n\n?", "", joined).split()
+        == (changelog.replace("## 2.0\n\n##", "##") if heading == "## 2.0" else changelog).split()
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# A heading\n\nText.\n", "- A bullet.\n"])
+def test_a_change_that_says_nothing_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(text)
+    with pytest.raises(ValueError, match="write what is different for users"):
+        join_changes.format_point(tmp_path / "a.md")
+
+
 def test_the_workflow_runs_what_is_there() -> None:
     """Fails where the workflow is no YAML, a job waits for none, or a module or a file that it names is gone."""
     workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
@@ -41,6 +90,7 @@ def test_the_workflow_runs_what_is_there() -> None:
     commands = "\n".join(step["run"] for job in jobs.values() for step in job["steps"] if "run" in step)
     assert {"build", "flows.command.machine.ship_kernels"} == set(re.findall(r"python -m ([\w.]+)", commands))
     assert (ROOT / "flows" / "command" / "machine" / "ship_kernels.py").is_file()
+    assert commands.index("docs/join_changes.py --check") < commands.index("python -m build")
     assert "podman build" in commands and CONTAINERFILE.is_file()
     assert "constraints.txt" in commands
 

@@ -1,12 +1,13 @@
 """The stable face of Cloze is what surface.txt says, and importing it costs nothing.
 
 `python tests/cloze/test_stability.py` writes the file again: read docs/api.md on what may change, and the difference.
+With `--additions`, as in `make fix`, it does so only if all lines on record stay.
 """
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,25 @@ def surface() -> str:
     return "\n".join(lines)
 
 
+def only_adds(before: str, after: str) -> bool:
+    """True if all lines of one surface are in the other, in the same order."""
+    lines = iter(after.splitlines())
+    return all(line in lines for line in before.splitlines())
+
+
+def main(arguments: Sequence[str], path: Path = SURFACE) -> int:
+    """Write the surface, or with `--additions` only one that adds to what is on record; 1 if it is not written."""
+    if "--additions" in arguments and not only_adds(path.read_text(encoding="utf-8"), surface()):
+        print(
+            f"{path.name} is left as it is: what `import cloze` promised has changed. Read docs/api.md on what may "
+            "change, then run `python tests/cloze/test_stability.py`.",
+            file=sys.stderr,
+        )
+        return 1
+    path.write_text(surface(), encoding="utf-8")
+    return 0
+
+
 def test_names_parameters_and_types_stay() -> None:
     """Fails where a public name, parameter, default or type is other than on record."""
     assert surface() == SURFACE.read_text(encoding="utf-8")
@@ -74,6 +94,20 @@ def test_names_parameters_and_types_stay() -> None:
 def test_a_change_of_the_face_is_noticed(before: str, after: str) -> None:
     """Fails where a renamed parameter, another type or default, or a method that is gone leaves the lines equal."""
     assert [*surface_of(before, ("f",))] != [*surface_of(after, ("f",))]
+
+
+def test_only_additions_are_written_without_a_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fails if `make fix` hides that a promised line changed or is gone, or does not record a new one."""
+    whole, kept = SURFACE.read_text(encoding="utf-8"), tmp_path / "surface.txt"
+    lines = whole.splitlines(keepends=True)
+    added = next(number for number, line in enumerate(lines) if "(" in line)
+    kept.write_text("".join(lines[:added] + lines[added + 1 :]), encoding="utf-8")
+    assert main(["--additions"], kept) == 0 and kept.read_text(encoding="utf-8") == whole
+    for changed in (["gone()\n", *lines], [lines[added].replace("(", "(more, "), *lines], lines[::-1]):
+        kept.write_text("".join(changed), encoding="utf-8")
+        assert main(["--additions"], kept) == 1 and kept.read_text(encoding="utf-8") == "".join(changed)
+    assert capsys.readouterr().err.count("is left as it is") == 3
+    assert main([], kept) == 0 and kept.read_text(encoding="utf-8") == whole
 
 
 def test_every_public_name_is_there_and_typed() -> None:
@@ -110,4 +144,4 @@ def test_the_import_takes_nothing_with_it(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    SURFACE.write_text(surface(), encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 import html
 import re
-import zlib
 from collections import Counter
 from typing import Any
 
@@ -37,17 +36,6 @@ BOILERPLATE = (
 )  # fmt: skip
 
 
-def packed_records() -> list[bytes]:
-    """Return what is in the gzip members of the archive."""
-    records, rest = [], ARCHIVE.read_bytes()
-    while rest:
-        member = zlib.decompressobj(wbits=31)
-        records.append(member.decompress(rest))
-        assert member.eof
-        rest = member.unused_data
-    return records
-
-
 def visits() -> list[pack.Visit]:
     return pack.read_visits(FOLDER / "crawl.toml")
 
@@ -74,7 +62,7 @@ def long_paragraphs(page: str) -> list[str]:
 def test_the_pages_pack_to_the_shipped_records() -> None:
     """Fails where a page or the crawl was edited and the archive not packed again."""
     # Records, not bytes: another zlib may compress otherwise.
-    assert packed_records() == list(pack.archive_records(visits(), PAGES))
+    assert pack.unpack(ARCHIVE.read_bytes()) == list(pack.archive_records(visits(), PAGES))
     assert {path.name for path in PAGES.iterdir()} == {visit.page for visit in visits()} - {""}
 
 
@@ -141,7 +129,7 @@ def test_nothing_around_the_articles_is_left() -> None:
 
 def test_encodings_are_told_apart() -> None:
     """Fails where a label is believed that the bytes contradict, or a byte order mark is not seen."""
-    [cup] = [record for record in packed_records() if b"charset=ISO-8859-1" in record]
+    [cup] = [record for record in pack.unpack(ARCHIVE.read_bytes()) if b"charset=ISO-8859-1" in record]
     assert b"\x93I was only trying" in cup  # no character of ISO 8859-1
     assert "\u201cI was only trying to waste a few seconds,\u201d he said" in text_of("dale-cup")
     assert "Agn\u00e8s Loubet" in text_of("fish-auction") and "prices \u2014 particularly" in text_of("fish-auction")

@@ -1,8 +1,5 @@
 """The shipped web pages: packed from their files, nested as the real ones, and read with every planted copy found."""
 
-import io
-import lzma
-import tarfile
 from collections import Counter
 from typing import Any
 
@@ -20,17 +17,6 @@ ARCHIVE = pack.FOLDER / pack.ARCHIVE_NAME
 NO_PROSE = {"0000168", "0000171"}
 
 
-def unpacked(data: bytes) -> list[tuple[str, bytes]]:
-    """Names and bytes of the files of a tar in xz."""
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(data))) as archive:
-        files = [(member.name, archive.extractfile(member)) for member in archive]
-        return [(name, file.read()) for name, file in files if file]
-
-
-def packed_pages() -> list[tuple[str, bytes]]:
-    return [page for _, subset in unpacked(ARCHIVE.read_bytes()) for page in unpacked(subset)]
-
-
 def number(row: dict[str, Any]) -> str:
     return str(row["title"])[:7]
 
@@ -43,7 +29,7 @@ def text_of(page: str) -> str:
 def test_the_pages_pack_to_the_shipped_texts() -> None:
     """Fails where a page was edited and the archive not packed again."""
     # Names and texts, not bytes: another liblzma may compress otherwise.
-    assert packed_pages() == pack.read_pages(pack.PAGES)
+    assert pack.unpack(ARCHIVE.read_bytes()) == pack.read_pages(pack.PAGES)
 
 
 def test_what_is_read_and_what_is_dropped() -> None:
@@ -56,7 +42,7 @@ def test_what_is_read_and_what_is_dropped() -> None:
 def test_paragraphs_stay_as_they_are() -> None:
     """Fails where a page is cut at its blank lines, or a paragraph is joined with the next."""
     broken = "0000027"
-    for name, text in packed_pages():
+    for name, text in pack.unpack(ARCHIVE.read_bytes()):
         if name[:7] not in NO_PROSE | {broken}:
             assert text_of(name[:7]) == text.decode().strip("\n")
     assert text_of(broken).count("\n\n") == 5
