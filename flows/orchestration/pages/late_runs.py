@@ -74,7 +74,7 @@ class EndedRun:
 
 
 def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
-    """Make the flow run of a run that ended; return its id, or None if the API refuses it."""
+    """Make the flow run of a run that ended; return its id, or None if the API does not take all of it."""
 
     def post(path: str, body: object) -> Any:
         return ask(f"{api}/{path}", body, ANSWER_SECONDS)
@@ -85,15 +85,26 @@ def send_run(api: str, ended: EndedRun, tell: Tell) -> str | None:
     if not made:
         return None
     id = str(made["id"])
+    mine = {"flow_runs": {"id": {"any_": [id]}}}
+    there = {shown["key"] for shown in post("artifacts/filter", {**mine, "limit": 200}) or ()}
+    report = artifact(
+        f"report-{ended.recipe}", _report(ended, id, api, tell), f"{ended.recipe}: the report of this run"
+    )
+    if report["key"] in there:  # it is sent last, so nothing is missing
+        return id
     post("events", [event for task in enumerate(ended.tasks) for event in _events(id, *task)])
-    for first in range(0, len(ended.lines), LINES_PER_REQUEST):
-        lines = ended.lines[first : first + LINES_PER_REQUEST]
-        post("logs/", [{**line, "flow_run_id": id} for line in lines])
-    report = report_shown(Place(ended.store), ended.run_id, id, is_of_home(api), tell)
-    described = f"{ended.recipe}: the report of this run"
-    for shown in (*ended.artifacts, artifact(f"report-{ended.recipe}", report, described)):
-        post("artifacts/", {**shown, "flow_run_id": id})
-    return id
+    for shown in ended.artifacts:
+        if shown["key"] not in there:
+            post("artifacts/", {**shown, "flow_run_id": id})
+    if not post("logs/filter", {"logs": {"flow_run_id": {"any_": [id]}}, "limit": 1}):
+        for first in range(0, len(ended.lines), LINES_PER_REQUEST):
+            lines = ended.lines[first : first + LINES_PER_REQUEST]
+            post("logs/", [{**line, "flow_run_id": id} for line in lines])
+    return id if post("artifacts/", {**report, "flow_run_id": id}) else None
+
+
+def _report(ended: EndedRun, flow_run_id: str, api: str, tell: Tell) -> str:
+    return report_shown(Place(ended.store), ended.run_id, flow_run_id, is_of_home(api), tell)
 
 
 def keep_run(prefect_home: Path, ended: EndedRun) -> None:
