@@ -26,7 +26,7 @@ BUDGETS = {
     "flows/orchestration": 2_765,
     "cloze": 915,
     "benchmarks": 3_815,
-    "tests": 54_365,
+    "tests": 54_700,
 }
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
