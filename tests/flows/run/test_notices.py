@@ -99,7 +99,7 @@ def test_a_webhook_hears_it_once(receiver: Receiver, tmp_path: Path) -> None:
 )
 def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[int], heard: int, said: str) -> None:
     """Fails where it gives up too soon, follows a redirect, or shows the address."""
-    receiver.answers = answers
+    receiver.answers = [*answers]
     lines = sent(tmp_path, webhook="HOOK")
     assert len(receiver.heard) == heard
     assert set(receiver.paths) == {f"/hook/{SECRET}"}
