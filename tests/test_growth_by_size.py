@@ -9,5 +9,5 @@ def count(number: int) -> int:
 
 def test_quadratic_work_is_told_from_linear_work() -> None:
     """Fails if a test that looks for quadratic work could not find it."""
-    assert growth(lambda size: count(200 * size), 3_200) < QUADRATIC < growth(lambda size: count(size**2), 3_200)
+    assert growth(lambda size: count(200 * size), 640) < QUADRATIC < growth(lambda size: count(size**2), 640)
     assert PIECES > 2 * QUADRATIC
