@@ -30,13 +30,17 @@ def tracked_files(root: Path) -> list[Path]:
     """Return the files that git tracks in a checkout, those that were deleted too; none if git cannot tell."""
     if not (root / ".git").exists():  # the repository of a folder above would not know an export
         return []
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # a hook's are another's
-    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     try:
-        done = subprocess.run(command, cwd=root, env=own, capture_output=True, text=True, check=False)
+        return [root / name for name in git(root, "ls-files", "-z").split("\0") if name]
     except FileNotFoundError:
         return []
-    return [root / name for name in done.stdout.split("\0") if name]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Return what git prints in a folder, whoever owns it; "" if it fails. What a hook has set is of another folder."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-c", "safe.directory=*", *arguments]
+    return subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
 def unignored_files(root: Path) -> list[Path]:

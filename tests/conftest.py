@@ -135,11 +135,14 @@ def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(working_folder: Path) -> Iterator[None]:
+def nothing_is_left(working_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fail a test that leaves something in the working folder of all; one that writes there takes its own
     (`monkeypatch.chdir(tmp_path)`)."""
     yield
-    assert [path.name for path in working_folder.iterdir()] == []
+    if left := [path.name for path in working_folder.iterdir()]:
+        for path in working_folder.iterdir():
+            path.rename(tmp_path_factory.mktemp("left") / path.name)  # it fails no other test
+        pytest.fail(f"this was left in the working folder of all tests: {left}")
 
 
 @pytest.fixture

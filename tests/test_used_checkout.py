@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from checkout import PACKAGES, ROOT, checkout_files, tracked_files, unignored_files
+from checkout import PACKAGES, ROOT, checkout_files, git, tracked_files, unignored_files
 
 from corpora.kernels.compiling import kernel_folder
 
@@ -71,8 +71,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
+    git(folder, "init", "-q")
+    git(folder, "add", "--all")
     write_all(folder, LEFT_IN_CHECKOUT)
     return folder
 
