@@ -13,15 +13,17 @@ import pyarrow.fs as pafs
 import pytest
 import tiers
 from _pytest.doctest import DoctestModule
+from checkout import ROOT
 from collecting import add_remedy, place_file
 from cpu_seconds import read_seconds
 
+from corpora.kernels.compiling import kernel_folder
 from corpora.store.places.place import Place
 from flows.environment import spare_loopback
 
-ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
+OF_THE_USER = ("AWS_", "CLOZE_PREFECT_", "HF_HOME", "PREFECT_", "XDG_CACHE_", "XDG_CONFIG_", "XDG_DATA_")
 STARTED = ROOT / "tests" / "started"
 
 # Small models are slower on all cores than on one where tests run side by side; what a test starts inherits it.
@@ -63,13 +65,28 @@ class Examples:
         return [each for each in found if not isinstance(each, DoctestModule)]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The files of the packages are not below this one, so that a hook of this file alone would not see them.
 
-    Nothing is looked for in memory while test files are imported.
+    Nothing is looked for in memory while test files are imported, and what they import finds no settings of the user.
     """
     config.pluginmanager.register(Examples())
     gc.disable()
+    environment = pytest.MonkeyPatch()
+    config.add_cleanup(environment.undo)
+    use_home(config._tmp_path_factory.mktemp("home"), environment)  # type: ignore[attr-defined]
+
+
+def use_home(home: Path, environment: pytest.MonkeyPatch) -> None:
+    """Make a folder the home of the user and of caches. It is empty: only compiled kernels are those of the user."""
+    for caches in (home / ".cache" / "cloze", home / ".cloze"):
+        caches.mkdir(parents=True)
+        (caches / "kernels").symlink_to(kernel_folder().parent)
+    for name in [name for name in os.environ if name.startswith(OF_THE_USER)]:
+        environment.delenv(name)
+    environment.setenv("HOME", str(home))
+    environment.setenv("CLOZE_HOME", str(home / ".cloze"))
 
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
@@ -101,6 +118,28 @@ def started_processes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join((str(STARTED), str(ROOT))), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give each test process a home and an empty working folder, so that no test depends on older runs, on settings of
+    the user, or on what lies in the checkout. Returns the working folder."""
+    folder = tmp_path_factory.mktemp("work")
+    with pytest.MonkeyPatch.context() as environment:
+        use_home(tmp_path_factory.mktemp("home"), environment)
+        environment.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(working_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail a test that leaves something in the working folder of all; one that writes there takes its own
+    (`monkeypatch.chdir(tmp_path)`)."""
+    yield
+    if left := [path.name for path in working_folder.iterdir()]:
+        for path in working_folder.iterdir():
+            path.rename(tmp_path_factory.mktemp("left") / path.name)  # it fails no other test
+        pytest.fail(f"this was left in the working folder of all tests: {left}")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ of it is left when it ends, and only pip reaches a network, and what this machin
 import ast
 import json
 import os
+import pwd
 import shlex
 import shutil
 import subprocess
@@ -120,7 +121,8 @@ def settings_of_pip() -> tuple[dict[str, str], set[str]]:
     Their paths are those in a root that has these folders below HOST.
     """
     command = [sys.executable, "-m", "pip", "config", "list"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    users = {**os.environ, "HOME": pwd.getpwuid(os.getuid()).pw_dir}  # tests have another home
+    lines = subprocess.run(command, env=users, capture_output=True, text=True, check=True).stdout.splitlines()
     settings = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     folders = set()
     for name, value in (line.split("=", 1) for line in lines):  # those of the environment come first

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
+from checkout import ROOT, files_below
 from markdown_it import MarkdownIt
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *files_below("docs", suffix=".md")]
 PRINTING = ("one-document.md", "api.md", "guide-own-loop.md")  # Python, each with what it prints: test_docs.py
-WALKED = ("tutorial.md", *sorted(path.name for path in (ROOT / "docs" / "howto").iterdir()))  # test_walkthroughs.py
+WALKED = ("tutorial.md", *(path.name for path in files_below("docs/howto")))  # test_walkthroughs.py
 HERE = re.compile(r"<<'(\w+)'(.*?)\n(?s:.*?)^\1$", re.MULTILINE)
 
 

@@ -4,14 +4,13 @@ import ast
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
+from checkout import PACKAGES, files_below
 
 
 @cache
 def sources() -> list[Path]:
     """Every Python file of the packages."""
-    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [path for package in PACKAGES for path in files_below(package, suffix=".py")]
 
 
 @cache

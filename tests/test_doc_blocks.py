@@ -13,8 +13,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from cyclopts import CycloptsError
-from page_blocks import PRINTING, ROOT, WALKED, Block, all_blocks, blocks, blocks_of, commands
+from page_blocks import PRINTING, WALKED, Block, all_blocks, blocks, blocks_of, commands
 
 from corpora.errors import InputError
 from flows.command.cli import app, run_command_line

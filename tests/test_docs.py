@@ -20,13 +20,13 @@ import list_of_pages
 import plots
 import program_pages
 import pytest
+from checkout import ROOT, checkout_files
 from page_blocks import PRINTING, blocks
 
 from flows.command import reference
 from flows.command.cli import app
 from flows.command.terminal.help import command_names
 
-ROOT = Path(__file__).resolve().parents[1]
 EXECUTED, API, OWN_LOOP = (ROOT / "docs" / name for name in PRINTING)  # the last where torch is installed
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
 
@@ -142,8 +142,8 @@ def link_targets(page: Path) -> list[Path]:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    """Fails where a page links to a file that is not in the checkout."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    """Fails if a page links to a file that is not in the checkout."""
+    pages = [path for path in checkout_files() if path.suffix == ".md"]
     targets = {target: page.name for page in pages for target in link_targets(page)}
     assert len(targets) > 4
     assert {target: page for target, page in targets.items() if not target.exists()} == {}

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from parsed_sources import PACKAGES, ROOT, nodes_of, sources, tree_of
+from checkout import PACKAGES, ROOT, checkout_files, files_below
+from parsed_sources import nodes_of, sources, tree_of
 
 from flows.command.cli import app
 from flows.command.reference import commands_table
@@ -39,7 +40,6 @@ UNSAID = {
     "a folder of the machine it was written on": r"(?<![\w/.])/(work|root|home/\w+)/\w",
 }
 READ = {".py", ".md", ".toml", ".txt", ".html", ".json", ".wiki", ""}
-AMBIENT = {"store", "__pycache__", "build"}
 
 
 @cache
@@ -73,14 +73,8 @@ def declared(*extras: str) -> set[str]:
 
 @cache
 def project_files() -> list[Path]:
-    """The files of the checkout that people read: not what tools, runs and the environment leave there."""
-    ours = (path for path in ROOT.iterdir() if not path.name.startswith(".") or path.name == ".ci")
-    found = []
-    for path in (path for one in ours for path in (one.rglob("*") if one.is_dir() else [one])):
-        ambient = any(part in AMBIENT or part.endswith(".egg-info") for part in path.relative_to(ROOT).parts)
-        if not ambient and path.suffix in READ and path.is_file():
-            found.append(path)
-    return found
+    """The files of the checkout that people read."""
+    return [path for path in checkout_files() if path.suffix in READ]
 
 
 def test_no_package_imports_a_higher_one() -> None:
@@ -139,7 +133,7 @@ def test_what_tests_and_benchmarks_import_is_declared() -> None:
     everything = declared(
         *("trainer", "tensorboard", "onnx", "documents", "reference", "sentences", "dask", "docs", "dev")
     )
-    files = [path for folder in ("tests", "benchmarks", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
+    files = files_below("tests", "benchmarks", "docs", suffix=".py")
     ours = {path.stem for path in files} | {"benchmarks", "bootstrap", "docs"}
     found = set().union(*map(others_imported, files)) - ours
     assert found - everything == set()

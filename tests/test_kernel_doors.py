@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkout import ROOT, files_below
 from kernel_doors import DOORS
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("corpora", "tokenizers_train", "shards")
 INNER = {"corpora.text.buffers.text_buffers"}
 
@@ -30,7 +30,7 @@ def entered(number: int, **environment: str) -> subprocess.CompletedProcess[str]
 def asking() -> set[str]:
     """Every function of the packages that asks for the buffers of a column."""
     found = set()
-    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
+    for path in files_below(*PACKAGES, suffix=".py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and any(

@@ -8,10 +8,10 @@ from pathlib import Path
 import join_changes
 import pytest
 import yaml
+from checkout import ROOT, files_below
 from empty_root import EmptyRoot, is_permitted
 from wheel_of_checkout import build_wheel
 
-ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 CONTAINERFILE = ROOT / "Containerfile"
 
@@ -28,7 +28,7 @@ def test_the_version_stands_in_one_place() -> None:
     [cited] = re.findall(r"^version: (\S+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert (newest, cited) == (version(), version())
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]["packages"]
-    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    files = files_below(*packages, suffix=".py")
     assert len(files) > 300
     assert [path for path in files if re.search(r"^__version__ *=", path.read_text(encoding="utf-8"), re.M)] == []
 

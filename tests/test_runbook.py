@@ -10,8 +10,9 @@ from collections import Counter
 from functools import cache
 
 import pytest
+from checkout import ROOT
 from page_blocks import PRINTING, WALKED, all_blocks
-from parsed_sources import ROOT, nodes_of, sources
+from parsed_sources import nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app

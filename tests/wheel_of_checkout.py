@@ -6,7 +6,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from parsed_sources import PACKAGES, ROOT
+from checkout import PACKAGES, ROOT
 
 PACKAGES_OF_VENV = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 FILES = ("pyproject.toml", "README.md", "LICENSE", "constraints.txt")

@@ -24,7 +24,7 @@ from corpora.store.damage import Damaged
 from corpora.store.workers.processes import family, lives
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
+START_SECONDS = 120.0  # only ends a hang
 WITH_NANNY, WITH_GPU = "worker-0", "worker-1"
 # Dask's command, which the kernel kills when the tests are gone, however they went.
 DASK = "import ctypes, runpy; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); runpy.run_module('dask', run_name='__main__')"
@@ -127,7 +127,7 @@ def await_file(path: Path, seconds: float = START_SECONDS) -> None:
         time.sleep(0.05)
 
 
-def await_gone(pids: list[int], seconds: float = 10.0) -> None:
+def await_gone(pids: list[int], seconds: float = START_SECONDS) -> None:
     """Wait until none of some processes lives."""
     deadline = time.monotonic() + seconds
     while left := [pid for pid in pids if lives(pid)]:
@@ -164,13 +164,15 @@ def die_over(record: str) -> None:
 
 
 def sleep_in(folder: Path, seconds: float) -> int:
-    """Leave a file named after this process and call, and sleep."""
+    """Leave a file named after this process and call, and sleep; at most until `over` is in the folder."""
     (folder / f"{os.getpid()}.{time.monotonic_ns()}.pid").touch()
-    time.sleep(seconds)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not (folder / "over").exists():
+        time.sleep(0.05)
     return os.getpid()
 
 
-def started_in(folder: Path, number: int, seconds: float = 30.0) -> list[int]:
+def started_in(folder: Path, number: int, seconds: float = START_SECONDS) -> list[int]:
     """The process of each call of `sleep_in`, when there are so many."""
     deadline = time.monotonic() + seconds
     while len(found := [int(path.name.partition(".")[0]) for path in sorted(folder.glob("*.pid"))]) < number:

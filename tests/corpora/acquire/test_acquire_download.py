@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from scripted_server import Answer, NewHosts, Site
+from scripted_server import BLOCK, Answer, NewHosts, Site
 
 from corpora.acquire.download import download
 from corpora.acquire.hosts import Absent, _redirected
@@ -58,12 +58,10 @@ def test_what_breaks_off_is_continued_where_it_stands(server: Site, fault: str) 
 
 
 def test_a_stall_is_noticed_and_continued(server: Site) -> None:
-    stalled = Answer(body=BODY, etag='"1"', cut=100_000, stall=120)
-    url = server.serve("/a", stalled, Answer(body=BODY, etag='"1"'))
-    begun = time.monotonic()
+    """Fails if the last block is waited for: it comes in the end, and nothing is asked for again."""
+    url = server.serve("/a", Answer(body=BODY, etag='"1"', until=server.over), Answer(body=BODY, etag='"1"'))
     assert is_right(get(url, server.folder, server.new_hosts(timeout_seconds=2.0)), server.folder)
-    assert time.monotonic() - begun < 60
-    assert server.ranges("/a") == [None, "bytes=100000-"]
+    assert server.ranges("/a")[:2] == [None, f"bytes={(len(BODY) - 1) // BLOCK * BLOCK}-"]
 
 
 def test_a_server_that_never_ends_a_file_is_given_up_and_the_part_is_kept(server: Site) -> None:

@@ -46,18 +46,28 @@ def test_a_kernel_is_compiled_and_equals_its_source() -> None:
     assert spin.made.nopython_signatures  # type: ignore[attr-defined]
 
 
+@kernel
+def turns_until(sign: np.ndarray, turns: np.ndarray, most: int) -> int:
+    """Count turns until another thread gives a sign; the arrays may overlap, so it is looked for in each turn."""
+    for turn in range(1, most):
+        turns[0] = turn
+        if sign[0]:
+            return turn
+    return 0
+
+
 def test_a_kernel_lets_other_threads_work() -> None:
-    spin(1)
-    started = time.thread_time()
-    spin(10_000_000)
-    turns = int(10_000_000 / (time.thread_time() - started))  # about a second of a processor
-    other = threading.Thread(target=spin, args=(turns,))
+    """Fails if a kernel holds the GIL: nobody could then give it the sign that ends it before its last turn."""
+    sign, turns, ended = np.zeros(1, np.int64), np.zeros(1, np.int64), list[int]()
+    assert turns_until(sign, turns, 10) == 0
+    turns[0] = 0
+    other = threading.Thread(target=lambda: ended.append(turns_until(sign, turns, 50_000_000_000)))
     other.start()
-    waits = 0
-    while other.is_alive():
+    while not turns[0]:
         time.sleep(0.001)
-        waits += 1
-    assert waits > 5  # with the GIL held there would be one wait, of it all
+    sign[0] = 1
+    other.join()
+    assert ended[0] > 0
 
 
 def test_numba_is_imported_by_the_first_call() -> None:

@@ -60,7 +60,7 @@ def test_hash_files_gives_size_and_sha256(tmp_path: Path) -> None:
 def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) -> None:
     """Fails where one file's bytes are waited for before the next is asked for: here none comes before the last."""
     names = [f"{number}.txt" for number in range(4)]
-    together = threading.Barrier(len(names), timeout=20)
+    together = threading.Barrier(len(names), timeout=120)
 
     class Waiting(StatCache):
         def sha256(self, path: Path) -> tuple[int, str]:

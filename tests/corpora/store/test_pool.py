@@ -56,6 +56,12 @@ def note_and_wait_for(folder: Path, sign: Path) -> int:
     return os.getpid()
 
 
+def note_and_wait_for_company(folder: Path) -> int:
+    (folder / str(os.getpid())).touch()
+    assert wait_until(lambda: len(noted(folder)) == 2)
+    return os.getpid()
+
+
 def die_in_company(folder: Path) -> None:
     """Die once another call is under way."""
     while not any(folder.iterdir()):
@@ -117,10 +123,11 @@ def test_workers_inherit_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_as_many_calls_run_at_once_as_there_are_workers(pool: WorkerPool, tmp_path: Path) -> None:
-    calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, 0.3)) for _ in range(2)]
+    """Fails if one waits for the other: each ends only when both have begun."""
+    calls = [in_thread(functools.partial(pool.run, note_and_wait_for_company, tmp_path)) for _ in range(2)]
     for thread, _ in calls:
         thread.join()
-    assert len(noted(tmp_path)) == 2
+    assert sorted(result for _, results in calls for result in results) == sorted(noted(tmp_path))
 
 
 def test_errors_come_back_as_themselves(pool: WorkerPool) -> None:
@@ -201,12 +208,14 @@ def test_closing_ends_the_workers_whatever_they_do(tmp_path: Path) -> None:
     pool = WorkerPool(2)
     calls = [in_thread(functools.partial(pool.run, note_and_wait, tmp_path, FOREVER)) for _ in range(8)]
     assert wait_until(lambda: len(noted(tmp_path)) == 2)
-    workers = noted(tmp_path)
-    pool.close()
-    for thread, _ in calls:
-        thread.join(PATIENCE)
+
+    def ended() -> bool:
+        pool.close()  # again for a call that comes to it after it was closed, and is taken
+        return not any(thread.is_alive() for thread, _ in calls)
+
+    assert wait_until(ended)
     assert [type(result) for _, results in calls for result in results] == [PoolClosed] * 8
-    assert wait_until(lambda: not any(map(is_running, workers)))
+    assert wait_until(lambda: not any(map(is_running, noted(tmp_path))))
 
 
 def test_a_closed_pool_can_be_closed_again_and_used_again() -> None:

@@ -125,9 +125,10 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
         return SimpleNamespace(free=free)
 
     monkeypatch.setattr("flows.command.machine.doctor.shutil.disk_usage", usage)
+    monkeypatch.chdir(tmp_path)
     assert doctor.disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
     doctor.disk_space("store", Path("store"))
-    assert asked == [tmp_path, Path()] or asked == [tmp_path, Path.cwd()]
+    assert [folder.resolve() for folder in asked] == [tmp_path.resolve()] * 2
 
 
 # The folders

@@ -8,7 +8,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from parsed_sources import ROOT, nodes_of, sources
+from checkout import ROOT
+from parsed_sources import nodes_of, sources
 
 FILLED = "x1"
 TORN = {

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="the trainer is not installed")
+from checkout import PACKAGES, ROOT
 from small_training import put_store, small_job
 
 from corpora.errors import InputError
@@ -20,7 +21,6 @@ from flows.command.training.train import lines_of, placed, read_job, train_argum
 from trainer.jobs.start import Start
 from trainer.settings.phases import PhaseSettings
 
-ROOT = Path(__file__).resolve().parents[3]
 TRAINERS = ("torch", "numpy", "numba", "pyarrow", "tokenizers", "safetensors", "xxhash")
 ONLY_THESE = """
 import importlib.machinery, json, pathlib, sys
@@ -54,11 +54,10 @@ def wanted_by(names: tuple[str, ...]) -> set[str]:
 def missing_modules() -> list[str]:
     """The modules here that a machine lacks which has the trainer's packages alone."""
     known = wanted_by(TRAINERS)
-    ours = {path.name for path in ROOT.iterdir()}
     return [
         module
         for module, owners in importlib.metadata.packages_distributions().items()
-        if module not in ours and not {re.sub(r"[-_.]+", "-", owner).lower() for owner in owners} & known
+        if module not in PACKAGES and not {re.sub(r"[-_.]+", "-", owner).lower() for owner in owners} & known
     ]
 
 

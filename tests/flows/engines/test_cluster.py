@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launched import wait_until
+from launched import PATIENCE, wait_until
 from small_cluster import PATHS, DaskCluster, await_gone, die_over, own_pid, raise_one, sleep_in, spin_over, started_in
 
 from corpora.errors import InputError, UnreadableFile
@@ -123,7 +123,7 @@ def test_who_leaves_takes_the_calls_along(cluster: DaskCluster, tmp_path: Path) 
         client.close()
         await_gone(pids)
         for thread in threads:
-            thread.join(60.0)
+            thread.join(PATIENCE)
     assert [type(end) for end in ends] == [PoolClosed] * 3
     with connected(cluster.address, tmp_path) as again:
         assert again.run(own_pid) not in pids
@@ -157,11 +157,12 @@ def test_a_client_that_is_killed_takes_its_calls_along(cluster: DaskCluster, tmp
 def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskCluster, tmp_path: Path) -> None:
     """Its nanny goes as well, as with a machine; the scheduler gives the call to another worker."""
     with connected(cluster.address, tmp_path) as client:
-        threads, ends = side_by_side(client, tmp_path, 2, 4.0)
+        threads, ends = side_by_side(client, tmp_path, 2, 600.0)
         lost = started_in(tmp_path, 2)
         cluster.kill("worker-1")
+        (tmp_path / "over").touch()
         for thread in threads:
-            thread.join(60.0)
+            thread.join(PATIENCE)
         cluster.start_worker("worker-1")
         assert len(started_in(tmp_path, 3)) == 3, "one of two calls was made again"
         assert len(ends) == 2 and len(set(ends)) == 1 and set(ends) < set(lost)
@@ -175,7 +176,7 @@ def test_a_scheduler_that_comes_again_goes_on(
     """Fails where a client that has waited for it too long does not end with a message."""
     told: list[str] = []
     with connected(cluster.address, tmp_path, told=told) as client, connected(cluster.address, tmp_path) as hasty:
-        threads, ends = side_by_side(client, tmp_path, 1, 4.0)
+        threads, ends = side_by_side(client, tmp_path, 1, 600.0)
         lost = started_in(tmp_path, 1)
         cluster.kill("scheduler")
         assert wait_until(lambda: len(told) == 2)
@@ -188,8 +189,9 @@ def test_a_scheduler_that_comes_again_goes_on(
                 Cluster(cluster.address, TIGHT, print).connect(sight_of(tmp_path))
         await_gone(lost)
         cluster.restart_scheduler()
+        (tmp_path / "over").touch()
         for thread in threads:
-            thread.join(60.0)
+            thread.join(PATIENCE)
         assert len(ends) == 1 and ends != lost and isinstance(ends[0], int)
     assert [line.partition(" is ")[2][:4] for line in told[1:]] == ["gone", "back"]
 
@@ -205,7 +207,7 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
         try:
             threads, ends = side_by_side(client, tmp_path, 6, 0.5)
             for thread in threads:
-                thread.join(60.0)
+                thread.join(PATIENCE)
             others = set(cluster.processes_of("other"))
             assert len(ends) == 6 and all(isinstance(end, int) and end not in others for end in ends)
             with pytest.raises(InputError, match=r"is not like this machine.*has processor riscv64 instead of"):

@@ -17,6 +17,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from flows.command.verify import repair_store, verify_store
+from flows.integrity.repair import repair
 from flows.maintenance.garbage import Policy
 from flows.maintenance.removal import clear_store
 from flows.run.record.run_record import RawPaths, recorded_raw_paths, sealed, write_run
@@ -245,18 +246,30 @@ def test_a_folder_in_the_place_of_a_record_keeps_nothing_else_from_being_repaire
     assert repair_store(console, store.address).whole and verify_store(console, store.address).whole
 
 
-def test_two_that_repair_at_once(store: Place, console: Console) -> None:
-    """Fails where the second does not wait, or repairs what is whole by then."""
+def test_two_that_repair_at_once(store: Place, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if the second does not wait, or repairs what is whole by then. The first waits in the middle until the
+    second says that it waits."""
     before = meaning(store)
     harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     harm(store, paths_of(store, "verdicts/", "manifest.json")[0])
-    begun = threading.Barrier(2)
+    waits = threading.Event()
     ends: list[bool] = []
     lines: list[str] = []
 
+    class Waiting(Console):
+        def print(self, *words: Any, **how: Any) -> None:
+            super().print(*words, **how)
+            if "waiting for it" in str(words):
+                waits.set()
+
+    def repair_in_company(*given: Any) -> list[Any]:
+        assert waits.wait(120)
+        return repair(*given)
+
+    monkeypatch.setattr("flows.command.verify.repair", repair_in_company)
+
     def work() -> None:
-        own = Console(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
-        begun.wait()
+        own = Waiting(width=1000, file=io.StringIO(), record=True, highlight=False, soft_wrap=True)
         ends.append(repair_store(own, store.address).whole)
         lines.append(own.export_text())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from launched import PATIENCE
 from recorded_run import of_recipe
 from small_recipe import RECIPE
 
@@ -167,8 +168,8 @@ def test_a_notice_that_nobody_got_does_not_count(tmp_path: Path) -> None:
 
 
 def wait_for(true: Callable[[], object]) -> bool:
-    """Wait until something is true, some seconds at most."""
-    deadline = time.monotonic() + 30
+    """Wait until something is true, which takes a moment; on a busy machine some more."""
+    deadline = time.monotonic() + PATIENCE
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(true())

@@ -87,8 +87,7 @@ def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) 
     compiled = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda part: compiled(part, backend=program))
     phase = (PhaseSettings(steps=1, batch=1),)
-    with joined("cpu") as ranks, monkeypatch.context() as limits:
-        limits.setattr(torch._dynamo.config, "recompile_limit", 8)
+    with joined("cpu") as ranks, torch._dynamo.config.patch(recompile_limit=8):
         shard_model(layers, [*layers], [], ranks, TrainingSettings(phase=phase, compile=True))
         layers(torch.ones(3, 2))
     torch._dynamo.reset()

@@ -3,7 +3,6 @@
 import bz2
 import html
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 
 import mwparserfromhell
 import pytest
+from growth_by_size import QUADRATIC, growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labelled_cases import cases_of
@@ -99,13 +99,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("mark", mostly_long(HOSTILE, 10))
 def test_a_page_of_one_mark_costs_no_more_than_its_length(mark: str) -> None:
-    """200 kB take some tenths of a second at most; a pattern that looks from each mark to the end of the page would
-    take many minutes."""
-    page = mark * (200_000 // len(mark))
-    start = time.process_time()
-    wikitext_to_text(page)
-    wikitext_to_text(page + "x" + "}}]]|}</ref>" * 1000)
-    assert time.process_time() - start < 30
+    """Fails if a pattern looks from each mark to the end of the page: 200 kB would then take many minutes."""
+
+    def read(size: int) -> None:
+        page = mark * (size // len(mark))
+        wikitext_to_text(page)
+        wikitext_to_text(page + "x" + "}}]]|}</ref>" * (size // 200))
+
+    assert growth(read, 200_000) < QUADRATIC
 
 
 NESTED = [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n", "\n|}"), ("<table>", "</table>")]
@@ -113,9 +114,13 @@ NESTED = [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n", "\n|}"), ("<table>", "<
 
 @pytest.mark.parametrize("opening, closing", NESTED)
 def test_nesting_deeper_than_any_page_ends_and_leaves_no_mark(opening: str, closing: str) -> None:
-    start = time.process_time()
-    assert not RESIDUE.search(wikitext_to_text(opening * 20_000 + "core" + closing * 20_000))
-    assert time.process_time() - start < 5
+    """Fails if a mark is left, or each level looks through all below it."""
+
+    def read(depth: int) -> str:
+        return wikitext_to_text(opening * depth + "core" + closing * depth)
+
+    assert not RESIDUE.search(read(20_000))
+    assert growth(read, 20_000) < QUADRATIC
 
 
 @pytest.mark.parametrize("page, expected", CASES["redirects"])
@@ -153,19 +158,15 @@ def _pages(shared: Path) -> Iterator[tuple[str, str, bool]]:
         yield page_element.findtext(f"{space}title") or "", page, redirect
 
 
-def test_real_pages_are_clean_and_come_fast(shared: Path) -> None:
-    """Fails on any mark left over, on scraps of markup in 1 line of 1,000, and where a page costs more than its
-    length: megabytes take a second, however slow the processor."""
+def test_real_pages_are_clean(shared: Path) -> None:
+    """Fails on any mark left over, and on scraps of markup in 1 line of 1,000."""
     pages = [page for _, page, _ in _pages(shared)]
-    start = time.process_time()
     texts = [wikitext_to_text(page) for page in pages]
-    seconds = time.process_time() - start
     lines = [line for text in texts for line in text.split("\n")]
     assert len(pages) == 56 + 58 and len(lines) > 10_000
     assert not [line for line in lines if RESIDUE.search(line)]
     scrap = re.compile(r"''|\( | \)|\(,|style=|</?(?:span|div|br|small|sup|td|tr)\b|&[a-z]+;|__[A-Z]+__|\|\||\[http")
     assert sum(1 for line in lines if scrap.search(line)) <= len(lines) / 1000
-    assert sum(len(page.encode()) for page in pages) / 1e6 / seconds > 0.5
 
 
 def test_redirects_agree_with_the_dump(shared: Path) -> None:
