@@ -16,7 +16,7 @@ from prefect.utilities.annotations import quote
 
 from corpora.errors import InputError
 from flows.orchestration.pages.markdown import escape_braces
-from flows.orchestration.runs.work import PendingWork, Work
+from flows.orchestration.runs.work import PendingWork, StageWork
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
 
 Result = TypeVar("Result")
@@ -50,7 +50,7 @@ def is_worth_another_try(task: Any, task_run: Any, state: State[Any]) -> bool:
 class FlowTasks:
     """Runs work as tasks of the flow run that this is called in."""
 
-    def submit(self, name: str, work: Work) -> PendingWork:
+    def submit(self, name: str, work: StageWork) -> PendingWork:
         """Begin a piece of work on a thread; it is tried again if that may help."""
         tried_again = do_work.with_options(
             task_run_name=escape_braces(name),
@@ -60,6 +60,6 @@ class FlowTasks:
         )
         return tried_again.submit(quote(work))
 
-    def do(self, name: str, work: Work) -> Any:
+    def do(self, name: str, work: StageWork) -> Any:
         """Do a piece of work. Raises what it raised."""
         return do_work.with_options(task_run_name=escape_braces(name))(quote(work), return_state=True).result()

@@ -22,8 +22,8 @@ from flows.orchestration.pages.page_artifacts import conclusion, parts_built, re
 from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.work import (
     PendingWork,
+    StageWork,
     TaskRunner,
-    Work,
     answer_range,
     build_range,
     complete_stage,
@@ -207,9 +207,9 @@ class Build:
             self._performer.advance(self, number)
         give_way()
         complete = partial(complete_stage, self._run, self.stage, self.survey, self._parts)
-        name, work = f"{self.stage.stage_folder}: publish", Work(act=complete, describe=summary)
+        name, work = f"{self.stage.stage_folder}: publish", StageWork(act=complete, describe=summary)
         if self.survey.manifest is not None:
-            name, work = self.stage.stage_folder, Work(act=complete, describe=_describe_reused, end_name="Reused")
+            name, work = self.stage.stage_folder, StageWork(act=complete, describe=_describe_reused, end_name="Reused")
         manifest = self._performer.tasks.do(name, work)
         assert isinstance(manifest, Manifest)
         return manifest
@@ -223,7 +223,9 @@ class Build:
             act = partial(build, self._run, self.stage, pieces[0], distrusted)
         else:
             act = partial(build_range, self._run, self.stage, pieces, distrusted)
-        return self._performer.tasks.submit(f"{self.stage.stage_folder}: {span}", Work(act=act, describe=parts_built))
+        return self._performer.tasks.submit(
+            f"{self.stage.stage_folder}: {span}", StageWork(act=act, describe=parts_built)
+        )
 
 
 def _describe_reused(manifest: Manifest) -> str:

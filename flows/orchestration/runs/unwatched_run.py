@@ -23,7 +23,7 @@ from corpora.store.workers.pool import PoolClosed, WorkerDied
 from flows.orchestration.pages.late_runs import EndedTask
 from flows.orchestration.runs.run_state import RunState
 from flows.orchestration.runs.stage_tasks import perform_recipe, threads_for
-from flows.orchestration.runs.work import Work
+from flows.orchestration.runs.work import StageWork
 from flows.orchestration.server.api_recorder import answering_api
 from flows.run.pipeline import Outcome
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS
@@ -74,17 +74,17 @@ class ThreadTasks:
         self._threads = threads
         self._ended = ended
 
-    def submit(self, name: str, work: Work) -> "Future[Any]":
+    def submit(self, name: str, work: StageWork) -> "Future[Any]":
         """Begin a piece of work on a thread."""
         return self._threads.submit(copy_context().run, self._try_repeatedly, name, work)
 
-    def do(self, name: str, work: Work) -> Any:
+    def do(self, name: str, work: StageWork) -> Any:
         """Do a piece of work. Raises what it raised."""
         with self._noted(name, work) as task:
             task.result = work.act()
         return task.result
 
-    def _try_repeatedly(self, name: str, work: Work) -> Any:
+    def _try_repeatedly(self, name: str, work: StageWork) -> Any:
         """Do a piece of work, again if its worker has ended, and return its result."""
         with self._noted(name, work) as task:
             for seconds in RETRY_DELAY_SECONDS[:RETRIES]:
@@ -100,7 +100,7 @@ class ThreadTasks:
         return task.result
 
     @contextmanager
-    def _noted(self, name: str, work: Work) -> "Iterator[_Task]":
+    def _noted(self, name: str, work: StageWork) -> "Iterator[_Task]":
         task, began = _Task(), datetime.now(UTC)
         try:
             yield task

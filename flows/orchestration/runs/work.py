@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class StageWork:
     """A piece of work.
 
     act:      does it
@@ -48,11 +48,11 @@ class PendingWork(Protocol):
 class TaskRunner(Protocol):
     """Runs pieces of work, each under a name."""
 
-    def submit(self, name: str, work: Work) -> PendingWork:
+    def submit(self, name: str, work: StageWork) -> PendingWork:
         """Begin a piece of work on a thread; it is tried again if that may help."""
         ...
 
-    def do(self, name: str, work: Work) -> Any:
+    def do(self, name: str, work: StageWork) -> Any:
         """Do a piece of work on this thread. Raises what it raised."""
         ...
 

@@ -15,7 +15,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.orchestration.runs.stage_tasks import NOT_FOR_WORKERS, Performer
-from flows.orchestration.runs.work import Work, build_range, build_side_by_side
+from flows.orchestration.runs.work import StageWork, build_range, build_side_by_side
 from flows.run.faults.rebuild_damaged import DamageTracker
 from flows.run.pipeline import STAGES
 from flows.run.policies import MOST_TASKS
@@ -40,7 +40,7 @@ class Counted:
         self.tasks = 0
         self.pieces: dict[str, list[Sequence[PartPlan]]] = {}
 
-    def submit(self, name: str, work: Work) -> Any:
+    def submit(self, name: str, work: StageWork) -> Any:
         self.tasks += 1
         build: Any = work.act
         assert build.func is build_range
@@ -48,7 +48,7 @@ class Counted:
         self.pieces.setdefault(stage.folder, []).extend(pieces)
         return SimpleNamespace(result=lambda: [])
 
-    def do(self, name: str, work: Work) -> Any:
+    def do(self, name: str, work: StageWork) -> Any:
         self.tasks += 1
         complete: Any = work.act
         return complete.args[1].promised()
