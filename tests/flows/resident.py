@@ -1,6 +1,6 @@
 """The command in one process that stays: it answers command lines one after the other, each as a started one would.
 
-    with resident(site) as command:
+    with resident(home) as command:
         done = command("run", "recipe.toml")      its exit code and all that it printed
 
 A started command takes seconds to import what it needs, and the trainer that it starts takes more. `here`: what
@@ -18,7 +18,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launched import Site, environment
+from launched import environment
 
 from corpora.errors import InputError
 from flows.environment import prepare
@@ -38,12 +38,12 @@ Command = Callable[..., Done]
 
 
 @contextmanager
-def resident(site: Site, here: bool = False, more: Mapping[str, str] | None = None) -> Iterator[Command]:
+def resident(home: Path, here: bool = False, more: Mapping[str, str] | None = None) -> Iterator[Command]:
     """A process that runs commands in this home, for the time of the block. more: of its environment"""
     with subprocess.Popen(
         [sys.executable, __file__, *([HERE] if here else [])],
-        cwd=site.home,
-        env={**environment(site.home, site.api), **(more or {})},
+        cwd=home,
+        env={**environment(home), **(more or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launched import Site, cloze, new_home
+from launched import cloze, new_home
 
 from corpora.store.places.place import Place
 
@@ -59,18 +59,17 @@ def test_unwritable_store(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.server
-def test_damaged_records_are_counted_and_bounded(site: Site, tmp_path: Path) -> None:
+def test_damaged_records_are_counted_and_bounded(home: Path, tmp_path: Path) -> None:
     """One stream of eight pages with flipped bits: over the default bound the run stops; allowed, it goes on."""
     data = bytearray((SAMPLE / DUMP).read_bytes())
     data[5_000:5_004] = bytes(byte ^ 0xFF for byte in data[5_000:5_004])
     (tmp_path / DUMP).write_bytes(data)
     (tmp_path / INDEX).write_bytes((SAMPLE / INDEX).read_bytes())
     recipe = write_recipe(tmp_path, tmp_path / DUMP)
-    stopped = cloze(site.home, "run", str(recipe), "--workers", "1", api=site.api)
+    stopped = cloze(home, "run", str(recipe), "--workers", "1")
     assert_one_paragraph(stopped, "8 of 52 records are damaged", "max_damaged_share")
     more = ("--workers", "1", "--set", "documents.max_damaged_share=0.5")
-    allowed = cloze(site.home, "run", str(recipe), *more, api=site.api)
+    allowed = cloze(home, "run", str(recipe), *more)
     assert allowed.returncode == 0, allowed.stdout
     [documents] = [line for line in allowed.stdout.splitlines() if line.startswith("documents/")]
     assert "reused" in documents, "the bound decides no bytes: nothing is parsed again"
@@ -92,10 +91,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.server
-def test_full_disk_keeps_what_is_done(site: Site, tmp_path: Path, small_disk: Path) -> None:
+def test_full_disk_keeps_what_is_done(home: Path, tmp_path: Path, small_disk: Path) -> None:
     recipe = write_recipe(tmp_path, SAMPLE / DUMP, store=str(small_disk / "store"))
-    done = cloze(site.home, "run", str(recipe), "--workers", "1", api=site.api)
+    done = cloze(home, "run", str(recipe), "--workers", "1")
     assert_one_paragraph(done, "disk is full", "run the same command again")
     left = Place(str(small_disk / "store")).sizes("documents")
     assert any(path.endswith("manifest.json") for path in left), "the documents were finished and are kept"

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from launched import Site, cloze
+from launched import Site, cloze, new_home
 from small_recipe import Run, World, page, prose
 
 from corpora.store.places.place import Place
@@ -67,13 +67,13 @@ def test_a_run_mends_what_it_meets(finished: Run, copy: World, site: Site) -> No
             ).read_bytes()
 
 
-def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, copy: World, site: Site) -> None:
+def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, copy: World, tmp_path: Path) -> None:
     """Fails where a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
     signatures = finished.manifest("signatures")
     [file] = [file.path for file in signatures.parts[0].files if file.table == "signatures"]
     flip(Path(copy.place.full_path(f"{signatures.stage_folder}/{file}")))
     copy.put("pages", "later", [page(str(number), prose(number)) for number in range(300, 320)])
-    done = cloze(site.home, "run", str(copy.recipe_path), "--workers", "1", api=site.api)
+    done = cloze(new_home(tmp_path), "run", str(copy.recipe_path), "--workers", "1")
     assert done.returncode == 0 and "is damaged: " in done.stdout, done.stdout
     assert "nothing is unaccounted for" in done.stdout, done.stdout
     record = read_run(copy.place, list_runs(copy.place)[-1])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from launched import Site, cloze
+from launched import cloze, new_home
 from planted_texts import marks
 from rich.console import Console
 from ugly_folders import KINDS, Planted
@@ -125,30 +125,29 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
 
 
 @pytest.mark.long
-@pytest.mark.server
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_reads_an_ugly_folder_twice(kind: str, tmp_path: Path, site: Site) -> None:
+def test_the_command_reads_an_ugly_folder_twice(kind: str, tmp_path: Path) -> None:
     """Fails where the command ends with another code than 0, or its second run builds or says something else."""
     sizes = {"many_tiny_files": 100_000, "one_large_file": 40_000}
     planted = make(kind, tmp_path / kind, sizes.get(kind, FILES))
-    run_twice(planted, tmp_path / kind, site)
+    run_twice(planted, tmp_path / kind)
 
 
 @pytest.mark.long
-@pytest.mark.server
-def test_a_million_tiny_files_are_read(tmp_path: Path, site: Site) -> None:
+def test_a_million_tiny_files_are_read(tmp_path: Path) -> None:
     planted = make("many_tiny_files", tmp_path / "tiny", 1_000_000)
-    run_twice(planted, tmp_path / "tiny", site)
+    run_twice(planted, tmp_path / "tiny")
 
 
-def run_twice(planted: Planted, folder: Path, site: Site) -> None:
+def run_twice(planted: Planted, folder: Path) -> None:
     """Run a folder by the command, and again; check what is kept and what is on the screen."""
-    store = Place(str(site.home / "store"))
+    home = new_home(folder.parent)
+    store = Place(str(home / "store"))
     given = [f"--set={text}" for text in planted.overrides]
-    first = cloze(site.home, "run", "--source", str(folder), *given, api=site.api)
+    first = cloze(home, "run", "--source", str(folder), *given)
     assert first.returncode == 0, first.stdout
     [corpus] = list_manifests(store, "corpora", folder.name)
     check(planted, (document.text for document in Corpus(store, corpus).documents()), first.stdout)
-    second = cloze(site.home, "run", "--source", str(folder), api=site.api)
+    second = cloze(home, "run", "--source", str(folder))
     assert second.returncode == 0 and "Nothing is to be built" in second.stdout, second.stdout
     assert [said for said in planted.said if said not in second.stdout] == [], second.stdout

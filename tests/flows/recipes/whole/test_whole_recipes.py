@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch", reason="the trainer is not installed")
 import tiers
 from covered import as_toml, choices_of, every_key, keys_of, usual_values
-from launched import Site, environment
+from launched import environment, new_home
 from made_small import smaller
 from raw_files import publisher, put_raw_files
 from resident import Command, resident
@@ -31,7 +31,7 @@ from flows.recipes.tables import merged_tables
 from flows.run.record.run_record import RunRecord, newest_runs
 from trainer.settings.model import FAMILIES, OBJECTIVES
 
-pytestmark = [pytest.mark.slow, pytest.mark.server]
+pytestmark = pytest.mark.slow
 
 WHOLE = tomllib.loads(Path(__file__).with_name("table.toml").read_text(encoding="utf-8"))
 RECIPES: Mapping[str, Any] = WHOLE["recipe"]
@@ -107,9 +107,8 @@ class Runs:
         return self._twice(folder / f"{name}.toml", sets), sets
 
     def _twice(self, path: Path, sets: Sequence[str] = ()) -> Ran:
-        run = ("run", str(path), "--workers", "1", "--store", self.place.address, *sets)
-        first = self.ask(*run)
-        second = self.ask(*run, "--own-server")  # which is started if there is work for it
+        run = ("run", str(path), "--workers", "1", "--store", self.place.address, "--no-watch", *sets)
+        first, second = self.ask(*run), self.ask(*run)
         return Ran(path, first, second, next(newest_runs(self.place)))
 
     def _place(self, name: str) -> str:
@@ -129,11 +128,12 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     folder = tmp_path_factory.mktemp("whole recipes")
     put_raw_files(folder)
-    packages = f"{environment(site.home)['PYTHONPATH']}:{folder / 'packages'}"
-    with ExitStack() as more, resident(site, here=not tiers.LONG, more={"PYTHONPATH": packages}) as command:
+    home = new_home(folder)
+    packages = f"{environment(home)['PYTHONPATH']}:{folder / 'packages'}"
+    with ExitStack() as more, resident(home, here=not tiers.LONG, more={"PYTHONPATH": packages}) as command:
         yield Runs(folder, command, more)
 
 
