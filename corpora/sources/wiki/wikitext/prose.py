@@ -93,7 +93,7 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     text = drop_sections(drop_hidden(text, settings.math))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
-    if "-{" in text and settings.wiki == "zh":
+    if "-{" in text and (settings.wiki == "zh" or "-{zh" in text):  # a header may name another wiki
         text = _VARIANTS.sub(_variant, text)
     text = _resolve(text, settings.hidden, settings.wiki)
     if "\n|" in text or "\n{|" in text:
